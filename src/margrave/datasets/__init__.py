@@ -1,0 +1,1 @@
+"""The small real table that ships with the package."""

@@ -1,0 +1,39 @@
+"""Counts: exact integers about private rows, kept from being printed or saved by accident."""
+
+from __future__ import annotations
+
+from typing import NoReturn, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Counts"]
+
+
+@final
+class Counts:
+    """Exact counts. **Not private**: only the door and `evaluate` may call `reveal`.
+
+    Its repr shows the shape alone and it refuses to be pickled or copied to text.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        self._values = np.ascontiguousarray(values, dtype=np.int64)
+        self._values.flags.writeable = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the table; public when the question was."""
+        return self._values.shape
+
+    def reveal(self) -> NDArray[np.int64]:
+        """The exact counts, read-only. **Not private.**"""
+        return self._values
+
+    def __repr__(self) -> str:
+        return f"Counts(shape={self.shape})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Counts are private and cannot be pickled. Release them through a Curator.")

@@ -1,0 +1,74 @@
+"""Every error margrave raises on purpose.
+
+    MargraveError
+    ├── InputError            (ValueError)    an argument, table or file that cannot be used
+    │   └── SchemaError                       a schema that contradicts itself or the table
+    ├── BudgetError           (RuntimeError)  a spend that would pass the declared (epsilon, delta)
+    ├── UnsupportedEventError (TypeError)     a spend whose cost is not known: refused
+    ├── ReleaseError          (ValueError)    a release file that is damaged or too new
+    └── MissingExtraError     (ImportError)   an optional dependency, with the command that installs it
+
+Messages follow one grammar, built by `invalid`: which parameter, which constraint, what to do.
+They never hold a value taken from the private table; a category in a message is a leak.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetError",
+    "InputError",
+    "MargraveError",
+    "MissingExtraError",
+    "ReleaseError",
+    "SchemaError",
+    "UnsupportedEventError",
+    "invalid",
+]
+
+
+class MargraveError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class InputError(MargraveError, ValueError):
+    """An argument, table or file that cannot be used as given."""
+
+
+class SchemaError(InputError):
+    """A schema that contradicts itself or the table it should describe."""
+
+
+class BudgetError(MargraveError, RuntimeError):
+    """A spend that would pass the declared privacy budget; nothing was released."""
+
+
+class UnsupportedEventError(MargraveError, TypeError):
+    """A spend whose cost the accountant cannot bound; it fails closed."""
+
+
+class ReleaseError(MargraveError, ValueError):
+    """A release file that is damaged, incomplete or written by a newer version."""
+
+
+class MissingExtraError(MargraveError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+_NOTHING = object()
+
+
+def invalid(param: str, constraint: str, remedy: str, *, got: object = _NOTHING) -> str:
+    """The one sentence every argument error says.
+
+    Args:
+        param: The parameter as the caller spelt it.
+        constraint: What it must be, as in "a finite number above 0".
+        remedy: What the caller can do about it, a whole sentence.
+        got: The offending value. Pass it only when the caller typed it: never a value of the table.
+
+    Example:
+        >>> invalid("epsilon", "a finite number above 0", "Try epsilon=1.0.", got=0)
+        'epsilon must be a finite number above 0, got 0. Try epsilon=1.0.'
+    """
+    shown = "" if got is _NOTHING else f", got {got!r}"
+    return f"{param} must be {constraint}{shown}. {remedy}"

@@ -1,0 +1,1 @@
+"""Real against synthetic. Not private: it reads both tables exactly."""

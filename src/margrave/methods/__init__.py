@@ -1,0 +1,1 @@
+"""Named methods of the literature: which strategy goes with which model."""

@@ -1,0 +1,1 @@
+"""Fitters and models: released marginals in, a distribution and synthetic rows out."""

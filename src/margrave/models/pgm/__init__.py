@@ -1,0 +1,1 @@
+"""Probabilistic graphical models fitted to noisy marginals, with exact inference."""

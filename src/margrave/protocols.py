@@ -1,0 +1,184 @@
+"""The floor plan: the promises between rooms. No code lives here.
+
+    Source --bind(schema)--> Engine --count--> Counts --Curator.measure--> NoisyMarginal
+    Strategy.run(curator, fitter) -> Model --sample--> Encoded
+
+`Source` and `Engine` answer exactly and are private: only the door (`measure`) and the non-private
+`evaluate` may hold one. `Fitter` and `Model` see released quantities only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from margrave.engines.counts import Counts
+    from margrave.progress import OnStep
+    from margrave.release import NoisyMarginal
+    from margrave.schema.columns import Column
+    from margrave.schema.domain import Clique, Domain
+    from margrave.schema.encoded import Encoded
+    from margrave.schema.schema import Schema
+
+__all__ = ["Curator", "Engine", "Fitter", "Model", "Source", "Strategy"]
+
+
+class Source(Protocol):
+    """A private table before encoding. Answers are exact: **not private**.
+
+    Column names, their order and their storage types are taken as public; all else is private.
+    """
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the storage says about each column: kind and name, nothing read from the rows.
+
+        A number column is Integer or Real without bounds, a text column is Unknown.
+        """
+
+    def bounded(self, owner: str, max_rows: int) -> Source:
+        """The table with at most max_rows rows of each owner, drawn at random, and no owner column."""
+
+    def kinds(self, column: str) -> Counts:
+        """Rows whose value is [missing, a whole number, another finite number, text], shape [4]."""
+
+    def histogram(self, column: str, edges: NDArray[np.float64]) -> Counts:
+        """Finite numeric values in each half-open interval, outside values in the end ones: [edges - 1]."""
+
+    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, and how many rows hold each."""
+
+    def bind(self, schema: Schema) -> Engine:
+        """The table encoded under a known schema."""
+
+
+class Engine(Protocol):
+    """Exact counts over an integer-coded table. **Not private**."""
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Rows in each cell of each clique's table, in one pass over the data."""
+
+
+class Curator(Protocol):
+    """The door, as a strategy sees it: every call spends rho and is in the ledger before noise is drawn."""
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+
+    @property
+    def remaining(self) -> Fraction:
+        """rho that is still unspent, exact."""
+
+    @property
+    def total(self) -> Fraction:
+        """rho the strategy started with, exact."""
+
+    @property
+    def measurements(self) -> tuple[NoisyMarginal, ...]:
+        """All marginals released so far, those of discovery included."""
+
+    @property
+    def score_sensitivity(self) -> int:
+        """Largest change of an L1 distance between a marginal of counts and a fixed table."""
+
+    def sigma(self, rho: Fraction) -> float:
+        """Standard deviation of the noise that rho buys on one marginal."""
+
+    def measure(self, cliques: Sequence[Clique], rho: Fraction) -> list[NoisyMarginal]:
+        """Release each clique's marginal with Gaussian noise; each costs rho."""
+
+    def choose(
+        self,
+        cliques: Sequence[Clique],
+        expected: Sequence[NDArray[np.float64]],
+        rho: Fraction,
+        *,
+        weights: Sequence[int] | None = None,
+        penalties: Sequence[float] | None = None,
+    ) -> int:
+        """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty)."""
+
+
+class Model(Protocol):
+    """A fitted distribution over a domain. Everything here is post-processing and free."""
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+
+    @property
+    def total(self) -> float:
+        """The number of rows the model stands for; marginals sum to it."""
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        """The model's marginal of any clique, in rows: shape domain.shape(clique)."""
+
+    def project_many(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
+        """The marginals of many cliques at once, faster than one by one."""
+
+    def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
+        """Synthetic rows, conditioned exactly on the codes in `given`."""
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Arrays from which `Fitter.restore` builds the same model again."""
+
+
+class Fitter(Protocol):
+    """Turns released marginals into a model. Sees releases only."""
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+    ) -> Model:
+        """The model that explains the measurements, weighted by 1 / sigma^2.
+
+        total: rows to stand for; estimated from the measurements when None.
+        warm: a model this fitter made earlier, from which to start.
+        """
+
+    def restore(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        state: Mapping[str, NDArray[np.float64]],
+    ) -> Model:
+        """The model whose `state` was saved, with no optimisation."""
+
+    def cells(
+        self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]
+    ) -> NDArray[np.float64]:
+        """Cells the model would hold with cliques plus each one candidate, shape [candidates]."""
+
+
+class Strategy(Protocol):
+    """Decides which marginals to buy."""
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+
+    @property
+    def gaussian_only(self) -> bool:
+        """Whether it only measures, never chooses: then GDP accounting prices it more tightly."""
+
+    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released."""

@@ -1,0 +1,119 @@
+"""NoisyMarginal, Guarantee, Release: all that may leave the private side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import ReleaseError, invalid
+from margrave.privacy.events import Event
+from margrave.privacy.unit import Neighbours
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.schema import Schema
+
+__all__ = ["Guarantee", "NoisyMarginal", "Release"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMarginal:
+    """One released table of noisy counts.
+
+    Args:
+        clique: Attribute names, in the order of the axes.
+        values: Noisy counts in rows, shape [size of each attribute].
+        sigma: Standard deviation of the noise in rows: one number, or one a cell (shape of values) where
+            cells are sums of different numbers of measured cells.
+
+    Raises:
+        ReleaseError: values do not have one axis an attribute, or sigma is not positive and finite.
+    """
+
+    clique: Clique
+    values: NDArray[np.float64]
+    sigma: float | NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, dtype=np.float64)
+        sigma = np.asarray(self.sigma, dtype=np.float64)
+        if values.ndim != len(self.clique):
+            raise ReleaseError(invalid("values", "of one axis an attribute", "Reshape to the clique."))
+        if sigma.ndim and sigma.shape != values.shape:
+            raise ReleaseError(invalid("sigma", "one number or one a cell", "Give it the shape of values."))
+        if not (np.isfinite(sigma).all() and (sigma > 0).all()):
+            raise ReleaseError(invalid("sigma", "finite and above 0", "Exact tables are not releases."))
+        object.__setattr__(self, "clique", tuple(self.clique))
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "sigma", float(sigma) if sigma.ndim == 0 else sigma)
+
+    @property
+    def sigmas(self) -> NDArray[np.float64]:
+        """The standard deviation of each cell's noise, in rows, shape of values."""
+        return np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), self.values.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What was promised, to whom.
+
+    The release is (epsilon, delta)-differentially private for tables that differ in one `unit`, under
+    the stated adjacency.
+
+    Args:
+        epsilon: As declared for the whole run, discovery included.
+        delta: As declared for the whole run.
+        rho: What the accountant allowed in total: zCDP's rho, or mu^2 / 2 under GDP.
+        neighbours: The unit protected and the adjacency.
+        accounting: "zcdp" or "gdp".
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    neighbours: Neighbours
+    accounting: str
+
+    def __str__(self) -> str:
+        verb = "added or removed" if self.neighbours.adjacency == "add_remove" else "replaced"
+        return (
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy for {self.neighbours.unit}, "
+            f"{verb}; {self.accounting} with rho = {self.rho:.6g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Everything that left the private side in one run, and the model fitted to it.
+
+    Args:
+        schema: The known schema: declared by the user or discovered privately.
+        measurements: All noisy marginals, in the order they were released.
+        guarantee: The promise they were released under.
+        events: Every spend, in order.
+        strategy: Name of the selection strategy.
+        fitter: Name of the model family.
+        state: The fitted model's arrays, for `Fitter.restore`.
+        total: The (noisy or public) number of rows the model stands for.
+        frame: "pandas", "polars" or "arrow": the kind of table that went in.
+        dtypes: The storage type of each column that went in, as text, by name.
+        notes: Public remarks on the run, such as its version.
+    """
+
+    schema: Schema
+    measurements: tuple[NoisyMarginal, ...]
+    guarantee: Guarantee
+    events: tuple[Event, ...]
+    strategy: str
+    fitter: str
+    state: Mapping[str, NDArray[np.float64]]
+    total: float
+    frame: str = "arrow"
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the encoded attributes."""
+        return self.schema.domain

@@ -1,0 +1,1 @@
+"""What a table may contain: column kinds, schema, domain, encoding. Public knowledge."""

@@ -1,0 +1,188 @@
+"""Schema: the columns of a table, and schema.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real, Unknown
+from margrave.schema.domain import Domain
+
+__all__ = ["Schema"]
+
+KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Categorical, Ordinal, Boolean, Integer, Real, Unknown)
+}
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What is publicly known about a table's columns, in order.
+
+    Args:
+        columns: One column kind a column, names unique.
+
+    Raises:
+        SchemaError: Names repeat or there is no column.
+
+    Example:
+        >>> schema = Schema((Integer(name="age", lower=0, upper=120, missing=False),))
+        >>> schema.domain.sizes
+        (32,)
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if not self.columns:
+            raise SchemaError(invalid("columns", "one or more", "A table needs a column."))
+        if len(set(self.names)) != len(self.columns):
+            raise SchemaError(invalid("columns", "uniquely named", "Rename the columns that repeat."))
+
+    @classmethod
+    def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
+        """The schema of an integer-coded table: codes 0 to size - 1 in each column, none missing."""
+        Domain.of(sizes)
+        return cls(
+            tuple(
+                Categorical(name=name, values=tuple(range(size)), missing=False)
+                for name, size in sizes.items()
+            )
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing is left to discover."""
+        return all(column.known for column in self.columns)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the encoded attributes.
+
+        Raises:
+            SchemaError: A column is not known yet.
+        """
+        return Domain(self.names, tuple(column.size for column in self.columns))
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of a name.
+
+        Raises:
+            SchemaError: There is none.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(invalid("column", f"one of {list(self.names)}", "Check the spelling.", got=name))
+
+    def replace(self, columns: Iterable[Column]) -> Schema:
+        """The same schema with some columns exchanged for others of the same name."""
+        new = {column.name: column for column in columns}
+        for name in new:
+            self[name]
+        return Schema(tuple(new.get(column.name, column) for column in self.columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document; parts that hold their default are left out."""
+        return {"margrave_schema": VERSION, "columns": [_column_to_json(column) for column in self.columns]}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Schema:
+        """The schema of a JSON document.
+
+        Raises:
+            SchemaError: The document is not a schema, or was written by a newer version.
+        """
+        if not isinstance(document, dict) or "columns" not in document:
+            raise SchemaError(invalid("schema", "an object with 'columns'", "See `margrave schema --help`."))
+        version = document.get("margrave_schema", VERSION)
+        if not isinstance(version, int) or version > VERSION:
+            raise SchemaError(
+                invalid("margrave_schema", f"at most {VERSION}", "Upgrade margrave.", got=version)
+            )
+        return cls(tuple(_column_from_json(entry) for entry in document["columns"]))
+
+    def save(self, path: str | Path) -> None:
+        """Write schema.json."""
+        Path(path).write_text(
+            json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read schema.json.
+
+        Raises:
+            InputError: There is no such file or it is not JSON.
+            SchemaError: It is not a schema.
+        """
+        try:
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError:
+            raise InputError(invalid("schema", "a readable file", "Check the path.", got=str(path))) from None
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise SchemaError(
+                invalid("schema", "valid JSON in UTF-8", "Check it with a JSON editor.")
+            ) from None
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    for field in dataclasses.fields(column):
+        value = getattr(column, field.name)
+        if field.name == "name" or value == field.default:
+            continue
+        if field.name in ("lower", "upper", "bins") and getattr(column, "edges", None) is not None:
+            continue
+        entry[field.name] = list(value) if isinstance(value, tuple) else value
+    return entry
+
+
+def _column_from_json(entry: Any) -> Column:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise SchemaError(invalid("columns", "objects with a 'name'", "Name every column."))
+    kind = KINDS.get(entry.get("kind", ""))
+    if kind is None:
+        raise SchemaError(
+            invalid(
+                f"kind of column {entry['name']!r}",
+                f"one of {sorted(KINDS)}",
+                "Pick one.",
+                got=entry.get("kind"),
+            )
+        )
+    fields = {field.name for field in dataclasses.fields(kind)}
+    extra = sorted(set(entry) - fields - {"kind"})
+    if extra:
+        raise SchemaError(
+            invalid(f"column {entry['name']!r}", f"made of {sorted(fields)}", "Remove the rest.", got=extra)
+        )
+    try:
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in entry.items()
+            if key != "kind"
+        }
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SchemaError):
+            raise
+        raise SchemaError(
+            invalid(
+                f"column {entry['name']!r}", "of the right types", "Numbers for bounds, lists for values."
+            )
+        ) from None
