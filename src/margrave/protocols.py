@@ -85,12 +85,16 @@ class Curator(Protocol):
         """rho the strategy started with, exact."""
 
     @property
+    def progress(self) -> float:
+        """Share of the whole run's rho spent so far, discovery included, for progress."""
+
+    @property
     def measurements(self) -> tuple[NoisyMarginal, ...]:
         """All marginals released so far, those of discovery included."""
 
     @property
-    def score_sensitivity(self) -> int:
-        """Largest change of an L1 distance between a marginal of counts and a fixed table."""
+    def public_rows(self) -> float | None:
+        """The number of rows where the adjacency makes it public, else None."""
 
     def sigma(self, rho: Fraction) -> float:
         """Standard deviation of the noise that rho buys on one marginal."""

@@ -1,1 +1,1 @@
-"""The small real table that ships with the package."""
+"""The one small real table that ships, for the demo and the tests."""

@@ -1,1 +1,9 @@
 """Real against synthetic. Not private: it reads both tables exactly."""
+
+from __future__ import annotations
+
+from margrave.evaluate.classifier import score_classifier
+from margrave.evaluate.compare import compare
+from margrave.evaluate.comparison import NOT_PRIVATE, Comparison, Score
+
+__all__ = ["NOT_PRIVATE", "Comparison", "Score", "compare", "score_classifier"]

@@ -1,1 +1,8 @@
-"""Self-contained HTML pages about a release."""
+"""Reports: HTML pages made of released quantities, and the separate comparison that is not private."""
+
+from __future__ import annotations
+
+from margrave.report.comparison_page import render_comparison
+from margrave.report.release_page import render
+
+__all__ = ["render", "render_comparison"]

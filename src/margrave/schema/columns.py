@@ -44,6 +44,14 @@ __all__ = [
 Scalar = str | int | float | bool
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str) or _is_number(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column(ABC):
     """Base of all column kinds.
@@ -125,9 +133,18 @@ class Listed(Column):
     other: str | None = None
 
     def __post_init__(self) -> None:
+        given: object = self.values
         if self.values is None:
             return
-        values = tuple(self.values)
+        values = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)
+        if isinstance(given, str) or not all(_is_scalar(value) for value in values):
+            raise SchemaError(
+                invalid(
+                    f"values of column {self.name!r}",
+                    "a list of texts, finite numbers or truth values",
+                    "Say missing=True for missing values.",
+                )
+            )
         object.__setattr__(self, "values", values)
         if len(set(values)) != len(values) or self.other in values:
             raise SchemaError(invalid(f"values of column {self.name!r}", "distinct", "List each once."))
@@ -216,6 +233,7 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         if self.edges is None and self.lower is not None and self.upper is not None:
+            self._check_bounds(self.lower, self.upper)
             object.__setattr__(self, "edges", self._equal_width())
         if self.edges is not None:
             edges = tuple(self._number(edge) for edge in self.edges)
@@ -238,6 +256,18 @@ class Binned(Column):
     @abstractmethod
     def _last(self, edge: float) -> float:
         """The greatest value below (Integer) or at (Real) the last edge."""
+
+    def _check_bounds(self, lower: float, upper: float) -> None:
+        if not (_is_number(lower) and _is_number(upper) and lower <= upper):
+            raise SchemaError(
+                invalid(
+                    f"bounds of column {self.name!r}", "finite numbers", "Check that lower is below upper."
+                )
+            )
+        if not isinstance(self.bins, int) or self.bins < 1:
+            raise SchemaError(
+                invalid(f"bins of column {self.name!r}", "a whole number of at least 1", "Try bins=32.")
+            )
 
     def _check(self, edges: Sequence[float], what: str) -> None:
         finite = all(math.isfinite(edge) for edge in edges)
@@ -320,7 +350,7 @@ class Integer(Binned):
         return tuple(dict.fromkeys(cuts))
 
     def _number(self, value: float) -> float:
-        if value != int(value):
+        if not math.isfinite(value) or value != int(value):
             raise SchemaError(
                 invalid(f"edges of column {self.name!r}", "whole numbers", "Declare it as Real instead.")
             )

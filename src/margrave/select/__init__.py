@@ -1,1 +1,8 @@
 """Strategies that decide which marginals to buy; they see a curator, never data."""
+
+from margrave.select.aim import AIM
+from margrave.select.all_kway import AllKWay
+from margrave.select.fixed import Fixed
+from margrave.select.mst import MST
+
+__all__ = ["AIM", "MST", "AllKWay", "Fixed"]

@@ -1,0 +1,277 @@
+"""The front doors: Synthesizer, synthesize, evaluate, load."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from margrave import __version__
+from margrave.errors import InputError, invalid
+from margrave.methods.table import method as named
+from margrave.models.table import resolve
+from margrave.plan import Plan
+from margrave.privacy.accounting import GDP, ZCDP, Accountant
+from margrave.privacy.ledger import Ledger, check_budget
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.progress import OnStep, Step, silent
+from margrave.release import Guarantee, Release
+from margrave.schema.schema import Schema
+from margrave.synthesis import Rng, Synthesis
+
+if TYPE_CHECKING:
+    from margrave.engines.memory import MemoryEngine, MemorySource
+    from margrave.evaluate.comparison import Comparison
+    from margrave.protocols import Fitter, Strategy
+    from margrave.schema.frame import Frame
+
+__all__ = ["Synthesizer", "evaluate", "synthesize"]
+
+DISCOVERY = Fraction(1, 8)
+"""Share of rho that discovery gets when every column has to be discovered."""
+PARTITIONS = Fraction(1, 4)
+"""Share of delta for finding unknown values, where there are any."""
+
+
+class Synthesizer:
+    """Turns a private table into a private release, under one (epsilon, delta) for everything.
+
+    **Privacy.** What `fit` releases is (epsilon, delta)-differentially private for tables that differ in
+    one `unit`, under `adjacency`, discovery of bounds, categories, missing values and the row count
+    included. Public are: the column names, their storage types, and what `schema` declares.
+
+    Args:
+        method: Name of a method; see `margrave.methods.table.METHODS`.
+        epsilon: Above 0.
+        delta: Between 0 and 1, both excluded; far below one over the number of people.
+        unit: Whom to protect: a `Unit`, the name of an owner column (one row each), or None for rows.
+        adjacency: "add_remove" or "replace_one".
+        schema: What is public about the columns: a `Schema`, the path of a schema.json, or None.
+        select: A strategy object instead of the method's.
+        model: A fitter object or its name instead of the method's.
+        missing: Texts that mean a missing value in CSV and TSV files.
+        ledger: Path of a new file in which every spend is written before its noise is drawn.
+        discovery: Share of rho for discovery if all columns need it, in (0, 1).
+
+    Raises:
+        InputError: An argument is outside its range.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> table = pa.table({"a": [0, 1, 1, 0] * 50, "b": [1, 1, 0, 0] * 50})
+        >>> synthesis = Synthesizer("mst", epsilon=1.0, schema=Schema.from_sizes({"a": 2, "b": 2})).fit(table)
+        >>> synthesis.sample(3).column_names
+        ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        method: str = "aim",
+        *,
+        epsilon: float,
+        delta: float = 1e-9,
+        unit: Unit | str | None = None,
+        adjacency: Adjacency = "add_remove",
+        schema: Schema | str | Path | None = None,
+        select: Strategy | None = None,
+        model: Fitter | str | None = None,
+        missing: Sequence[str] = ("",),
+        ledger: str | Path | None = None,
+        discovery: Fraction | float = DISCOVERY,
+        on_step: OnStep = silent,
+    ) -> None:
+        check_budget(epsilon, delta)
+        recipe = named(method)
+        self.method = method
+        self.epsilon, self.delta = float(epsilon), float(delta)
+        whom = unit if isinstance(unit, Unit) else Unit(unit)
+        self.neighbours = Neighbours(whom, adjacency)
+        self.schema = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+        self.strategy: Strategy = select if select is not None else recipe.strategy()
+        chosen = model if model is not None else recipe.fitter
+        self.fitter: Fitter = resolve(chosen) if isinstance(chosen, str) else chosen
+        self.missing = tuple(missing)
+        self.ledger_path = ledger
+        self.discovery = _share(discovery)
+        self.on_step = on_step
+
+    def fit(self, data: Any) -> Synthesis:
+        """Spend the whole budget on a table and return what may be known about it.
+
+        Args:
+            data: A pandas or polars frame, an Arrow table, or the path of a CSV, TSV, Parquet or Arrow
+                file.
+
+        Returns:
+            The release with its fitted model.
+
+        Raises:
+            InputError: The table, the schema or the ledger path cannot be used.
+            BudgetError: A spend would pass the budget; nothing was released by it.
+        """
+        from margrave.measure.curator import Curator
+        from margrave.measure.discover import searches_values
+
+        source, frame = self._open(data)
+        declared = self._declared(source)
+        ledger = self.new_ledger(searches_values(declared))
+        curator = Curator(source, ledger)
+        rho = ledger.total * self.discovery_share(declared)
+        schema = curator.discover(self.schema, rho, self.on_step)
+        model = self.strategy.run(curator, self.fitter, self.on_step)
+        self.on_step(Step("fit", "done", 0, 1.0))
+        release = Release(
+            schema=schema,
+            measurements=curator.measurements,
+            guarantee=self.promise(ledger),
+            events=ledger.events,
+            strategy=self.strategy.name,
+            fitter=self.fitter.name,
+            state=model.state(),
+            total=model.total,
+            frame=frame.kind,
+            dtypes={name: frame.dtypes[name] for name in schema.names},
+            notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
+        )
+        return Synthesis(release, model)
+
+    def plan(self, data: Any, *, rows: int | None = None) -> Plan:
+        """What `fit` would do, found out without spending anything or looking at a row.
+
+        Args:
+            data: As for `fit`; only its column names and storage types are used.
+            rows: A public guess of the row count, for the expected error.
+        """
+        source, _ = self._open(data)
+        if rows is not None and rows < 1:
+            raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
+        from margrave.outlook import outlook
+
+        return outlook(self, source, rows)
+
+    def _open(self, data: Any) -> tuple[MemorySource, Frame]:
+        from margrave.engines.memory import open_source
+
+        return open_source(data, missing=self.missing)
+
+    def _declared(self, source: MemorySource) -> Schema:
+        """The columns to release, with what is declared about them."""
+        from margrave.measure.discover import declare
+
+        owner = self.neighbours.unit.owner
+        return declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+
+    def new_ledger(self, searches: bool, *, write: bool = True) -> Ledger:
+        """A fresh ledger of this run's budget.
+
+        Args:
+            searches: Whether unknown values are to be searched for, which reserves a share of delta.
+            write: Whether to create the ledger's file, if one was asked for.
+
+        Raises:
+            InputError: The file exists already or cannot be created.
+        """
+        accountant: Accountant = GDP() if self.strategy.gaussian_only else ZCDP()
+        return Ledger(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            accountant=accountant,
+            partition_delta=Fraction(self.delta) * PARTITIONS if searches else Fraction(0),
+            path=self.ledger_path if write else None,
+        )
+
+    def discovery_share(self, schema: Schema) -> Fraction:
+        """The share of rho for discovery, in proportion to the columns that need it."""
+        unknown = sum(not column.known for column in schema.columns)
+        return self.discovery * Fraction(unknown, len(schema.columns))
+
+    def promise(self, ledger: Ledger) -> Guarantee:
+        """What a release under this ledger promises."""
+        return Guarantee(
+            self.epsilon, self.delta, float(ledger.total), self.neighbours, ledger.accountant.name
+        )
+
+    def __repr__(self) -> str:
+        return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
+
+
+def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng = None, **options: Any) -> Any:
+    """Synthetic rows from a private table, in one call.
+
+    Args:
+        data: As for `Synthesizer.fit`.
+        epsilon: Above 0.
+        rows: How many rows; the noisy row count by default.
+        rng: A generator or seed for sampling, which is post-processing.
+        options: What else `Synthesizer` takes.
+
+    Returns:
+        A table of the kind that went in.
+    """
+    return Synthesizer(epsilon=epsilon, **options).fit(data).sample(rows, rng=rng)
+
+
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    *,
+    schema: Schema | str | Path | None = None,
+    target: str | None = None,
+    test: Any = None,
+    missing: Sequence[str] = ("",),
+    seed: int = 0,
+) -> Comparison:
+    """Hold a synthetic table against the real one. **Not private**: do not publish what it returns.
+
+    Args:
+        real: The private table, as for `Synthesizer.fit`.
+        synthetic: The other table, with the same columns.
+        schema: What is known of the columns; read off both tables where it is silent.
+        target: A column to predict: adds the scores of a classifier trained on the synthetic rows.
+        test: Held-out real rows to test it on; the real table itself by default.
+        missing: Texts that mean a missing value in CSV and TSV files.
+        seed: Of the sampled triples and reference rows.
+
+    Raises:
+        InputError: The tables differ in columns or cannot be used.
+        MissingExtraError: target is given and scikit-learn is not installed.
+    """
+    from margrave.engines.memory import open_source
+    from margrave.evaluate.classifier import score_classifier
+    from margrave.evaluate.compare import compare
+
+    known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+    shared, engines = _shared(real, synthetic, known, missing)
+    found = compare(engines[0], engines[1], schema=shared, seed=seed)
+    if target is None:
+        return found
+    held = engines[0]
+    if test is not None:
+        held = open_source(test, missing=missing)[0].only(shared.names).bind(shared)
+    return found.with_scores(
+        score_classifier(engines[1].encoded, held.encoded, target, schema=shared, seed=seed)
+    )
+
+
+def _shared(
+    real: Any, synthetic: Any, known: Schema | None, missing: Sequence[str]
+) -> tuple[Schema, list[MemoryEngine]]:
+    """Two tables under one schema, with the columns of the second. **Not private.**"""
+    from margrave.engines.memory import open_source
+    from margrave.evaluate.observed import observed_schema
+
+    sources = [open_source(table, missing=missing)[0] for table in (real, synthetic)]
+    names = [column.name for column in sources[1].columns]
+    sources = [source.only(names) for source in sources]
+    schema = observed_schema(sources[0], sources[1], known)
+    return schema, [source.bind(schema) for source in sources]
+
+
+def _share(value: Fraction | float) -> Fraction:
+    if isinstance(value, bool) or not math.isfinite(value) or not 0 < value < 1:
+        raise InputError(invalid("discovery", "between 0 and 1, both excluded", "Try 0.125.", got=value))
+    return Fraction(value)

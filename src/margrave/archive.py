@@ -1,0 +1,169 @@
+"""The release file: one zip of versioned JSON and .npy arrays. No pickle, checked before it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import MargraveError, ReleaseError, invalid
+from margrave.files import check_writable, written_whole
+from margrave.privacy.event_json import event_from_json, event_to_json
+from margrave.privacy.unit import Neighbours, Unit
+from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.schema.schema import Schema
+
+__all__ = ["VERSION", "load_release", "save_release"]
+
+VERSION = 1
+DOCUMENT = "release.json"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def save_release(release: Release, path: str | Path) -> None:
+    """Write a release file, whole or not at all.
+
+    Raises:
+        InputError: The path cannot be written.
+    """
+    check_writable(path, "path")
+    arrays: dict[str, NDArray[np.float64]] = {}
+    marginals = []
+    for index, marginal in enumerate(release.measurements):
+        arrays[f"marginal/{index}/values"] = marginal.values
+        arrays[f"marginal/{index}/sigma"] = np.asarray(marginal.sigma, dtype=np.float64)
+        marginals.append(list(marginal.clique))
+    arrays |= {f"state/{name}": np.asarray(value) for name, value in release.state.items()}
+    blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
+    document = {
+        "margrave_release": VERSION,
+        "guarantee": guarantee_to_json(release.guarantee),
+        "schema": release.schema.to_json(),
+        "marginals": marginals,
+        "events": [event_to_json(event) for event in release.events],
+        "strategy": release.strategy,
+        "fitter": release.fitter,
+        "state": sorted(release.state),
+        "total": release.total,
+        "frame": release.frame,
+        "dtypes": dict(release.dtypes),
+        "notes": dict(release.notes),
+        "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
+    }
+    body = json.dumps(document, indent=1, ensure_ascii=False).encode()
+    with written_whole(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, blob in {DOCUMENT: body, **blobs}.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), blob, zipfile.ZIP_DEFLATED)
+
+
+def load_release(path: str | Path) -> Release:
+    """Read a release file.
+
+    Raises:
+        ReleaseError: It is missing, damaged, not a release, or written by a newer version.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            document = json.loads(archive.read(DOCUMENT))
+            _check_version(document)
+            arrays = {
+                name: _from_npy(archive.read(name), digest) for name, digest in document["sha256"].items()
+            }
+        return _release(document, arrays)
+    except FileNotFoundError:
+        raise ReleaseError(
+            invalid("path", "an existing release file", "Check the path.", got=str(path))
+        ) from None
+    except ReleaseError:
+        raise
+    except (
+        OSError,
+        MargraveError,
+        zipfile.BadZipFile,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        AttributeError,
+    ) as error:
+        raise ReleaseError(_damaged()) from error
+
+
+def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee as JSON."""
+    return {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "rho": guarantee.rho,
+        "accounting": guarantee.accounting,
+        "adjacency": guarantee.neighbours.adjacency,
+        "owner": guarantee.neighbours.unit.owner,
+        "max_rows": guarantee.neighbours.unit.max_rows,
+    }
+
+
+def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> Release:
+    promise = document["guarantee"]
+    unit = Unit(promise["owner"], promise["max_rows"])
+    return Release(
+        schema=Schema.from_json(document["schema"]),
+        measurements=tuple(
+            NoisyMarginal(
+                tuple(clique),
+                arrays[f"arrays/marginal/{i}/values.npy"],
+                arrays[f"arrays/marginal/{i}/sigma.npy"],
+            )
+            for i, clique in enumerate(document["marginals"])
+        ),
+        guarantee=Guarantee(
+            float(promise["epsilon"]),
+            float(promise["delta"]),
+            float(promise["rho"]),
+            Neighbours(unit, promise["adjacency"]),
+            str(promise["accounting"]),
+        ),
+        events=tuple(event_from_json(event) for event in document["events"]),
+        strategy=document["strategy"],
+        fitter=document["fitter"],
+        state={name: arrays[f"arrays/state/{name}.npy"] for name in document["state"]},
+        total=float(document["total"]),
+        frame=document["frame"],
+        dtypes=document["dtypes"],
+        notes=document["notes"],
+    )
+
+
+def _check_version(document: Any) -> None:
+    version = document.get("margrave_release") if isinstance(document, dict) else None
+    if not isinstance(version, int):
+        raise ReleaseError(_damaged())
+    if version > VERSION:
+        raise ReleaseError(
+            invalid("release file", f"of version {VERSION} or older", "Upgrade margrave.", got=version)
+        )
+
+
+def _damaged() -> str:
+    return invalid(
+        "release file", "a whole margrave release", "It is damaged or something else; save it again."
+    )
+
+
+def _to_npy(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _from_npy(blob: bytes, digest: str) -> NDArray[Any]:
+    if hashlib.sha256(blob).hexdigest() != digest:
+        raise ReleaseError(_damaged())
+    array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
+    return array

@@ -1,0 +1,278 @@
+"""The command line: a thin shell over the Python API. Exit codes: 0 done, 1 failed, 2 bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from margrave import __version__
+from margrave.errors import InputError, MargraveError, invalid
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Differentially private releases of tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with the private table.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")]
+Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
+Method = Annotated[str, typer.Option(help="aim, mst or independent.")]
+SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
+Owner = Annotated[
+    str | None, typer.Option(help="Column that says whose row it is; rows are protected without.")
+]
+MaxRows = Annotated[int, typer.Option(help="At most this many rows of one owner are used.")]
+Adjacency = Annotated[Literal["add_remove", "replace_one"], typer.Option(help="Which tables are neighbours.")]
+Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of sampling (never of the noise).")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
+
+
+@app.command()
+def synthesize(
+    table: Table,
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
+    delta: Delta = 1e-9,
+    method: Method = "aim",
+    schema: SchemaFile = None,
+    owner: Owner = None,
+    max_rows: MaxRows = 1,
+    adjacency: Adjacency = "add_remove",
+    missing: Missing = None,
+    rows: Annotated[int | None, typer.Option(help="How many rows; the noisy count by default.")] = None,
+    seed: Seed = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
+    release: Annotated[Path | None, typer.Option(help="Also write the release file here.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file; OUT.ledger.jsonl by default.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
+    from margrave.files import check_writable, suffix_of, write_table
+
+    suffix_of(out)
+    for path, param in ((out, "out"), (report, "report"), (release, "release")):
+        if path is not None:
+            check_writable(path, param)
+    book = check_writable(ledger or out.with_name(out.name + ".ledger.jsonl"), "ledger")
+    tokens = _missing(missing)
+    with _progress(quiet or as_json) as listen:
+        synthesizer = _synthesizer(
+            method, epsilon, delta, schema, owner, max_rows, adjacency, tokens, ledger=book, on_step=listen
+        )
+        synthesis = synthesizer.fit(table)
+        if release is not None:
+            synthesis.save(release)
+        write_table(synthesis.sample_arrow(rows, rng=seed), out, tokens[0])
+        if report is not None:
+            synthesis.report(report)
+    files = {"out": str(out), "ledger": str(book)}
+    files |= {name: str(path) for name, path in (("report", report), ("release", release)) if path}
+    _tell_done(synthesis, files, quiet, as_json)
+
+
+@app.command()
+def plan(
+    table: Table,
+    epsilon: Epsilon,
+    delta: Delta = 1e-9,
+    method: Method = "aim",
+    schema: SchemaFile = None,
+    owner: Owner = None,
+    max_rows: MaxRows = 1,
+    adjacency: Adjacency = "add_remove",
+    missing: Missing = None,
+    rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a run would discover, spend and cost. Spends nothing."""
+    tokens = _missing(missing)
+    synthesizer = _synthesizer(method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
+    found = synthesizer.plan(table, rows=rows)
+    typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
+
+
+@app.command()
+def schema(
+    table: Table,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write it here instead of printing it.")
+    ] = None,
+) -> None:
+    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
+    from margrave.engines.memory import open_source
+    from margrave.files import check_writable, write_text
+    from margrave.schema.schema import Schema
+
+    source, _ = open_source(table)
+    text = json.dumps(Schema(source.columns).to_json(), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    check_writable(out, "out")
+    write_text(out, text)
+
+
+@app.command()
+def sample(
+    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
+    rows: Annotated[int | None, typer.Option(help="How many rows.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--given", help="COLUMN=VALUE to condition on exactly; repeatable.")
+    ] = None,
+    missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
+    seed: Seed = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
+) -> None:
+    """Draw synthetic rows from a release file. Free: post-processing."""
+    from margrave.files import check_writable, suffix_of, write_table
+    from margrave.synthesis import load
+
+    suffix_of(out)
+    check_writable(out, "out")
+    if report is not None:
+        check_writable(report, "report")
+    synthesis = load(release)
+    write_table(synthesis.sample_arrow(rows, given=_given(given, missing), rng=seed), out, missing)
+    if report is not None:
+        synthesis.report(report)
+
+
+@app.command()
+def evaluate(
+    real: Annotated[Path, typer.Argument(help="The private table.")],
+    synthetic: Annotated[Path, typer.Argument(help="The synthetic table.")],
+    report: Annotated[Path | None, typer.Option(help="Write the comparison as HTML. Not private.")] = None,
+    schema: SchemaFile = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict, for a classifier score.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Held-out real table for the classifier.")] = None,
+    missing: Missing = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a real and a synthetic table. NOT PRIVATE: do not publish what it says."""
+    from margrave._api import evaluate as compare
+    from margrave.files import check_writable, write_text
+    from margrave.report.comparison_page import render_comparison
+
+    if report is not None:
+        check_writable(report, "report")
+    comparison = compare(real, synthetic, schema=schema, target=target, test=test, missing=_missing(missing))
+    typer.echo(json.dumps(comparison.to_json()) if as_json else str(comparison))
+    if report is not None:
+        write_text(report, render_comparison(comparison, title=f"{synthetic.name} against {real.name}"))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo-output"),
+    epsilon: Epsilon = 1.0,
+    method: Method = "aim",
+    quiet: Quiet = False,
+) -> None:
+    """The whole story on the shipped Adult table, offline: rows, release file, report, comparison."""
+    from margrave.demo import run_demo
+
+    with _progress(quiet) as listen:
+        lines = run_demo(out, epsilon, method, listen)
+    if not quiet:
+        typer.echo("\n".join(lines))
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one clear line and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        _fail(error, 2)
+    except MargraveError as error:
+        _fail(error, 2 if isinstance(error, ValueError) else 1)
+    except KeyboardInterrupt:
+        _fail("stopped; what was spent is in the ledger file", 1)
+    except MemoryError:
+        _fail("out of memory; declare coarser columns or lower max_cells", 1)
+
+
+def _fail(message: object, code: int) -> None:
+    sys.stderr.write(f"margrave: {message}\n")
+    sys.exit(code)
+
+
+def _synthesizer(
+    method: str,
+    epsilon: float,
+    delta: float,
+    schema: Path | None,
+    owner: str | None,
+    max_rows: int,
+    adjacency: Literal["add_remove", "replace_one"],
+    missing: list[str],
+    **options: Any,
+) -> Any:
+    from margrave._api import Synthesizer
+    from margrave.privacy.unit import Unit
+
+    return Synthesizer(
+        method,
+        epsilon=epsilon,
+        delta=delta,
+        unit=Unit(owner, max_rows),
+        adjacency=adjacency,
+        schema=schema,
+        missing=missing,
+        **options,
+    )
+
+
+def _missing(texts: list[str] | None) -> list[str]:
+    """The missing texts, the one to write first; an empty field always means missing."""
+    return list(dict.fromkeys([*(texts or []), ""]))
+
+
+def _given(pairs: list[str] | None, missing: str) -> dict[str, Any] | None:
+    given: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, found, value = pair.partition("=")
+        if not found:
+            raise InputError(
+                invalid("given", "of the form COLUMN=VALUE", "Try --given sex=Female.", got=pair)
+            )
+        given[name] = None if value == missing else value
+    return given or None
+
+
+def _progress(quiet: bool) -> Any:
+    from margrave.console import listening
+
+    return listening(quiet)
+
+
+def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool) -> None:
+    from margrave.archive import guarantee_to_json
+
+    if as_json:
+        typer.echo(json.dumps({"guarantee": guarantee_to_json(synthesis.guarantee), "files": files}))
+    elif not quiet:
+        typer.echo(f"guarantee: {synthesis.guarantee}")
+        for name, path in files.items():
+            typer.echo(f"{name}: {path}")

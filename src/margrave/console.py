@@ -1,0 +1,65 @@
+"""Progress on a terminal: the stage, rounds, the share of rho spent and the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from margrave.progress import OnStep, Step, silent
+
+__all__ = ["listening"]
+
+
+@contextmanager
+def listening(quiet: bool) -> Iterator[OnStep]:
+    """A listener that draws a bar on standard error, or says nothing.
+
+    The bar runs over the share of rho spent, which is what a run has to get through; where standard
+    error is not a terminal, one line a stage is printed instead.
+    """
+    if quiet:
+        yield silent
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(console)
+        return
+    columns = (
+        TextColumn("{task.fields[stage]:<8}"),
+        BarColumn(),
+        TaskProgressColumn(text_format="rho {task.percentage:>3.0f}%"),
+        TextColumn("round {task.fields[round]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[message]}", style="dim"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=1.0, stage="read", round=0, message="")
+
+        def listen(step: Step) -> None:
+            fields = {"stage": step.stage, "round": step.round, "message": step.message}
+            progress.update(task, completed=step.spent, **fields)  # type: ignore[arg-type]
+
+        yield listen
+
+
+def _lines(console: Console) -> OnStep:
+    seen: set[str] = set()
+
+    def listen(step: Step) -> None:
+        if step.stage not in seen:
+            seen.add(step.stage)
+            console.print(f"{step.stage}: rho {step.spent:.0%} spent", highlight=False)
+
+    return listen

@@ -1,0 +1,115 @@
+"""Tables of any library, and files, as one Arrow table and what is public about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from margrave.engines.files import is_text_file, read_file
+from margrave.errors import InputError, invalid
+from margrave.schema import storage
+from margrave.schema.frame import TEXT_FILE, Frame
+
+__all__ = ["read_table"]
+
+
+def read_table(data: Any, missing: Sequence[str] = ("",)) -> tuple[Any, Frame]:
+    """Any table as a pyarrow.Table in the four storage forms, and its public description.
+
+    **Not private**: the table holds the rows.
+
+    Args:
+        data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows, or the
+            path of a CSV, Parquet or Arrow file. The index of a pandas frame is not a column and is left
+            out.
+        missing: Texts that mean missing, in text files only.
+
+    Raises:
+        InputError: It is none of these, a name repeats or is no text, or a column stores what has no
+            column kind, such as dates.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        return _from_path(Path(data), missing)
+    data = nw.to_native(data, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(data):
+        from margrave.engines.pandas_frames import arrow_columns as from_pandas
+
+        names, arrays, dtypes = from_pandas(data)
+        return _table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)))
+    if nw.dependencies.is_polars_dataframe(data):
+        from margrave.engines.polars_frames import arrow_columns as from_polars
+
+        names, arrays, dtypes = from_polars(data)
+        return _table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)))
+    return _from_arrow(_as_arrow(data))
+
+
+def _from_path(path: Path, missing: Sequence[str]) -> tuple[Any, Frame]:
+    if isinstance(missing, str):
+        raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
+    table = read_file(path, missing)
+    if not is_text_file(path):
+        return _from_arrow(table)
+    names = list(table.column_names)
+    return _table(names, table.columns), Frame("arrow", dict.fromkeys(names, TEXT_FILE))
+
+
+def _from_arrow(table: Any) -> tuple[Any, Frame]:
+    names = list(table.column_names)
+    result = _table(names, table.columns)
+    return result, Frame(
+        "arrow", {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
+    )
+
+
+def _as_arrow(data: Any) -> Any:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    try:
+        return nw.from_native(data, eager_only=True).to_arrow()
+    except (TypeError, ValueError, AttributeError, pa.ArrowException):
+        pass
+    raise InputError(
+        invalid(
+            "data",
+            "a pandas, polars or Arrow table in memory, or the path of a file",
+            "Collect a lazy frame first; turn other objects into one of these.",
+            got=type(data).__name__,
+        )
+    )
+
+
+def _table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
+    """The columns in their storage forms, under names that are distinct texts."""
+    if not names:
+        raise InputError(invalid("data", "a table with one column or more", "Pass one with columns."))
+    if not all(isinstance(name, str) and name for name in names):
+        raise InputError(
+            invalid("column names", "texts that are not empty", "Rename the columns, as in ['c0', 'c1'].")
+        )
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
+    columns = [storage.normal(array, name) for name, array in zip(names, arrays, strict=True)]
+    for name, column in zip(names, columns, strict=True):
+        if storage.is_text(column) and not _is_unicode(column.dictionary):
+            raise InputError(
+                invalid(f"column {name!r}", "text in valid Unicode", "Clean or drop the column.")
+            )
+    return pa.table(columns, names=list(names))
+
+
+def _is_unicode(texts: Any) -> bool:
+    """Whether Arrow text is valid UTF-8: files and foreign buffers are not checked when they are read."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

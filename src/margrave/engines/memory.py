@@ -1,0 +1,261 @@
+"""MemorySource and MemoryEngine: a table held in memory, before and after encoding. Not private."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn, final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from margrave.engines.counting import count_tables
+from margrave.engines.counts import Counts
+from margrave.engines.frames import read_table
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema import storage
+from margrave.schema.columns import Boolean, Categorical, Column, Integer, Real, Unknown
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.encode import encode
+from margrave.schema.encoded import Encoded
+from margrave.schema.frame import TEXT_FILE, Frame
+from margrave.schema.schema import Schema
+
+__all__ = ["MAX_CELLS", "MemoryEngine", "MemorySource", "open_source"]
+
+MAX_CELLS = 1 << 27
+"""Most cells of one table, a GiB of counts."""
+
+
+def open_source(data: Any, *, missing: Sequence[str] = ("",)) -> tuple[MemorySource, Frame]:
+    """A private table, ready for the door, and what is public about it.
+
+    **Not private**: the source answers exactly.
+
+    Args:
+        data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows, or the
+            path of a CSV, TSV, Parquet or Arrow file.
+        missing: Texts that mean missing, in text files only, as in ("", "?").
+
+    Raises:
+        InputError: The table cannot be used; the error holds no value of it.
+
+    Example:
+        >>> source, frame = open_source(pa.table({"age": [41, 7], "sex": ["F", "M"]}))
+        >>> source, frame.dtypes
+        (MemorySource(['age', 'sex']), {'age': 'int64', 'sex': 'string'})
+    """
+    table, frame = read_table(data, missing)
+    loose = frozenset(name for name, dtype in frame.dtypes.items() if dtype == TEXT_FILE)
+    return MemorySource(table, loose), frame
+
+
+@final
+class MemorySource:
+    """A private table in memory (the `Source` of protocols). **Not private.**
+
+    Its repr shows names only and it refuses to be pickled.
+
+    Args:
+        table: A pyarrow.Table whose columns are in the storage forms of `margrave.schema.storage`.
+        loose: Names of the text columns of which even the kind is open.
+    """
+
+    __slots__ = ("_loose", "_table")
+
+    def __init__(self, table: Any, loose: frozenset[str] = frozenset()) -> None:
+        self._table = table
+        self._loose = loose
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the storage says about each column; nothing is read from the rows."""
+        return tuple(
+            self._column(name, kind)
+            for name, kind in zip(self._table.column_names, self._table.schema.types, strict=True)
+        )
+
+    def _column(self, name: str, kind: Any) -> Column:
+        if name in self._loose:
+            return Unknown(name=name)
+        if pa.types.is_integer(kind):
+            return Integer(name=name)
+        if pa.types.is_floating(kind):
+            return Real(name=name)
+        return Boolean(name=name) if pa.types.is_boolean(kind) else Categorical(name=name)
+
+    def only(self, names: Sequence[str]) -> MemorySource:
+        """The table with some of its columns, in the order given.
+
+        Raises:
+            InputError: There is no such column.
+        """
+        for name in names:
+            if name not in self._table.column_names:
+                raise InputError(
+                    invalid("columns", f"among {self._table.column_names}", "Check it.", got=name)
+                )
+        return MemorySource(self._table.select(list(names)), self._loose & set(names))
+
+    def bounded(self, owner: str, max_rows: int) -> MemorySource:
+        """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
+
+        Raises:
+            InputError: There is no such column, it has missing values, it is the only one, or max_rows is
+                below 1.
+        """
+        if max_rows < 1:
+            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        codes, _ = storage.texts(self._normal(owner, "owner"))
+        if bool((codes < 0).any()):
+            raise InputError(
+                invalid(
+                    "owner", "a column without missing values", "Fill in the owner of every row.", got=owner
+                )
+            )
+        if len(self._table.column_names) == 1:
+            raise InputError(
+                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
+            )
+        rest = self._table.drop_columns([owner])
+        if len(codes):
+            rest = rest.take(pa.array(_bounded_rows(codes, max_rows)))
+        return MemorySource(rest, self._loose - {owner})
+
+    def kinds(self, column: str) -> Counts:
+        """Rows whose value is [missing, a whole number, another finite number, text], shape [4]."""
+        values, text = storage.numbers(self._normal(column))
+        number = ~np.isnan(values)
+        integral = int(storage.whole(values[number]).sum())
+        present, written = int(number.sum()), int(text.sum())
+        return Counts(np.array([len(values) - present - written, integral, present - integral, written]))
+
+    def histogram(self, column: str, edges: NDArray[np.float64]) -> Counts:
+        """Finite numeric values in each half-open interval, outside values in the end ones: [edges - 1].
+
+        Raises:
+            InputError: The edges are fewer than two or do not increase.
+        """
+        edges = np.asarray(edges, dtype=np.float64)
+        if edges.ndim != 1 or len(edges) < 2 or not bool((np.diff(edges) > 0).all()):
+            raise InputError(invalid("edges", "increasing, two or more", "Sort them and drop repeats."))
+        values, _ = storage.numbers(self._normal(column))
+        cells = np.searchsorted(edges, values[~np.isnan(values)], side="right") - 1
+        last = len(edges) - 2
+        return Counts(np.bincount(np.clip(cells, 0, last), minlength=last + 1))
+
+    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, sorted, and how many rows hold each."""
+        codes, distinct = storage.texts(self._normal(column))
+        counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
+        held = sorted(
+            (text, count) for text, count in zip(distinct.to_pylist(), counts, strict=True) if count
+        )
+        return tuple(text for text, _ in held), Counts(np.array([count for _, count in held], dtype=np.int64))
+
+    def bind(self, schema: Schema) -> MemoryEngine:
+        """The table encoded under a known schema.
+
+        Raises:
+            InputError: The schema and the table differ in columns, or a strict column holds what it does
+                not declare.
+            SchemaError: A column is not known yet.
+        """
+        return MemoryEngine(encode(self._table, schema))
+
+    def _normal(self, name: str, param: str = "column") -> Any:
+        names = self._table.column_names
+        if name not in names:
+            raise InputError(invalid(param, f"one of {list(names)}", "Check the spelling.", got=name))
+        return storage.normal(self._table.column(name), name)
+
+    def __repr__(self) -> str:
+        return f"MemorySource({list(self._table.column_names)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
+
+
+def _bounded_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
+    """Rows to keep, in the table's order: of each code at most max_rows, every choice equally likely."""
+    generator = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(32), "little")))
+    shuffled = generator.permutation(len(codes))
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    ends = np.flatnonzero(np.diff(codes[order])) + 1
+    starts = np.zeros(len(codes), dtype=np.int64)
+    starts[ends] = ends
+    rank = np.arange(len(codes)) - np.maximum.accumulate(starts)
+    kept: NDArray[np.int64] = np.sort(order[rank < max_rows])
+    return kept
+
+
+@final
+class MemoryEngine:
+    """Exact counts over an encoded table (the `Engine` of protocols). **Not private.**
+
+    Its repr shows the domain's names only and it refuses to be pickled.
+
+    Args:
+        encoded: The rows.
+        max_cells: Most cells of one table.
+
+    Raises:
+        SchemaError: A code is not below its attribute's size.
+    """
+
+    __slots__ = ("_encoded", "_max_cells")
+
+    def __init__(self, encoded: Encoded, *, max_cells: int = MAX_CELLS) -> None:
+        for name, column, size in zip(
+            encoded.domain.names, encoded.columns, encoded.domain.sizes, strict=True
+        ):
+            if column.dtype.kind != "u" or int(column.max(initial=0)) >= size:
+                raise SchemaError(
+                    invalid(f"codes of column {name!r}", "unsigned and below its size", "Encode it again.")
+                )
+        self._encoded = encoded
+        self._max_cells = min(max_cells, (1 << 31) - 1)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self._encoded.domain
+
+    @property
+    def encoded(self) -> Encoded:
+        """The rows as codes. **Not private.**"""
+        return self._encoded
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Rows in each cell of each clique's table, in one pass over the data.
+
+        The axes of a table are in the clique's order; the empty clique counts the rows.
+
+        Raises:
+            SchemaError: A clique names an attribute twice or one that does not exist.
+            InputError: A table would have more than max_cells cells.
+        """
+        for clique in cliques:
+            self._check(clique)
+        return [Counts(table) for table in count_tables(self._encoded, cliques)]
+
+    def _check(self, clique: Clique) -> None:
+        if len(set(clique)) != len(clique):
+            raise SchemaError(invalid("clique", "made of distinct names", "Name each once.", got=clique))
+        cells = self.domain.size(clique)
+        if cells > self._max_cells:
+            raise InputError(
+                invalid(
+                    f"clique {clique}",
+                    f"of at most {self._max_cells} cells",
+                    "Use fewer attributes, or fewer bins.",
+                    got=cells,
+                )
+            )
+
+    def __repr__(self) -> str:
+        return f"MemoryEngine({list(self.domain.names)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private table cannot be pickled. Release it through a Curator.")

@@ -1,0 +1,71 @@
+"""pandas frames as Arrow columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from margrave.errors import InputError, invalid
+from margrave.schema.pandas_types import dtype_text
+
+__all__ = ["arrow_columns"]
+
+
+def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
+    """Names, Arrow arrays and dtype texts of a pandas frame's columns. **Not private.**
+
+    What an object column means is its storage type, so it is text whatever its values are: they are
+    turned into text one by one, None and NaN into missing.
+
+    Raises:
+        InputError: A column stores dates or other things that have no column kind.
+    """
+    names = list(frame.columns)
+    arrays = [_readable(frame.iloc[:, index], name) for index, name in enumerate(names)]
+    return names, arrays, [dtype_text(dtype) for dtype in frame.dtypes]
+
+
+def _readable(column: Any, name: Any) -> Any:
+    """The column as Arrow; what Arrow says of a value it cannot read would quote it, so it is not chained."""
+    try:
+        return _array(column, name)
+    except (pa.ArrowException, UnicodeError, OverflowError):
+        pass
+    raise InputError(invalid(f"column {name!r}", "text in valid Unicode", "Clean or drop the column."))
+
+
+def _array(column: Any, name: Any) -> Any:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        entries = _array(pd.Series(dtype.categories), name)
+        codes = column.cat.codes.to_numpy()
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), entries)
+    if pd.api.types.is_object_dtype(dtype):
+        return _texts(column, name)
+    if isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)) or dtype.kind in "biuf":
+        if isinstance(dtype, pd.SparseDtype):
+            column = column.sparse.to_dense()
+        return pa.array(column, from_pandas=True)
+    raise InputError(
+        invalid(
+            f"column {name!r}",
+            "made of numbers, truth values or text",
+            "Cast it to text or numbers, or drop the column.",
+        )
+    )
+
+
+def _texts(column: Any, name: Any) -> Any:
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind == "empty":
+        return pa.nulls(len(column), pa.large_string())
+    if kind == "string":
+        return pa.array(column, pa.large_string(), from_pandas=True)
+    values = column.to_numpy()
+    absent = pd.isna(values)
+    if any(isinstance(value, (bytes, bytearray, memoryview)) for value in values):
+        raise InputError(invalid(f"column {name!r}", "text, not bytes", "Decode it, or drop the column."))
+    entries = [None if gone else str(value) for gone, value in zip(absent, values, strict=True)]
+    return pa.array(entries, pa.large_string())

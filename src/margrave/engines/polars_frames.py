@@ -1,0 +1,41 @@
+"""polars frames as Arrow columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from margrave.errors import InputError, invalid
+from margrave.schema.polars_types import dtype_text, supported
+
+__all__ = ["arrow_columns"]
+
+WIDE = ("Int128", "UInt128", "Float16")
+"""Types that Arrow or its kernels do not know: read as float64."""
+
+
+def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
+    """Names, Arrow arrays and dtype texts of a polars frame's columns. **Not private.**
+
+    Raises:
+        InputError: A column stores dates or other things that have no column kind.
+    """
+    dtypes = [dtype_text(column.dtype) for column in frame]
+    for column, dtype in zip(frame, dtypes, strict=True):
+        if not supported(dtype):
+            raise InputError(
+                invalid(
+                    f"column {column.name!r}",
+                    "made of numbers, truth values or text",
+                    "Cast it to text or numbers, or drop the column.",
+                )
+            )
+    return list(frame.columns), [_array(column) for column in frame], dtypes
+
+
+def _array(column: Any) -> Any:
+    dtype = dtype_text(column.dtype)
+    if dtype in WIDE:
+        column = column.cast(pl.Float64)
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -1,0 +1,193 @@
+"""Curator: the door. Whatever leaves the private table leaves through one of its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.measure.choose import choose
+from margrave.measure.discover import Discovery
+from margrave.measure.gaussian import Gaussian
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.noise import BitSource, SecureSource
+from margrave.progress import OnStep, silent
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.protocols import Engine, Source
+
+__all__ = ["Curator"]
+
+CACHED_CELLS = 1 << 26
+"""Exact counts of candidates are kept between rounds up to this many cells (512 MiB)."""
+
+
+class Curator:
+    """One private table, one ledger, and the verbs that may answer about it.
+
+    **Privacy.** The unit, the adjacency and the total are the ledger's. An owner's rows beyond the cap
+    are dropped at random before anything is counted. Each verb states its own sensitivity and cost, asks
+    the ledger first (which refuses what would pass the total) and draws its noise after the record is
+    on disk. Verbs compose adaptively: the ledger's accountant adds their costs.
+
+    Args:
+        source: The private table.
+        ledger: Where spends are recorded; its neighbours set every sensitivity.
+        noise: Source of random bits; secure by default, anything else is for tests.
+    """
+
+    def __init__(self, source: Source, ledger: Ledger, noise: BitSource | None = None) -> None:
+        unit = ledger.neighbours.unit
+        self._source = source if unit.owner is None else source.bounded(unit.owner, unit.max_rows)
+        self._ledger = ledger
+        self._noise = SecureSource() if noise is None else noise
+        self._gaussian = Gaussian(ledger, self._noise)
+        self._engine: Engine | None = None
+        self._measurements: list[NoisyMarginal] = []
+        self._cache: dict[Clique, NDArray[np.int64]] = {}
+        self._started = ledger.spent
+
+    def discover(
+        self, declared: Schema | None = None, rho: Fraction = Fraction(0), on_step: OnStep = silent
+    ) -> Schema:
+        """Complete a partly declared schema and open the table under it; see `Discovery` for the cost.
+
+        Args:
+            declared: What the user says is public; columns it does not name are discovered.
+            rho: What discovery may spend; nothing is spent when the schema is complete.
+            on_step: Told about each step.
+
+        Returns:
+            The known schema.
+        """
+        discovery = Discovery(self._source, self._gaussian, self._ledger, on_step)
+        schema, found = discovery.run(declared, rho)
+        self._engine = self._source.bind(schema)
+        self._measurements += found
+        self._started = self._ledger.spent
+        return schema
+
+    @property
+    def _open(self) -> Engine:
+        if self._engine is None:
+            raise InputError(invalid("curator", "opened first", "Call discover(schema) before measuring."))
+        return self._engine
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self._open.domain
+
+    @property
+    def remaining(self) -> Fraction:
+        """rho that is still unspent, exact."""
+        return self._ledger.remaining
+
+    @property
+    def total(self) -> Fraction:
+        """rho that was left when the table was opened, exact."""
+        return self._ledger.total - self._started
+
+    @property
+    def progress(self) -> float:
+        """Share of the whole run's rho spent so far, discovery included."""
+        return float(self._ledger.spent / self._ledger.total)
+
+    @property
+    def measurements(self) -> tuple[NoisyMarginal, ...]:
+        """All marginals released so far, those of discovery included."""
+        return tuple(self._measurements)
+
+    @property
+    def public_rows(self) -> float | None:
+        """The number of rows where the adjacency makes it public, else None.
+
+        **Privacy.** Under replace_one with single rows all neighbouring tables have the same number of
+        rows, so telling it costs nothing. In every other case this is None.
+        """
+        if not self._ledger.neighbours.rows_are_public:
+            return None
+        return float(self._open.count([()])[0].reveal().sum())
+
+    def sigma(self, rho: Fraction) -> float:
+        """Standard deviation of the noise that rho buys on one marginal, in rows."""
+        return self._gaussian.sigma(rho)
+
+    def measure(self, cliques: Sequence[Clique], rho: Fraction) -> list[NoisyMarginal]:
+        """Release each clique's marginal with Gaussian noise; each costs rho. See `Gaussian`.
+
+        Args:
+            cliques: Cliques of the domain; the same clique may be measured again.
+            rho: What each of them may cost, above 0.
+
+        Returns:
+            One noisy marginal a clique, in order.
+        """
+        cliques = self._checked(cliques)
+        names = [_name(clique) for clique in cliques]
+        sigma = self._gaussian.record(names, rho)
+        counts = self._counts(cliques)
+        noisy = [
+            NoisyMarginal(c, self._gaussian.noisy(t, rho), sigma)
+            for c, t in zip(cliques, counts, strict=True)
+        ]
+        self._measurements += noisy
+        return noisy
+
+    def choose(
+        self,
+        cliques: Sequence[Clique],
+        expected: Sequence[NDArray[np.float64]],
+        rho: Fraction,
+        *,
+        weights: Sequence[int] | None = None,
+        penalties: Sequence[float] | None = None,
+    ) -> int:
+        """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty).
+
+        See `margrave.measure.choose` for the proof; costs rho (rounded down to an exact parameter).
+        """
+        cliques = self._checked(cliques)
+        sensitivity = self._ledger.neighbours.marginal_l1
+        return choose(
+            lambda: self._counts(cliques),
+            expected,
+            rho,
+            weights,
+            penalties,
+            sensitivity,
+            self._ledger,
+            self._noise,
+        )
+
+    def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """The cliques, found to be in the domain before anything is recorded."""
+        for clique in cliques:
+            self.domain.project(clique)
+        return [tuple(clique) for clique in cliques]
+
+    def _counts(self, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:
+        """Exact tables, remembered between rounds while they fit. **Not private.**"""
+        missing = [clique for clique in dict.fromkeys(cliques) if clique not in self._cache]
+        fresh: dict[Clique, NDArray[np.int64]] = {}
+        if missing:
+            counted = self._open.count(missing)
+            fresh = {c: counts.reveal() for c, counts in zip(missing, counted, strict=True)}
+        held = sum(table.size for table in self._cache.values())
+        if held + sum(table.size for table in fresh.values()) <= CACHED_CELLS:
+            self._cache.update(fresh)
+        return [fresh[c] if c in fresh else self._cache[c] for c in cliques]
+
+    def __repr__(self) -> str:
+        return "Curator()"
+
+
+def _name(clique: Clique) -> str:
+    return "marginal " + " x ".join(clique) if clique else "row count"

@@ -1,0 +1,79 @@
+"""Gaussian: noise on exact tables of counts, recorded first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.privacy.events import GaussianEvent
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.noise import BitSource, discrete_gaussian, rounded_gaussian
+
+__all__ = ["Gaussian", "sigma_for"]
+
+GRID = 1 << 30
+"""sigma^2 is rounded up to a multiple of 1 / GRID, so that it is a small exact fraction."""
+
+
+class Gaussian:
+    """The Gaussian mechanism on tables of counts.
+
+    **Privacy.** Unit and adjacency: the ledger's. One table of counts moves by at most
+    sqrt(l2_squared) in L2 between neighbours (`Neighbours`). Independent noise of variance
+    sigma^2 = l2_squared / (2 rho), rounded up, in every cell costs at most rho in zCDP. Under "zcdp" the
+    noise is the discrete Gaussian (Canonne, Kamath, Steinke 2020, Theorem 4 and its corollary for
+    integer vectors); under "gdp" it is the continuous Gaussian rounded to integers, a post-processing of
+    the continuous mechanism since counts are integers, so that mu^2 = l2_squared / sigma^2 exactly.
+
+    Args:
+        ledger: Where spends are recorded.
+        noise: Source of random bits.
+    """
+
+    def __init__(self, ledger: Ledger, noise: BitSource) -> None:
+        self._ledger = ledger
+        self._noise = noise
+        self.rounded = ledger.accountant.name == "gdp"
+        self.l2_squared = ledger.neighbours.marginal_l2_squared
+
+    def sigma_squared(self, rho: Fraction) -> Fraction:
+        """The variance that rho buys, exact and on the safe side."""
+        return _variance(self.l2_squared, rho)
+
+    def sigma(self, rho: Fraction) -> float:
+        """Standard deviation of the noise in a cell, in rows."""
+        return sigma_for(self._ledger, rho)
+
+    def record(self, names: Sequence[str], rho: Fraction) -> float:
+        """Record one spend of rho a name and return sigma.
+
+        Raises:
+            BudgetError: The spends do not fit; none of the later ones is recorded.
+        """
+        variance = self.sigma_squared(rho)
+        for name in names:
+            self._ledger.record(GaussianEvent(name, self.l2_squared, variance, self.rounded))
+        return self.sigma(rho)
+
+    def noisy(self, table: NDArray[np.int64], rho: Fraction) -> NDArray[np.float64]:
+        """The table plus noise; call `record` first."""
+        draw = rounded_gaussian if self.rounded else discrete_gaussian
+        noise = draw(self.sigma_squared(rho), table.size, self._noise)
+        return (table + noise.reshape(table.shape)).astype(np.float64)
+
+
+def sigma_for(ledger: Ledger, rho: Fraction) -> float:
+    """Standard deviation of the noise that rho buys on one marginal; rounding adds a variance of 1/12."""
+    variance = float(_variance(ledger.neighbours.marginal_l2_squared, rho))
+    return math.sqrt(variance + (1 / 12 if ledger.accountant.name == "gdp" else 0.0))
+
+
+def _variance(l2_squared: int, rho: Fraction) -> Fraction:
+    if rho <= 0:
+        raise InputError(invalid("rho", "above 0", "Give every measurement a share."))
+    return Fraction(math.ceil(Fraction(l2_squared) / (2 * rho) * GRID), GRID)

@@ -1,0 +1,191 @@
+"""PGM: fits a log-linear model on a junction tree to noisy marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, ReleaseError, invalid
+from margrave.models.pgm.estimate import Dual, Solution, minimise
+from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.inference import Inference
+from margrave.models.pgm.model import GraphicalModel
+from margrave.models.pgm.sizes import candidate_cells
+from margrave.models.pgm.tree import Layout
+from margrave.models.pooled import Pooled, estimated_total, pool
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["PENALTIES", "PGM"]
+
+PENALTIES = ("noise_aware", "squares")
+"""How a potential is held back: by sigma / N (see docs/models.md), or by (sigma / N)^2, which is exactly
+least squares weighted by 1 / sigma^2 with the entropy added."""
+
+
+@dataclass(frozen=True, slots=True)
+class PGM:
+    """Fits p(x) = exp(sum_r theta_r(x_r) - log Z), one table of potentials a measured clique.
+
+    Minimises log Z(theta) - <theta, y / N> + sum(c * theta^2) / 2 with c = strength * sigma / N
+    ("noise_aware") or c = strength * (sigma / N)^2 ("squares"). Attributes that were not measured come
+    out uniform.
+
+    Args:
+        strength: How much entropy counts against the measurements, above 0.
+        max_iterations: Most steps of the optimiser.
+        tolerance: Largest L1 norm of the gradient over one measured table at which the fit has converged,
+            in probability.
+        penalty: "noise_aware" or "squares".
+        max_cells: Most cells all tables of the junction tree may have together, at most 2^31 - 1; memory
+            is about 10 bytes a cell.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from margrave.release import NoisyMarginal
+        >>> from margrave.schema.domain import Domain
+        >>> domain = Domain(("a", "b"), (2, 3))
+        >>> model = PGM().fit(domain, [NoisyMarginal(("a",), np.array([30.0, 10.0]), 0.01)])
+        >>> model.project(("b", "a")).round(1).tolist()
+        [[10.0, 3.3], [10.0, 3.3], [10.0, 3.3]]
+    """
+
+    strength: float = 0.15
+    max_iterations: int = 1000
+    tolerance: float = 1e-3
+    penalty: str = "noise_aware"
+    max_cells: int = 1 << 28
+
+    def __post_init__(self) -> None:
+        for param, value in (("strength", self.strength), ("tolerance", self.tolerance)):
+            if not (np.isfinite(value) and value > 0):
+                raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
+        if self.max_iterations < 0:
+            raise InputError(invalid("max_iterations", "at least 0", "Try 1000.", got=self.max_iterations))
+        if self.penalty not in PENALTIES:
+            raise InputError(invalid("penalty", f"one of {PENALTIES}", "Try noise_aware.", got=self.penalty))
+        if not 1 <= self.max_cells < 1 << 31:
+            raise InputError(invalid("max_cells", "from 1 to 2^31 - 1", "Try 2**28.", got=self.max_cells))
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "pgm"
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+    ) -> GraphicalModel:
+        """The model that explains the measurements; see the class.
+
+        Args:
+            domain: Names and sizes of the attributes.
+            measurements: Noisy marginals of any cliques, several of one clique included.
+            total: Rows to stand for; the inverse-variance mean of the measurements' sums when None.
+            warm: An earlier fit over the same domain; its potentials are the starting point.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
+        """
+        rows = estimated_total(measurements) if total is None else float(total)
+        if not (np.isfinite(rows) and rows > 0):
+            raise InputError(
+                invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
+            )
+        pooled, inference = self._open(domain, measurements)
+        names = ranked(domain)
+        target, sigma = (
+            _flat(names, [t.values for t in pooled], pooled),
+            _flat(names, [t.sigma for t in pooled], pooled),
+        )
+        noise = sigma / rows
+        ridge = self.strength * (noise if self.penalty == "noise_aware" else noise**2)
+        start = _warm(domain, pooled, warm)
+        dual = Dual(inference, target / rows, ridge)
+        solution = minimise(dual, _flat(names, start, pooled), self.max_iterations, self.tolerance)
+        return self._close(domain, pooled, inference, solution, rows)
+
+    def restore(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        state: Mapping[str, NDArray[np.float64]],
+    ) -> GraphicalModel:
+        """The model whose `state` was saved: one inference, no optimisation.
+
+        Raises:
+            ReleaseError: The state is not that of a model of these measurements.
+        """
+        pooled, inference = self._open(domain, measurements)
+        sizes = [domain.size(table.clique) for table in pooled]
+        theta = _array(state, "theta", sum(sizes))
+        total, gap, iterations, evaluations, converged = _array(state, "fit", 5)
+        if total <= 0:
+            raise ReleaseError(invalid("state", "of a positive total", "The release is damaged."))
+        pieces = np.split(theta, np.cumsum(sizes)[:-1]) if sizes else []
+        tables = [piece.reshape(table.values.shape) for piece, table in zip(pieces, pooled, strict=True)]
+        flat = _flat(ranked(domain), tables, pooled)
+        solution = Solution(flat, gap, int(iterations), int(evaluations), bool(converged))
+        return self._close(domain, pooled, inference, solution, total)
+
+    def cells(
+        self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]
+    ) -> NDArray[np.float64]:
+        """Junction-tree cells with cliques plus each one candidate, shape [candidates]."""
+        return candidate_cells(domain, cliques, candidates)
+
+    def _open(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> tuple[list[Pooled], Inference]:
+        pooled = pool(domain, measurements)
+        place = {name: i for i, name in enumerate(ranked(domain))}
+        # Attributes of one code do not matter to the engine: their axes are left out.
+        measured = [tuple(sorted(place[n] for n in table.clique if domain[n] > 1)) for table in pooled]
+        sizes = domain.shape(ranked(domain))
+        return pooled, Inference(Layout(sizes, measured, self.max_cells))
+
+    def _close(
+        self, domain: Domain, pooled: list[Pooled], inference: Inference, solution: Solution, total: float
+    ) -> GraphicalModel:
+        inference.run(solution.theta)
+        cliques = tuple(table.clique for table in pooled)
+        return GraphicalModel(domain, total, cliques, inference, solution)
+
+
+def _flat(
+    names: tuple[str, ...], tables: Sequence[NDArray[np.float64]], pooled: Sequence[Pooled]
+) -> NDArray[np.float64]:
+    """Tables with the domain's axes as one array with the engine's axes."""
+    parts = [np.zeros(0)]
+    for table, measured in zip(tables, pooled, strict=True):
+        axes = sorted(range(len(measured.clique)), key=lambda i: names.index(measured.clique[i]))
+        parts.append(table.transpose(axes).ravel())
+    return np.concatenate(parts)
+
+
+def _warm(domain: Domain, pooled: Sequence[Pooled], warm: Model | None) -> list[NDArray[np.float64]]:
+    """Starting potentials with the domain's axes: an earlier model's where it has the clique, else 0."""
+    known = warm.potentials() if isinstance(warm, GraphicalModel) and warm.domain == domain else {}
+    return [known.get(table.clique, np.zeros(table.values.shape)) for table in pooled]
+
+
+def _array(state: Mapping[str, NDArray[np.float64]], key: str, length: int) -> NDArray[np.float64]:
+    """One finite array of the state, checked against its length."""
+    found = np.asarray(state[key], dtype=np.float64) if key in state else None
+    if found is None or found.shape != (length,) or not np.isfinite(found).all():
+        raise ReleaseError(
+            invalid("state", f"of {length} finite numbers in {key!r}", "The release is damaged.")
+        )
+    return found

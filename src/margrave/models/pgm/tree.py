@@ -1,0 +1,183 @@
+"""Layout: a junction tree and the measured tables that live on it, as flat arrays and index maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.models.pgm.graph import JunctionTree, junction_tree
+
+__all__ = ["IndexMaps", "Layout", "starts"]
+
+ROW = 8
+"""Trailing axes are taken into a row until it has this many cells, so that short axes still fill vectors."""
+
+
+@dataclass(slots=True)
+class IndexMaps:
+    """Index maps under construction; see `kernels` for their meaning.
+
+    Args:
+        sizes: Codes of each attribute, shape [attributes].
+    """
+
+    sizes: Sequence[int]
+    rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    _outer: list[NDArray[np.int32]] = field(default_factory=list)
+    _inner: list[NDArray[np.int32]] = field(default_factory=list)
+    _ends: tuple[int, int] = (0, 0)
+    _known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = field(default_factory=dict)
+
+    def add(self, source: tuple[int, ...], target: tuple[int, ...]) -> int:
+        """The number of the map from a source's cells to a target's; both ascending, target within source."""
+        known = self._known.get((source, target))
+        if known is not None:
+            return known
+        shape = [self.sizes[v] for v in source]
+        strides = self._strides(source, target)
+        split, width = self.split(source)
+        outer = _offsets(shape[:split], strides[:split])
+        inner = _offsets(shape[split:], strides[split:])
+        kind = 0 if not inner.any() else 1 if np.array_equal(inner, np.arange(width)) else 2
+        self.rows.append((len(outer), width, kind, *self._ends))
+        self._outer.append(outer)
+        self._inner.append(inner)
+        self._ends = (self._ends[0] + len(outer), self._ends[1] + width)
+        self._known[source, target] = len(self.rows) - 1
+        return len(self.rows) - 1
+
+    def split(self, source: tuple[int, ...]) -> tuple[int, int]:
+        """How many leading axes of a table make its rows, and the cells of a row."""
+        split, width = len(source), 1
+        while split and width < ROW:
+            split -= 1
+            width *= self.sizes[source[split]]
+        return split, width
+
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """The maps, shape [maps, 5], and the outer and inner offsets of all of them."""
+        none = np.zeros(0, dtype=np.int32)
+        maps = np.asarray(self.rows, dtype=np.int64).reshape(-1, 5)
+        return maps, np.concatenate([none, *self._outer]), np.concatenate([none, *self._inner])
+
+    def _strides(self, source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+        stride, strides = 1, {}
+        for v in reversed(target):
+            strides[v] = stride
+            stride *= self.sizes[v]
+        return [strides.get(v, 0) for v in source]
+
+
+def _offsets(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int32]:
+    """The target cell of every source cell in row-major order, shape [product of shape]."""
+    offsets = np.zeros(1, dtype=np.int32)
+    for size, stride in zip(shape, strides, strict=True):
+        step = np.arange(size, dtype=np.int32) * np.int32(stride)
+        offsets = (offsets[:, None] + step).ravel()
+    return offsets
+
+
+def starts(lengths: Sequence[int]) -> list[int]:
+    """Where each of several tables begins when they lie one after another, and the end of the last."""
+    return [0, *np.cumsum(np.asarray(lengths, dtype=np.int64)).tolist()]
+
+
+class Layout:
+    """Where everything lies: nodes (tree cliques), groups (largest measured cliques) and measured tables.
+
+    A measured table that lies in a larger measured one is folded into it, so that only the largest are
+    spread over the tree's cells.
+
+    Args:
+        sizes: Codes of each attribute, ascending, shape [attributes].
+        measured: Cliques with potentials, each ascending.
+        max_cells: Most cells all tree cliques together may have.
+        tree: The junction tree to use; the greedy one by default.
+
+    Raises:
+        InputError: The tree would be larger than max_cells.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        measured: Sequence[tuple[int, ...]],
+        max_cells: int,
+        tree: JunctionTree | None = None,
+    ) -> None:
+        self.sizes = tuple(int(size) for size in sizes)
+        self.measured = tuple(measured)
+        self.tree = junction_tree(self.sizes, self.measured) if tree is None else tree
+        if self.tree.cells > max_cells:
+            raise InputError(
+                invalid(
+                    "max_cells",
+                    f"at least {self.tree.cells:.4g} for these cliques",
+                    "Measure fewer or smaller cliques, or raise max_cells if memory allows.",
+                    got=max_cells,
+                )
+            )
+        maps = IndexMaps(self.sizes)
+        self._place_nodes(maps)
+        self._place_groups(maps)
+        self.maps, self.outer, self.inner = maps.arrays()
+
+    def cells(self, clique: Sequence[int]) -> int:
+        """Cells of a clique's table."""
+        return int(np.prod([self.sizes[v] for v in clique], dtype=np.int64))
+
+    def shape(self, clique: Sequence[int]) -> tuple[int, ...]:
+        """Shape of a clique's table."""
+        return tuple(self.sizes[v] for v in clique)
+
+    def _place_nodes(self, maps: IndexMaps) -> None:
+        tree = self.tree
+        self.node_starts = starts([self.cells(clique) for clique in tree.cliques])
+        self.separator_starts = starts(
+            [self.cells(s) if p >= 0 else 0 for s, p in zip(tree.separators, tree.parents, strict=True)]
+        )
+        rows = []
+        first = 0
+        for k, (clique, parent, separator) in enumerate(
+            zip(tree.cliques, tree.parents, tree.separators, strict=True)
+        ):
+            own = maps.add(clique, separator) if parent >= 0 else -1
+            theirs = maps.add(tree.cliques[parent], separator) if parent >= 0 else -1
+            length = self.separator_starts[k + 1] - self.separator_starts[k]
+            at = (self.node_starts[k], self.cells(clique), parent, self.separator_starts[k], length)
+            width = maps.split(clique)[1]
+            rows.append((*at, own, theirs, first, at[1] // width, width))
+            first += at[1] // width
+        self.nodes = np.asarray(rows, dtype=np.int64).reshape(-1, 10)
+
+    def _place_groups(self, maps: IndexMaps) -> None:
+        sets = [frozenset(clique) for clique in self.measured]
+        largest = [k for k, s in enumerate(sets) if not any(s < other for other in sets)]
+        homes = [self.home(self.measured[k]) for k in largest]
+        chosen = sorted(range(len(largest)), key=lambda g: (homes[g], g))
+        groups = [self.measured[largest[g]] for g in chosen]
+        self.group_starts = starts([self.cells(clique) for clique in groups])
+        self.groups = np.asarray(
+            [
+                (homes[g], maps.add(self.tree.cliques[homes[g]], clique), self.group_starts[i])
+                for i, (g, clique) in enumerate(zip(chosen, groups, strict=True))
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 3)
+        self.starts = starts([self.cells(clique) for clique in self.measured])
+        members = []
+        for k, clique in enumerate(self.measured):
+            hosts = [i for i, group in enumerate(groups) if sets[k] <= set(group)]
+            host = min(hosts, key=lambda i: (self.cells(groups[i]), i))
+            members.append((self.group_starts[host], maps.add(groups[host], clique), self.starts[k]))
+        self.members = np.asarray(members, dtype=np.int64).reshape(-1, 3)
+
+    def home(self, clique: Sequence[int]) -> int:
+        """The smallest tree clique that holds all of some attributes; -1 when none does."""
+        wanted = set(clique)
+        hosts = [k for k, host in enumerate(self.tree.cliques) if wanted.issubset(host)]
+        return min(hosts, key=lambda k: (self.cells(self.tree.cliques[k]), k), default=-1)

@@ -1,0 +1,92 @@
+"""Pooled: all measurements of one clique made into one table with one precision a cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Pooled", "estimated_total", "pool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The inverse-variance mean of the measurements of one clique.
+
+    Args:
+        clique: Distinct attributes in the domain's order.
+        values: Noisy counts in rows, shape domain.shape(clique).
+        sigma: Standard deviation of each cell, in rows, shape of values.
+    """
+
+    clique: Clique
+    values: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+
+
+def pool(domain: Domain, measurements: Sequence[NoisyMarginal]) -> list[Pooled]:
+    """One table a distinct clique, sorted by the attributes' positions; the empty clique is left out.
+
+    Several measurements y_k of one cell with standard deviations s_k become
+    sum(y_k / s_k^2) / sum(1 / s_k^2), with variance 1 / sum(1 / s_k^2).
+
+    Raises:
+        SchemaError: A clique names an attribute the domain does not have.
+        InputError: A clique repeats an attribute, or its table is not finite or not of the domain's shape.
+    """
+    sums: dict[Clique, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    for measured in measurements:
+        clique, values, sigma = _canonical(domain, measured)
+        if not clique:
+            continue
+        precision = sigma**-2.0
+        weighted, total = sums.get(clique, (0.0, 0.0))
+        sums[clique] = (weighted + values * precision, total + precision)
+    ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
+    return [Pooled(c, sums[c][0] / sums[c][1], sums[c][1] ** -0.5) for c in ordered]
+
+
+def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
+    """The inverse-variance mean of the tables' sums, at least 1: rows the measurements speak of.
+
+    A table's sum has variance sum(sigma_cell^2).
+    """
+    precisions = [1.0 / float((m.sigmas**2).sum()) for m in measurements]
+    sums = [float(m.values.sum()) for m in measurements]
+    if not sums:
+        return 1.0
+    mean = math.fsum(p * s for p, s in zip(precisions, sums, strict=True)) / math.fsum(precisions)
+    return max(mean, 1.0)
+
+
+def _canonical(
+    domain: Domain, measured: NoisyMarginal
+) -> tuple[Clique, NDArray[np.float64], NDArray[np.float64]]:
+    clique = domain.canonical(measured.clique)
+    if len(clique) != len(measured.clique):
+        raise InputError(
+            invalid("clique", "without repeats", "Name each attribute once.", got=measured.clique)
+        )
+    if measured.values.shape != domain.shape(measured.clique):
+        raise InputError(
+            invalid(
+                "measurements",
+                f"of shape {domain.shape(measured.clique)} for {measured.clique!r}",
+                "Measure over the domain you fit.",
+                got=measured.values.shape,
+            )
+        )
+    if not np.isfinite(measured.values).all():
+        raise InputError(invalid("measurements", "finite in every cell", "Drop the damaged marginal."))
+    axes = tuple(measured.clique.index(name) for name in clique)
+    return clique, measured.values.transpose(axes), measured.sigmas.transpose(axes)

@@ -1,0 +1,96 @@
+"""outlook: fill in a Plan from a configured Synthesizer and the public part of a table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from margrave.measure.discover import SHARES, declare, needs, searches_values
+from margrave.measure.gaussian import sigma_for
+from margrave.plan import Plan, noise_error
+from margrave.privacy.ledger import Ledger
+from margrave.schema.columns import Column
+
+if TYPE_CHECKING:
+    from margrave._api import Synthesizer
+    from margrave.protocols import Source
+
+__all__ = ["outlook"]
+
+WORDS = {
+    "profile": "kind and missing values",
+    "bounds": "least and greatest value",
+    "detail": "bins",
+    "values": "values that occur",
+}
+GUESSED_SIZE = 33
+"""Codes assumed of a column not known yet, for the expected error, time and memory."""
+RATE = {"aim": (2e-4, 4e-3), "mst": (2e-5, 2e-4)}
+"""Seconds a column squared and unit of epsilon, low and high; from bench/results."""
+
+
+def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
+    """What a fit would do, from column names, storage types and the declared schema alone."""
+    unit = synthesizer.neighbours.unit
+    schema = declare(tuple(c for c in source.columns if c.name != unit.owner), synthesizer.schema)
+    ledger = synthesizer.new_ledger(searches_values(schema), write=False)
+    share = synthesizer.discovery_share(schema)
+    sizes = [column.size if column.known else GUESSED_SIZE for column in schema.columns]
+    sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy.name)
+    mean = sum(sizes) / len(sizes)
+    cells = {"one-way marginal": mean, "pair": mean**2}
+    error = (
+        {}
+        if rows is None
+        else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
+    )
+    low, high = _seconds(synthesizer, len(sizes))
+    return Plan(
+        method=synthesizer.method,
+        guarantee=str(synthesizer.promise(ledger)),
+        rho=float(ledger.total),
+        declared=tuple(column.name for column in schema.columns if column.known),
+        discovered={c.name: _looks(c) for c in schema.columns if not c.known},
+        shares=_shares(synthesizer.strategy.name, share),
+        sigma=sigma,
+        error=error,
+        seconds=(low, high),
+        memory=200.0 + 8 * sum(sizes) ** 2 / 2**20 + 16 * len(sizes) * (rows or 0) / 2**20,
+    )
+
+
+def _looks(column: Column) -> str:
+    looks = needs(column)
+    return ", ".join(WORDS[look] for look in SHARES if look in looks)
+
+
+def _shares(strategy: str, discovery: Fraction) -> dict[str, float]:
+    rest = float(1 - discovery)
+    split = {
+        "aim": {"measure": 0.9, "choose": 0.1},
+        "mst": {"one-way marginals": 1 / 3, "choose": 1 / 3, "pairs": 1 / 3},
+    }.get(strategy, {"measure": 1.0})
+    shares = {"discover": float(discovery)} if discovery else {}
+    return shares | {stage: part * rest for stage, part in split.items()}
+
+
+def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: str) -> dict[str, float]:
+    """Noise of what each strategy is known to measure, under an even split."""
+    rho = ledger.total * (1 - discovery)
+    if strategy == "aim":
+        first = rho * Fraction(9, 10) / (16 * columns)
+        typical = rho * Fraction(9, 10) / (2 * columns)
+        return {"one-way marginal": sigma_for(ledger, first), "pair": sigma_for(ledger, typical)}
+    if strategy == "mst":
+        third = rho / 3
+        return {
+            "one-way marginal": sigma_for(ledger, third / columns),
+            "pair": sigma_for(ledger, third / max(columns - 1, 1)),
+        }
+    return {"one-way marginal": sigma_for(ledger, rho / columns)}
+
+
+def _seconds(synthesizer: Synthesizer, columns: int) -> tuple[float, float]:
+    low, high = RATE.get(synthesizer.strategy.name, (1e-6, 1e-5))
+    scale = columns**2 * max(synthesizer.epsilon, 0.5)
+    return 1.0 + low * scale, 5.0 + high * scale

@@ -1,0 +1,61 @@
+"""Plan: what a run would do, said before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A dry run: nothing was spent and no row was looked at.
+
+    Args:
+        method: Name of the method.
+        guarantee: What the release would promise, in words.
+        rho: Total rho of the accountant.
+        declared: Columns that cost nothing to know.
+        discovered: What would be discovered, by column: the looks, in words.
+        shares: How rho is split, by stage, as shares of 1.
+        sigma: Standard deviation of the noise, in rows, by what is measured.
+        error: Mean total variation that the noise alone adds to a measured table, by what is measured;
+            empty when no row count was given.
+        seconds: Expected time, a low and a high figure.
+        memory: Expected peak memory, in MiB.
+    """
+
+    method: str
+    guarantee: str
+    rho: float
+    declared: tuple[str, ...]
+    discovered: Mapping[str, str]
+    shares: Mapping[str, float]
+    sigma: Mapping[str, float]
+    error: Mapping[str, float]
+    seconds: tuple[float, float]
+    memory: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        lines = [f"method      {self.method}", f"guarantee   {self.guarantee}"]
+        lines += [f"declared    {', '.join(self.declared) or 'nothing'}"]
+        lines += [f"discovered  {name}: {looks}" for name, looks in self.discovered.items()]
+        lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
+        lines += [
+            f"noise       {what}: sigma = {value:.1f} rows a cell" for what, value in self.sigma.items()
+        ]
+        lines += [f"error       {what}: total variation about {v:.4f}" for what, v in self.error.items()]
+        lines += [f"time        {self.seconds[0]:.0f} to {self.seconds[1]:.0f} s"]
+        return "\n".join([*lines, f"memory      about {self.memory:.0f} MiB", "spent       nothing"])
+
+
+def noise_error(cells: int, sigma: float, rows: float) -> float:
+    """Total variation that noise alone adds to a table: cells * sigma * sqrt(2/pi) / (2 rows), at most 1."""
+    return min(cells * sigma * math.sqrt(2 / math.pi) / (2 * rows), 1.0)

@@ -1,0 +1,18 @@
+"""Exact noise from a secure source: Gaussian, Laplace and the exponential mechanism."""
+
+from __future__ import annotations
+
+from margrave.privacy.noise.exponential import exponential
+from margrave.privacy.noise.gaussian import discrete_gaussian
+from margrave.privacy.noise.laplace import discrete_laplace
+from margrave.privacy.noise.rounded import rounded_gaussian
+from margrave.privacy.noise.source import BitSource, SecureSource
+
+__all__ = [
+    "BitSource",
+    "SecureSource",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "exponential",
+    "rounded_gaussian",
+]

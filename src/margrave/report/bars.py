@@ -1,0 +1,212 @@
+"""Two distributions side by side as an inline SVG picture, with error bars on the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from margrave.report.distribution import Bar, Distribution
+from margrave.report.markup import Markup, columns, join, shorten, tag
+from margrave.report.numerals import percent
+
+__all__ = ["legend", "picture"]
+
+WIDTH = 460.0
+LEFT = 46.0
+HEIGHT = 196.0
+TOP, BOTTOM = 8.0, 26.0
+APART = 58.0
+ROW = 27.0
+NAMES = 136.0
+
+_Scale = Callable[[float], float]
+
+
+def picture(distribution: Distribution, key: str, title: str, names: tuple[str, str | None]) -> Markup:
+    """The picture: upright bars where the column has an order, lying bars where it has none.
+
+    Args:
+        distribution: What to draw.
+        key: Prefix of the ids of its title and description, unique on the page.
+        title: What a screen reader announces.
+        names: What the two distributions are called.
+    """
+    drawn, height = (_upright if distribution.ordered else _lying)(distribution.bars, names)
+    described = "; ".join(_spoken(bar, names) for bar in _main(distribution.bars))
+    return tag(
+        "svg",
+        tag("title", title, id=f"{key}-t"),
+        tag("desc", f"Largest first: {described}.", id=f"{key}-d"),
+        drawn,
+        viewbox=f"0 0 {WIDTH:g} {height:g}",
+        role="img",
+        aria_labelledby=f"{key}-t {key}-d",
+        class_="bars",
+    )
+
+
+def legend(first: str, second: str | None) -> Markup:
+    """What the two colours mean."""
+    marks = [tag("span", tag("span", class_="swatch s1", aria_hidden="true"), first)]
+    if second is not None:
+        marks.append(tag("span", tag("span", class_="swatch s2", aria_hidden="true"), second))
+    return tag("p", *marks, class_="legend")
+
+
+def _main(bars: Sequence[Bar]) -> list[Bar]:
+    return sorted(bars, key=lambda bar: -bar.first)[:5]
+
+
+def _spoken(bar: Bar, names: tuple[str, str | None]) -> str:
+    text = f"{shorten(bar.label, 40)}: {names[0]} {percent(bar.first)}"
+    return text if bar.second is None else f"{text}, {names[1]} {percent(bar.second)}"
+
+
+def _range(bars: Sequence[Bar]) -> tuple[float, float, float]:
+    """The least and greatest share to show and the step of the grid."""
+    tops = [bar.first + (bar.margin or 0) for bar in bars] + [bar.second or 0 for bar in bars]
+    lows = [bar.first - (bar.margin or 0) for bar in bars]
+    high, low = max(*tops, 1e-9), min(*lows, 0.0)
+    raw = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw)
+    return low, math.ceil(high / step) * step, step
+
+
+def _grid(low: float, high: float, step: float) -> list[tuple[float, str]]:
+    digits = 0 if step >= 0.01 and abs(step * 100 - round(step * 100)) < 1e-9 else 1
+    digits = digits if step >= 0.001 else 2 + max(0, -math.floor(math.log10(step)) - 4)
+    ticks = range(math.ceil(low / step - 1e-9), round(high / step) + 1)
+    return [(tick * step, percent(tick * step, digits)) for tick in ticks]
+
+
+def _tooltip(bar: Bar, names: tuple[str, str | None]) -> Markup:
+    margin = "" if bar.margin is None else f" ± {percent(bar.margin, 2)}"
+    text = f"{bar.label[:200]}: {names[0]} {percent(bar.first, 2)}{margin}"
+    return tag("title", text if bar.second is None else f"{text}, {names[1]} {percent(bar.second, 2)}")
+
+
+def _upright(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, float]:
+    low, high, step = _range(bars)
+    floor = HEIGHT - BOTTOM
+
+    def at(share: float) -> float:
+        return floor - (share - low) / (high - low) * (floor - TOP)
+
+    parts = [
+        tag(
+            "g",
+            _line(LEFT, at(value), WIDTH, at(value), "zero" if value == 0 else "grid"),
+            tag("text", text, x=LEFT - 6, y=f"{at(value) + 4:.1f}", text_anchor="end"),
+        )
+        for value, text in _grid(low, high, step)
+    ]
+    body = [bar for bar in bars if not bar.apart]
+    apart = [bar for bar in bars if bar.apart]
+    slot = (WIDTH - LEFT - 4 - APART * len(apart)) / max(len(body), 1)
+    thick = min(slot * 0.42, 18.0)
+    for place, bar in enumerate(body):
+        parts.append(_pair(bar, names, LEFT + 4 + slot * (place + 0.5), thick, at))
+    for place, bar in enumerate(apart):
+        middle = WIDTH - APART * (len(apart) - place - 0.5)
+        parts.append(_pair(bar, names, middle, min(max(thick, 5.0), 12.0), at))
+        parts.append(tag("text", shorten(bar.tick, 9), x=f"{middle:.1f}", y=HEIGHT - 8, text_anchor="middle"))
+    parts += _ticks(body, slot, WIDTH - APART * len(apart) * 0.95)
+    return join(*parts), HEIGHT
+
+
+def _ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
+    """A few labels under the axis, far enough apart to be read."""
+    if not body:
+        return []
+    ticks = [shorten(bar.tick, 14) for bar in body]
+    widest = max(columns(tick) for tick in ticks) * 6.6 + 14
+    every = max(1, math.ceil(widest / slot))
+    return [
+        tag(
+            "text",
+            ticks[place],
+            x=f"{LEFT + 4 + slot * (place + 0.5):.1f}",
+            y=HEIGHT - 8,
+            text_anchor="middle",
+        )
+        for place in range(0, len(body), every)
+        if LEFT + 4 + slot * (place + 0.5) + widest / 2 - 7 <= end
+    ]
+
+
+def _pair(bar: Bar, names: tuple[str, str | None], middle: float, thick: float, at: _Scale) -> Markup:
+    """Two upright bars about a middle."""
+    left = middle - (thick if bar.second is not None else thick / 2)
+    shapes = [_column(left, thick, at(0), at(bar.first), "s1")]
+    if bar.second is not None:
+        shapes.append(_column(middle, thick, at(0), at(bar.second), "s2"))
+    if bar.margin is not None:
+        center = left + thick / 2
+        cap = min(thick / 2, 3.0)
+        top, foot = at(bar.first + bar.margin), at(bar.first - bar.margin)
+        path = f"M{center:.1f} {top:.1f}V{foot:.1f}M{center - cap:.1f} {top:.1f}h{2 * cap:.1f}"
+        shapes.append(tag("path", d=f"{path}M{center - cap:.1f} {foot:.1f}h{2 * cap:.1f}", class_="err"))
+    return tag("g", _tooltip(bar, names), *shapes)
+
+
+def _column(x: float, width: float, zero: float, end: float, css: str) -> Markup:
+    top, height = min(zero, end), max(abs(zero - end), 0.3)
+    return tag("rect", x=f"{x:.1f}", y=f"{top:.1f}", width=f"{width:.1f}", height=f"{height:.1f}", class_=css)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
+    return tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=css)
+
+
+def _lying(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, float]:
+    low, high, step = _range(bars)
+    foot = TOP + ROW * len(bars)
+
+    def at(share: float) -> float:
+        return NAMES + (share - low) / (high - low) * (WIDTH - NAMES - 22)
+
+    parts = [
+        tag(
+            "g",
+            _line(at(value), TOP, at(value), foot, "zero" if value == 0 else "grid"),
+            tag("text", text, x=f"{at(value):.1f}", y=f"{foot + 16:.1f}", text_anchor="middle"),
+        )
+        for value, text in _grid(low, high, step)
+    ]
+    for place, bar in enumerate(bars):
+        middle = TOP + ROW * (place + 0.5)
+        css = "apart" if bar.apart else None
+        parts.append(
+            tag(
+                "text",
+                shorten(bar.label, 20),
+                x=NAMES - 8,
+                y=f"{middle + 4:.1f}",
+                text_anchor="end",
+                class_=css,
+            )
+        )
+        parts.append(_lying_pair(bar, names, middle, at))
+    return join(*parts), foot + 24
+
+
+def _lying_pair(bar: Bar, names: tuple[str, str | None], middle: float, at: _Scale) -> Markup:
+    thick = 10.0
+    top = middle - (thick if bar.second is not None else thick / 2)
+    shapes = [_row(top, thick, at(0), at(bar.first), "s1")]
+    if bar.second is not None:
+        shapes.append(_row(middle, thick, at(0), at(bar.second), "s2"))
+    if bar.margin is not None:
+        y = top + thick / 2
+        left, right = at(bar.first - bar.margin), at(bar.first + bar.margin)
+        path = f"M{left:.1f} {y:.1f}H{right:.1f}M{left:.1f} {y - 3:.1f}v6M{right:.1f} {y - 3:.1f}v6"
+        shapes.append(tag("path", d=path, class_="err"))
+    return tag("g", _tooltip(bar, names), *shapes)
+
+
+def _row(y: float, height: float, zero: float, end: float, css: str) -> Markup:
+    left, width = min(zero, end), max(abs(zero - end), 0.3)
+    return tag(
+        "rect", x=f"{left:.1f}", y=f"{y:.1f}", width=f"{width:.1f}", height=f"{height:.1f}", class_=css
+    )

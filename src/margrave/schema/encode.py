@@ -1,0 +1,189 @@
+"""encode: a table of values to compact integer codes under a known schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema import storage
+from margrave.schema.columns import Binned, Column, Integer, Listed, Scalar
+from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.schema import Schema
+
+__all__ = ["encode", "encode_column"]
+
+Indices = NDArray[np.int64]
+UNSEEN, MISSING = -2, -1
+
+
+def encode(table: Any, schema: Schema) -> Encoded:
+    """A table's rows as codes, the schema's columns in the schema's order.
+
+    **Not private**: one code a value.
+
+    Args:
+        table: A pyarrow.Table with the schema's columns.
+        schema: All that is known of them.
+
+    Raises:
+        InputError: A column is absent or extra, or holds what its declaration rules out.
+        SchemaError: A column is not known yet.
+    """
+    _same_names(list(table.column_names), schema)
+    return Encoded(
+        schema.domain, tuple(encode_column(table.column(column.name), column) for column in schema.columns)
+    )
+
+
+def _same_names(names: list[str], schema: Schema) -> None:
+    absent = [name for name in schema.names if name not in names]
+    extra = [name for name in names if name not in schema.names]
+    if absent:
+        raise InputError(
+            invalid("schema", "made of the table's columns", "Remove or rename the others.", got=absent)
+        )
+    if extra:
+        raise InputError(
+            invalid("schema", f"of all columns, but it lacks {extra}", "Declare them, or drop the columns.")
+        )
+
+
+def encode_column(array: Any, column: Column) -> Codes:
+    """One column's codes, shape [rows]: its values or bins, then `other`, then missing.
+
+    A strict column accepts only what it declares. Another absorbs the rest: a category that is not listed
+    becomes `other` if there is one, a number outside the nearest bin, a fraction in a column of whole
+    numbers its floor, text in a column of numbers missing; and what then has no code becomes the
+    likeliest one: the bin with the greatest weight where weights are known, else code 0.
+
+    Args:
+        array: A pyarrow.Array or ChunkedArray.
+        column: A known column.
+
+    Raises:
+        InputError: The column is strict and holds something else. The error never says what.
+        SchemaError: The column is not known yet.
+    """
+    values = storage.normal(array, column.name)
+    if isinstance(column, Listed):
+        codes = _listed(values, column)
+    elif isinstance(column, Binned):
+        codes = _binned(values, column)
+    else:
+        raise SchemaError(
+            invalid(f"column {column.name!r}", "known before it is encoded", "Declare it or discover it.")
+        )
+    return _settled(codes, column)
+
+
+def _settled(codes: Indices, column: Column) -> Codes:
+    """Give rows that hold no declared value their code, or refuse."""
+    lowest = int(codes.min(initial=0))
+    if lowest < 0:
+        other = column.other_code if isinstance(column, Listed) else None
+        fallback = other if other is not None else likeliest(column)
+        if column.strict and other is None and bool((codes == UNSEEN).any()):
+            raise _refused(column, "within its declared values", "Declare every value, or an `other` label.")
+        codes[codes == UNSEEN] = fallback
+        absent = column.missing_code
+        if absent is None and column.strict and bool((codes == MISSING).any()):
+            raise _refused(column, "without missing values", "Declare missing=True, or fill them in.")
+        codes[codes == MISSING] = fallback if absent is None else absent
+    return codes.astype(code_dtype(column.size))
+
+
+def likeliest(column: Column) -> int:
+    """The code for what has none: the heaviest bin where weights are known, else 0."""
+    if not isinstance(column, Binned) or column.fine is None or column.weights is None:
+        return 0
+    owner = np.searchsorted(column.edge_array, np.asarray(column.fine[:-1]), side="right") - 1
+    return int(np.argmax(np.bincount(owner, weights=np.asarray(column.weights))))
+
+
+def _refused(column: Column, constraint: str, remedy: str) -> InputError:
+    return InputError(invalid(f"column {column.name!r}", constraint, remedy))
+
+
+def _binned(values: Any, column: Binned) -> Indices:
+    edges = column.edge_array
+    x, text = storage.numbers(values)
+    if column.strict and bool(text.any()):
+        raise _refused(column, "made of numbers", "Declare it as categorical, or clean the column.")
+    if isinstance(column, Integer):
+        floor = np.floor(x)
+        if column.strict and bool((floor < x).any()):
+            raise _refused(column, "made of whole numbers", "Declare it as real.")
+        x = floor
+        beyond = x >= edges[-1]
+    else:
+        beyond = x > edges[-1]
+    if column.strict and bool((beyond | (x < edges[0])).any()):
+        raise _refused(column, "within its declared bounds", "Widen lower and upper.")
+    codes = np.searchsorted(edges, x, side="right").astype(np.int64) - 1
+    np.clip(codes, 0, column.present - 1, out=codes)
+    codes[np.isnan(x)] = MISSING
+    return codes
+
+
+def _listed(values: Any, column: Listed) -> Indices:
+    if column.values is None:
+        raise SchemaError(invalid(f"column {column.name!r}", "of known values", "Declare or discover them."))
+    if pa.types.is_integer(values.type) and _is_range(column):
+        raw = np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
+        inside = (raw >= 0) & (raw < len(column.values))
+        codes = np.where(inside, raw, UNSEEN).astype(np.int64)
+        if values.null_count:
+            codes[np.asarray(values.is_null().to_numpy(zero_copy_only=False))] = MISSING
+        return codes
+    rows, distinct = storage.texts(values)
+    lookup = np.append(_match(distinct, values, column), MISSING)
+    result: Indices = lookup[rows]
+    return result
+
+
+def _is_range(column: Listed) -> bool:
+    """Whether the values are the whole numbers 0, 1, 2, ..., so that a value is its own code."""
+    values = column.values or ()
+    return all(type(value) is int and value == code for code, value in enumerate(values))
+
+
+def _match(distinct: Any, values: Any, column: Listed) -> Indices:
+    """The code of each distinct text, UNSEEN where the column does not list it.
+
+    Equal spelling first; then equal numbers, so that "1.0" in a file is a declared 1; then truth values
+    whatever their case.
+    """
+    labels = column.values or ()
+    codes = _find(distinct, [storage.spelling(label) for label in labels])
+    numeric: list[Scalar | None] = [label if not isinstance(label, str) else None for label in labels]
+    if not storage.is_text(values):
+        numeric = list(labels)
+    if (codes < 0).any() and any(label is not None for label in numeric):
+        canonical = _canonical(distinct, pa.types.is_boolean(values.type))
+        _fill(codes, _find(canonical, [storage.number_spelling(label) for label in numeric]))
+    truths = [str(label).lower() if isinstance(label, bool) else None for label in labels]
+    if (codes < 0).any() and any(truths):
+        _fill(codes, _find(pc.utf8_lower(distinct), truths))
+    return codes
+
+
+def _find(distinct: Any, keys: list[str | None]) -> Indices:
+    found = pc.index_in(distinct, value_set=pa.array(keys, pa.large_string()), skip_nulls=True)
+    return np.asarray(pc.fill_null(found, UNSEEN).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _fill(codes: Indices, more: Indices) -> None:
+    np.copyto(codes, more, where=codes < 0)
+
+
+def _canonical(distinct: Any, truths: bool) -> Any:
+    """The canonical spelling of texts that are numbers (or, of a truth column, truths), null for the rest."""
+    values, _ = storage.parse(distinct)
+    if truths:
+        values = np.asarray(pc.equal(distinct, "true").to_numpy(zero_copy_only=False), dtype=np.float64)
+    return pc.if_else(pa.array(~np.isnan(values)), storage.number_texts(pa.array(values)), None)

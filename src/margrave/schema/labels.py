@@ -1,0 +1,71 @@
+"""What the codes of a listed column stand for, in an Arrow type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from margrave.schema import storage
+from margrave.schema.columns import Boolean, Listed, Scalar
+
+__all__ = ["integer_range", "label_array"]
+
+TRUTHS = {"true": True, "false": False, "1": True, "0": False}
+
+
+def label_array(column: Listed, kind: Any = None) -> Any:
+    """What each code decodes to, an Arrow array of shape [codes].
+
+    Args:
+        column: A column with known values.
+        kind: The Arrow type wanted, not a dictionary; the one that the values suggest when None. A label
+            that it cannot hold, such as the text of `other` among numbers, becomes null.
+    """
+    values: list[Scalar] = list(column.values or ())
+    if column.other is not None:
+        values.append(column.other)
+    wanted = _natural(values, column) if kind is None else kind
+    entries = [_label(value, wanted) for value in values] + [None] * bool(column.missing)
+    if pa.types.is_decimal(wanted) or pa.types.is_floating(wanted):
+        return pa.array(entries, pa.float64()).cast(wanted, safe=False)
+    return pa.array(entries, wanted)
+
+
+def _natural(values: list[Scalar], column: Listed) -> Any:
+    kinds = {type(value) for value in values}
+    if kinds == {bool} or (not kinds and isinstance(column, Boolean)):
+        return pa.bool_()
+    if kinds == {int}:
+        return pa.int64()
+    return pa.float64() if kinds and kinds <= {int, float} else pa.large_string()
+
+
+def _label(value: Scalar, kind: Any) -> Any:
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_boolean(kind):
+        return TRUTHS.get(value.lower()) if isinstance(value, str) else bool(value)
+    if pa.types.is_integer(kind):
+        return _whole(value, kind)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return storage.number_of(TRUTHS.get(value, value) if isinstance(value, str) else value)
+    return storage.spelling(value)
+
+
+def _whole(value: Scalar, kind: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.lstrip("+-").isdecimal():
+        number: float | None = int(value)
+    else:
+        number = value if isinstance(value, int) else storage.number_of(value)
+    if number is None or number != int(number):
+        return None
+    low, high = integer_range(kind)
+    return int(number) if low <= number <= high else None
+
+
+def integer_range(kind: Any) -> tuple[int, int]:
+    """Least and greatest value of an Arrow integer type."""
+    info = np.iinfo(kind.to_pandas_dtype())
+    return int(info.min), int(info.max)

@@ -1,0 +1,62 @@
+"""polars storage types: their names, and decoding into them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from margrave.schema.arrow_types import decode_column
+from margrave.schema.columns import Column, Listed
+from margrave.schema.encoded import Codes
+from margrave.schema.labels import label_array
+
+__all__ = ["dtype_text", "series", "supported"]
+
+PLAIN: dict[str, Any] = {
+    **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
+    "Int128": pa.int64(),
+    "UInt128": pa.uint64(),
+    "Float16": pa.float32(),
+    "Float32": pa.float32(),
+    "Float64": pa.float64(),
+    "Boolean": pa.bool_(),
+    "Null": pa.null(),
+    "String": pa.large_string(),
+    "Categorical": pa.large_string(),
+    "Enum": pa.large_string(),
+}
+DECIMAL = re.compile(r"Decimal\((\d+), (\d+)\)")
+
+
+def dtype_text(dtype: Any) -> str:
+    """A polars dtype as text; of an Enum the name alone, never the categories."""
+    name = str(dtype.base_type().__name__)
+    return f"Decimal({dtype.precision}, {dtype.scale})" if name == "Decimal" else name
+
+
+def supported(text: str) -> bool:
+    """Whether columns of this type can be encoded."""
+    return text in PLAIN or text.startswith("Decimal")
+
+
+def series(codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None) -> Any:
+    """One column's values as a polars Series, of the type that `dtype_text` wrote."""
+    found = DECIMAL.fullmatch(dtype or "")
+    kind = pa.decimal128(int(found[1]), int(found[2])) if found else PLAIN.get(dtype or "")
+    values: Any = pl.from_arrow(decode_column(codes, column, rng, kind))
+    values = values.alias(column.name)
+    if dtype == "Enum":
+        return values.cast(pl.Enum(_entries(values, column)))
+    return values if found or dtype is None else values.cast(getattr(pl, dtype))
+
+
+def _entries(values: Any, column: Column) -> list[str]:
+    """An Enum's categories: what the column lists; of a column of numbers what was drawn."""
+    if isinstance(column, Listed):
+        return list(dict.fromkeys(label_array(column, pa.large_string()).drop_null().to_pylist()))
+    return list(values.drop_nulls().unique(maintain_order=True))

@@ -1,0 +1,153 @@
+"""AIM: adaptive and iterative selection of marginals.
+
+McKenna, Mullins, Sheldon and Miklau 2022, "AIM", Algorithms 1 to 4 (arXiv 2201.12677).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.progress import OnStep, Step
+from margrave.schema.domain import Clique, Domain
+from margrave.select.allocate import all_cliques, closure, unmeasured
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Model
+
+__all__ = ["AIM", "workload_weights"]
+
+MEASURE, CHOOSE = Fraction(9, 10), Fraction(1, 10)
+NOISE_L1 = math.sqrt(2 / math.pi)
+"""Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AIM:
+    """Buy, round after round, the marginal that the model explains worst for its price.
+
+    1. Candidates are all subsets of the workload's cliques; the weight of r is sum over workload
+       cliques s of c_s |r ∩ s|.
+    2. One-way marginals, each at 9/10 of a round's rho = total / (16 d); those that discovery left
+       behind with no more noise are not bought again.
+    3. A round draws a candidate by the exponential mechanism on weight * (L1 error - sqrt(2/pi) sigma
+       cells), measures it and refits from the last model. Only candidates that keep the junction tree
+       under max_cells times the share of rho spent so far are allowed, and those it contains already.
+    4. When a measurement moves the model by less than its noise would, the rho of a round is
+       quadrupled. The last round takes all that remains.
+
+    **Privacy.** All private answers are the curator's, and what a round costs is fixed before it. Filter
+    and annealing look at released numbers only. The ledger's total is met exactly by the last round.
+
+    Args:
+        workload: Cliques to do well on, with weights; all of `degree` attributes by default.
+        degree: Attributes a clique of the default workload.
+        max_cells: Junction tree cells at full spend (80 MB of 8-byte cells by default).
+        max_clique_cells: Candidates with more cells are left out.
+        rounds: Rounds the budget is planned for; 16 d by default.
+    """
+
+    workload: Mapping[Clique, int] | None = None
+    degree: int = 2
+    max_cells: int = 10_485_760
+    max_clique_cells: int = 1_000_000
+    rounds: int | None = None
+    name: ClassVar[str] = "aim"
+    gaussian_only: ClassVar[bool] = False
+
+    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released."""
+        domain = curator.domain
+        weights = self._candidates(domain)
+        candidates = list(weights)
+        step = curator.total / (self.rounds or 16 * len(domain))
+        self._one_ways(curator, step * MEASURE, on_step)
+        model = fitter.fit(domain, curator.measurements, total=curator.public_rows)
+        done, last = 0, False
+        while not last:
+            last = curator.remaining < 2 * step
+            step = curator.remaining if last else step
+            allowed = self._allowed(curator, fitter, candidates)
+            before, chosen = self._round(curator, model, allowed, weights, step, last)
+            done += 1
+            on_step(Step("select", " x ".join(chosen), done, curator.progress))
+            model = fitter.fit(domain, curator.measurements, total=curator.public_rows, warm=model)
+            moved = float(np.abs(model.project(chosen) - before).sum())
+            if moved <= NOISE_L1 * curator.sigma(step * MEASURE) * before.size:
+                step = 4 * step
+        return model
+
+    def _candidates(self, domain: Domain) -> dict[Clique, int]:
+        workload = self.workload or dict.fromkeys(all_cliques(domain, self.degree, self.max_clique_cells), 1)
+        workload = workload or {(name,): 1 for name in domain.names}
+        weights = workload_weights(domain, workload)
+        small = {c: w for c, w in weights.items() if domain.size(c) <= self.max_clique_cells or len(c) == 1}
+        return {c: w for c, w in small.items() if w > 0}
+
+    def _one_ways(self, curator: Curator, rho: Fraction, on_step: OnStep) -> None:
+        singles = unmeasured(curator.domain, curator.measurements, curator.sigma(rho))
+        on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
+        if singles:
+            curator.measure(singles, min(rho, curator.remaining / (2 * len(singles))))
+
+    def _allowed(self, curator: Curator, fitter: Fitter, candidates: list[Clique]) -> list[Clique]:
+        """Candidates whose junction tree stays within the limit, or that it holds already."""
+        measured = [m.clique for m in curator.measurements]
+        held = [set(clique) for clique in measured]
+        limit = self.max_cells * _spent(curator)
+        cells = fitter.cells(curator.domain, measured, candidates)
+        return [
+            clique
+            for clique, size in zip(candidates, cells, strict=True)
+            if size <= limit or len(clique) == 1 or any(set(clique) <= other for other in held)
+        ]
+
+    def _round(
+        self,
+        curator: Curator,
+        model: Model,
+        allowed: list[Clique],
+        weights: Mapping[Clique, int],
+        rho: Fraction,
+        last: bool,
+    ) -> tuple[NDArray[np.float64], Clique]:
+        """Choose and measure; returns the model's table from before, and the clique."""
+        sigma = curator.sigma(rho * MEASURE)
+        expected = model.project_many(allowed)
+        penalties = [NOISE_L1 * sigma * table.size for table in expected]
+        index = curator.choose(
+            allowed, expected, rho * CHOOSE, weights=[weights[c] for c in allowed], penalties=penalties
+        )
+        curator.measure([allowed[index]], curator.remaining if last else rho * MEASURE)
+        return expected[index], allowed[index]
+
+
+def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Clique, int]:
+    """The weight of every subset r of the workload's cliques: sum over s of c_s |r ∩ s|.
+
+    Raises:
+        InputError: A weight is negative or not whole, or all are 0.
+
+    Example:
+        >>> workload_weights(Domain.of({"a": 2, "b": 2, "c": 2}), {("a", "b"): 1, ("b", "c"): 1})
+        {('a',): 1, ('b',): 2, ('c',): 1, ('a', 'b'): 3, ('b', 'c'): 3}
+    """
+    if any(weight != int(weight) or weight < 0 for weight in workload.values()) or not any(workload.values()):
+        raise InputError(invalid("workload", "whole weights, none negative, not all 0", "Check the weights."))
+    sets = [(set(clique), int(weight)) for clique, weight in workload.items()]
+    return {
+        clique: sum(weight * len(other & set(clique)) for other, weight in sets)
+        for clique in closure(list(workload), domain)
+    }
+
+
+def _spent(curator: Curator) -> float:
+    return float(1 - curator.remaining / curator.total)

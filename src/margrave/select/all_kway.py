@@ -1,0 +1,46 @@
+"""AllKWay: measure every marginal of k attributes once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+from margrave.errors import InputError, invalid
+from margrave.progress import OnStep
+from margrave.select.allocate import all_cliques
+from margrave.select.fixed import measure_all
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Model
+
+__all__ = ["AllKWay"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AllKWay:
+    """Measure all cliques of `degree` attributes with one scale of Gaussian noise.
+
+    With the graphical model the junction tree of all pairs is the whole domain, which only small
+    domains can hold: the fitter then says so. The independent model takes it at any size.
+
+    Args:
+        degree: Attributes a clique, at least 1.
+        max_cells: Cliques with more cells are left out.
+    """
+
+    degree: int = 2
+    max_cells: int = 1_000_000
+    name: ClassVar[str] = "all_kway"
+    gaussian_only: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.degree < 1:
+            raise InputError(invalid("degree", "at least 1", "Try degree=2.", got=self.degree))
+
+    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released."""
+        cliques = all_cliques(curator.domain, self.degree, self.max_cells)
+        if not cliques:
+            raise InputError(invalid("max_cells", "large enough for one clique", "Raise it."))
+        return measure_all(curator, fitter, cliques, self.degree > 1, on_step)

@@ -1,0 +1,42 @@
+"""What the strategies share: which one-way marginals are still worth buying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.release import NoisyMarginal
+
+__all__ = ["all_cliques", "closure", "unmeasured"]
+
+
+def unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
+    """One-way cliques without a measurement of average noise up to `sigma`.
+
+    Discovery leaves one-way marginals behind; buying them again at more noise would be waste.
+    """
+    covered = {
+        m.clique[0] for m in measurements if len(m.clique) == 1 and float((m.sigmas**2).mean()) <= sigma**2
+    }
+    return [(name,) for name in domain.names if name not in covered]
+
+
+def all_cliques(domain: Domain, degree: int, max_cells: int) -> list[Clique]:
+    """All cliques of `degree` attributes with at most max_cells cells."""
+    cliques = combinations(domain.names, min(degree, len(domain)))
+    return [clique for clique in cliques if domain.size(clique) <= max_cells]
+
+
+def closure(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
+    """All non-empty subsets of the cliques, smaller ones first, in the domain's order."""
+    subsets = {
+        domain.canonical(part)
+        for clique in cliques
+        for size in range(1, len(clique) + 1)
+        for part in combinations(clique, size)
+    }
+    return sorted(subsets, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))

@@ -1,0 +1,70 @@
+"""Fixed: measure the marginals the user names, once, with one scale of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, final
+
+from margrave.errors import InputError, invalid
+from margrave.progress import OnStep, Step
+from margrave.schema.domain import Clique
+from margrave.select.allocate import unmeasured
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Model
+
+__all__ = ["Fixed"]
+
+ONE_WAY_SHARE = Fraction(1, 10)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Measure a list of cliques.
+
+    A tenth of rho goes to the one-way marginals of attributes that discovery has not measured, unless
+    `one_ways` is off; the rest is split evenly over the cliques. Noise is Gaussian throughout, so GDP
+    accounting applies.
+
+    Args:
+        cliques: The cliques to measure.
+        one_ways: Whether to measure one-way marginals too.
+    """
+
+    cliques: Sequence[Clique]
+    one_ways: bool = True
+    name: ClassVar[str] = "fixed"
+    gaussian_only: ClassVar[bool] = True
+
+    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        Raises:
+            InputError: There is no clique.
+            SchemaError: A clique names an unknown attribute.
+        """
+        cliques = list(dict.fromkeys(curator.domain.canonical(clique) for clique in self.cliques))
+        if not cliques:
+            raise InputError(invalid("cliques", "one or more", "Name the marginals to measure."))
+        return measure_all(curator, fitter, cliques, self.one_ways, on_step)
+
+
+def measure_all(
+    curator: Curator, fitter: Fitter, cliques: Sequence[Clique], one_ways: bool, on_step: OnStep
+) -> Model:
+    """Measure some one-ways and the cliques, each group with one scale of noise, and fit once."""
+    rho = curator.remaining
+    share = rho * ONE_WAY_SHARE / max(len(curator.domain), 1)
+    singles = {clique for clique in cliques if len(clique) == 1}
+    wanted = unmeasured(curator.domain, curator.measurements, curator.sigma(share)) if one_ways else []
+    extra = [clique for clique in wanted if clique not in singles]
+    if extra:
+        on_step(Step("measure", f"{len(extra)} one-way marginals", 0, curator.progress))
+        curator.measure(extra, share)
+    on_step(Step("measure", f"{len(cliques)} marginals", 0, curator.progress))
+    curator.measure(cliques, curator.remaining / len(cliques))
+    on_step(Step("fit", f"{len(cliques)} marginals", 0, 1.0))
+    return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows)

@@ -1,0 +1,111 @@
+"""MST: one-way marginals, a privately chosen spanning tree, and its pairs.
+
+McKenna, Miklau and Sheldon 2021, "Winning the NIST contest", section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, ClassVar, final
+
+from margrave.progress import OnStep, Step
+from margrave.schema.domain import Clique, Domain
+from margrave.select.allocate import unmeasured
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Model
+
+__all__ = ["MST"]
+
+THIRD = Fraction(1, 3)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MST:
+    """Maximum spanning tree by the exponential mechanism.
+
+    1. A third of rho: one-way marginals (those that discovery measured as well are not bought again, and
+       their share goes to step 3).
+    2. A third: Kruskal's algorithm with noise. The score of a pair is the L1 distance between its
+       counts and the product of the fitted one-ways; r - 1 draws by the exponential mechanism among
+       the pairs that join two components, with r the number of components at the start.
+    3. The rest: the pairs of the tree, each with the same noise.
+
+    Differences from the reference: no domain compression, which the noise-aware fit makes unnecessary,
+    since it already pulls cells below the noise towards independence.
+
+    **Privacy.** All private answers are the curator's; the cost of step 2 is r - 1 draws at an equal share.
+
+    Args:
+        edges: Pairs that are in the tree from the start, public choices.
+        max_cells: Pairs with more cells are left out, where the tree can do without.
+    """
+
+    edges: Sequence[Clique] = ()
+    max_cells: int = 10_000_000
+    name: ClassVar[str] = "mst"
+    gaussian_only: ClassVar[bool] = False
+
+    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released."""
+        third, domain = curator.remaining * THIRD, curator.domain
+        share = third / len(domain)
+        singles = unmeasured(domain, curator.measurements, curator.sigma(share))
+        on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
+        if singles:
+            curator.measure(singles, share)
+        model = fitter.fit(domain, curator.measurements, total=curator.public_rows)
+        tree = self._tree(curator, model, third, on_step)
+        if tree:
+            on_step(Step("measure", f"{len(tree)} pairs", len(tree), curator.progress))
+            curator.measure(tree, curator.remaining / len(tree))
+            on_step(Step("fit", f"{len(tree)} pairs", len(tree), 1.0))
+        elif curator.remaining > 0:
+            curator.measure([(name,) for name in domain.names], curator.remaining / len(domain))
+        return fitter.fit(domain, curator.measurements, total=curator.public_rows, warm=model)
+
+    def _tree(self, curator: Curator, model: Model, rho: Fraction, on_step: OnStep) -> list[Clique]:
+        """The edges of the spanning tree; spends rho on choosing those that are not given."""
+        domain = curator.domain
+        pairs = _pairs(domain, self.max_cells)
+        expected = dict(zip(pairs, model.project_many(pairs), strict=True))
+        component = {name: index for index, name in enumerate(domain.names)}
+        tree: list[Clique] = []
+        for edge in self.edges:
+            pair = domain.canonical(edge)
+            tree.append(pair)
+            _join(component, pair)
+        draws = _draws(component, pairs)
+        for _ in range(draws):
+            open_pairs = [p for p in pairs if component[p[0]] != component[p[1]]]
+            chosen = open_pairs[curator.choose(open_pairs, [expected[p] for p in open_pairs], rho / draws)]
+            tree.append(chosen)
+            _join(component, chosen)
+            on_step(Step("select", " x ".join(chosen), len(tree), curator.progress))
+        return tree
+
+
+def _pairs(domain: Domain, max_cells: int) -> list[Clique]:
+    """All pairs that fit."""
+    return [pair for pair in combinations(domain.names, 2) if domain.size(pair) <= max_cells]
+
+
+def _draws(component: dict[str, int], pairs: Sequence[Clique]) -> int:
+    """How many pairs a spanning forest of the allowed pairs still needs."""
+    trial, draws = dict(component), 0
+    for pair in pairs:
+        if trial[pair[0]] != trial[pair[1]]:
+            _join(trial, pair)
+            draws += 1
+    return draws
+
+
+def _join(component: dict[str, int], pair: Clique) -> None:
+    old, new = component[pair[1]], component[pair[0]]
+    for name, label in component.items():
+        if label == old:
+            component[name] = new

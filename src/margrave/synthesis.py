@@ -1,0 +1,189 @@
+"""Synthesis: a release with its fitted model, from which everything is free."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.schema.columns import Binned, Listed
+from margrave.schema.frame import Frame
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from margrave.protocols import Model
+    from margrave.schema.encoded import Encoded
+
+__all__ = ["Rng", "Synthesis", "load"]
+
+Rng = np.random.Generator | int | None
+
+
+REPORT_ROWS = 100_000
+"""Most synthetic rows drawn for the pictures of a report."""
+
+
+class Synthesis:
+    """What a run released, ready to be sampled. Using it costs nothing: it is all post-processing.
+
+    Args:
+        release: All that left the private side.
+        model: The model fitted to it.
+    """
+
+    def __init__(self, release: Release, model: Model) -> None:
+        self.release = release
+        self.model = model
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What was spent, on whom, under which adjacency."""
+        return self.release.guarantee
+
+    @property
+    def schema(self) -> Schema:
+        """The schema, declared or discovered."""
+        return self.release.schema
+
+    @property
+    def measurements(self) -> tuple[NoisyMarginal, ...]:
+        """The noisy marginals, in the order they were released."""
+        return self.release.measurements
+
+    @property
+    def rows(self) -> int:
+        """How many rows the model stands for: the noisy or public row count, rounded."""
+        return max(round(self.release.total), 0)
+
+    def marginal(self, *names: str) -> NDArray[np.float64]:
+        """The model's table of some columns, in rows: shape [codes of each column]."""
+        return self.model.project(tuple(names))
+
+    def sample(
+        self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None
+    ) -> Any:
+        """Synthetic rows, in the kind of table that went in, with its column names, order and types.
+
+        Args:
+            rows: How many; as many as the model stands for by default.
+            given: Values to condition on exactly, by column; None means missing. The given columns hold
+                these very values.
+            rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
+
+        Raises:
+            InputError: rows is negative, a column is unknown, or a given value is outside its column.
+
+        Example:
+            ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
+        """
+        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng)
+
+    def sample_arrow(
+        self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None
+    ) -> pa.Table:
+        """As `sample`, as an Arrow table whatever went in: what is written to files."""
+        same = self.release.frame == "arrow"
+        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng)
+
+    def encoded(
+        self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None
+    ) -> Encoded:
+        """Synthetic rows as integer codes; as `sample` otherwise."""
+        count = self.rows if rows is None else rows
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+            raise InputError(invalid("rows", "a whole number, not negative", "Try rows=1000.", got=rows))
+        codes = {name: self._code(name, value) for name, value in (given or {}).items()}
+        return self.model.sample(int(count), np.random.default_rng(rng), codes or None)
+
+    def save(self, path: str | Path) -> None:
+        """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
+        from margrave.archive import save_release
+
+        save_release(self.release, path)
+
+    def report(self, path: str | Path, *, title: str | None = None) -> None:
+        """Write the report, one HTML file made from released quantities only."""
+        from margrave.files import check_writable, write_text
+        from margrave.report.release_page import render
+
+        check_writable(path, "report")
+        rows = self.encoded(min(self.rows, REPORT_ROWS), rng=0)
+        write_text(path, render(self.release, self.model, synthetic=rows, title=title))
+
+    def _table(self, frame: Frame, rows: int | None, given: Mapping[str, Any] | None, rng: Rng) -> Any:
+        from margrave.schema.decode import decode
+
+        generator = np.random.default_rng(rng)
+        table = decode(self.encoded(rows, given=given, rng=generator), self.schema, generator, frame)
+        for name, value in (given or {}).items():
+            if isinstance(self.schema[name], Binned) and value is not None:
+                table = _pinned(table, frame.kind, name, float(value))
+        return table
+
+    def _code(self, name: str, value: Any) -> int:
+        """The code of a value the caller typed.
+
+        Raises:
+            InputError: The column has no such value.
+        """
+        import pyarrow as pa
+
+        from margrave.schema.encode import encode_column
+
+        column = self.schema[name]
+        if value is None and column.missing_code is not None:
+            return column.missing_code
+        if isinstance(column, Listed) and value == column.other and column.other_code is not None:
+            return column.other_code
+        strict = dataclasses.replace(column, strict=True)
+        if isinstance(strict, Listed):
+            strict = dataclasses.replace(strict, other=None)
+        try:
+            return int(encode_column(pa.array([value]), strict)[0])
+        except (InputError, pa.ArrowException, TypeError):
+            raise InputError(
+                invalid(f"given[{name!r}]", "a value of the column", f"Look at schema[{name!r}].", got=value)
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"
+
+
+def load(path: str | Path) -> Synthesis:
+    """Read a release file and restore its model, with no optimisation.
+
+    Raises:
+        ReleaseError: The file is missing, damaged, or written by a newer version.
+    """
+    from margrave.archive import load_release
+    from margrave.models.table import resolve
+
+    release = load_release(path)
+    model = resolve(release.fitter).restore(release.domain, release.measurements, release.state)
+    return Synthesis(release, model)
+
+
+def _pinned(table: Any, kind: str, name: str, value: float) -> Any:
+    """The table with one numeric column set to a value, its storage type kept."""
+    if kind == "pandas":
+        import pandas as pd
+
+        constant = pd.Series([value] * len(table), index=table.index)
+        return table.assign(**{name: constant.astype(table[name].dtype)})
+    if kind == "polars":
+        import polars as pl
+
+        return table.with_columns(pl.lit(value).cast(table.schema[name]).alias(name))
+    import pyarrow as pa
+
+    field = table.schema.field(name)
+    column = pa.array([value] * table.num_rows, type=pa.float64()).cast(field.type)
+    return table.set_column(table.schema.get_field_index(name), field, column)

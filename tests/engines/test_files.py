@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from margrave.engines.files import read_file
+from margrave.engines.memory import open_source
+from margrave.errors import InputError
+
+
+def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple[str, ...] = ("",)) -> Any:
+    path = folder / name
+    raw = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    return read_file(path, missing).to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a,b\n1,x\n", {"a": ["1"], "b": ["x"]}),
+        ("a,b\r\n1,x\r\n\r\n", {"a": ["1"], "b": ["x"]}),
+        ("a,b\r1,x", {"a": ["1"], "b": ["x"]}),
+        ("\ufeffa,b\n1,x\n", {"a": ["1"], "b": ["x"]}),
+        ('\ufeff"a","b"\n1,x\n', {"a": ["1"], "b": ["x"]}),
+        ("a, b\n 1 ,\tx y \n", {"a": ["1"], "b": ["x y"]}),
+        ('a,b\n"1, 2","x ""y""\nz" \n', {"a": ["1, 2"], "b": ['x "y"\nz']}),
+        ('a,b\n5" pipe,6""\n', {"a": ['5" pipe'], "b": ['6""']}),
+        ('"a\nb",c\n1,2\n', {"a\nb": ["1"], "c": ["2"]}),
+        ("select,order by\nnull,NA\n", {"select": ["null"], "order by": ["NA"]}),
+        ("a,b\n,\n\n1,\n", {"a": [None, "1"], "b": [None, None]}),
+        ('a\n1\n\n""\n', {"a": ["1", None]}),
+        ("a,b", {"a": [], "b": []}),
+        ("a,b\n", {"a": [], "b": []}),
+        ("a,b\n#1,\\n\n", {"a": ["#1"], "b": ["\\n"]}),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "T.CSV", "t.csv.gz"])
+def test_dialect(content: str, expected: dict[str, list[str]], name: str, tmp_path: Path) -> None:
+    assert read(content, tmp_path, name) == expected
+
+
+def test_tabs(tmp_path: Path) -> None:
+    assert read("a\tb\n1,5\t x \n", tmp_path, "t.tsv") == {"a": ["1,5"], "b": ["x"]}
+    assert read("a\tb\n1,5\t x \n", tmp_path, "t.tsv.gz") == {"a": ["1,5"], "b": ["x"]}
+
+
+def test_texts_that_mean_missing(tmp_path: Path) -> None:
+    content = "a,b\n?,x\n, NA \n"
+    assert read(content, tmp_path) == {"a": ["?", None], "b": ["x", "NA"]}
+    assert read(content, tmp_path, missing=("?", "NA")) == {"a": [None, ""], "b": ["x", None]}
+    assert read(content, tmp_path, missing=()) == {"a": ["?", ""], "b": ["x", "NA"]}
+
+
+def test_names_with_patterns_are_files_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "t1.csv").write_text("a\nother\n")
+    for name in ("t[1].csv", "t*.csv", "t?.csv", "select '.csv", "käse.csv"):
+        assert read("a\nx\n", tmp_path, name) == {"a": ["x"]}
+
+
+def test_a_cell_longer_than_a_block(tmp_path: Path) -> None:
+    long = "x\n" * 5_000_000
+    assert read(f'a,b\n1,"{long}y"\n2,z\n', tmp_path) == {"a": ["1", "2"], "b": [long + "y", "z"]}
+
+
+CELL = st.text(alphabet=st.sampled_from('ab1,"\n é东'), max_size=6).map(lambda text: text.strip(" "))
+
+
+@given(rows=st.lists(st.tuples(CELL, CELL), max_size=6), ending=st.sampled_from(["\n", "\r\n"]))
+def test_what_the_standard_library_writes(
+    rows: list[tuple[str, str]], ending: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator=ending).writerows([("a", "b"), *rows])
+    table = read(text.getvalue(), tmp_path_factory.getbasetemp(), missing=())
+    assert list(zip(table["a"], table["b"], strict=True)) == rows
+
+
+@given(body=st.text(alphabet=st.sampled_from('a", \n\r'), max_size=14))
+def test_no_row_is_lost(body: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is read is what a strict reader reads, cell by cell, or it is refused."""
+    try:
+        table = read("h,g\n" + body, tmp_path_factory.getbasetemp(), missing=())
+    except InputError:
+        return
+    reader = csv.reader(io.StringIO(body, newline=""))
+    expected = [tuple(cell.strip(" ") for cell in row) for row in reader if row]
+    assert list(zip(table["h"], table["g"], strict=True)) == expected
+
+
+def test_typed_files(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([1, 2], pa.int16()), "b": ["x", None]})
+    folder = tmp_path / "year=2024"  # not a column
+    folder.mkdir()
+    pq.write_table(table, folder / "t.parquet")
+    with pa.OSFile(str(folder / "t.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pa.OSFile(str(folder / "t.feather"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    for name in ("t.parquet", "t.arrow", "t.feather"):
+        source, frame = open_source(folder / name)
+        assert frame.dtypes == {"a": "int16", "b": "string"}
+        assert source.kinds("b").reveal().tolist() == [1, 0, 0, 1]

@@ -1,0 +1,102 @@
+"""Bins from noisy histograms: they cover, they trim, they keep spikes sharp."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from margrave.measure.bins import cut, denoise, number_edges, refined_edges, widened
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_fixed_grid_covers_numbers_in_order(whole: bool) -> None:
+    edges = number_edges(whole)
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] <= -(2.0**52)
+    assert edges[-1] >= 2.0**53
+    if whole:
+        assert (edges == np.round(edges)).all()
+        assert {0.0, 1.0, 2.0, 3.0, 16.0, 18.0} <= set(edges)
+
+
+@given(
+    low=st.floats(-1e9, 1e9, allow_nan=False),
+    width=st.floats(1.0, 1e9, allow_nan=False),
+    whole=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_second_look_refines_the_range_exactly(low: float, width: float, whole: bool) -> None:
+    low, high = (np.floor(low), np.floor(low) + np.ceil(width)) if whole else (low, low + width)
+    edges = refined_edges(low, high, whole)
+    assert edges[0] == low
+    assert edges[-1] == high
+    assert (np.diff(edges) > 0).all()
+    assert len(edges) < 1200
+    if whole:
+        assert (edges == np.round(edges)).all()
+
+
+def test_years_far_from_zero_are_resolved_to_the_year() -> None:
+    edges = refined_edges(1950.0, 2030.0, True)
+    assert (np.diff(edges) == 1).all()
+
+
+def test_denoise_keeps_mass_and_is_never_negative() -> None:
+    rng = np.random.default_rng(3)
+    noisy = np.where(np.arange(300) < 40, 200.0, 0.0) + rng.normal(0, 20, 300)
+    found = denoise(noisy, 20.0, 2.0, 3.2)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(8000, rel=0.1)
+    assert found[60:].sum() < 0.025 * 8000
+
+
+def test_denoise_beats_the_raw_noise() -> None:
+    rng = np.random.default_rng(4)
+    truth = 2000 * np.exp(-0.5 * ((np.arange(256) - 90) / 12) ** 2)
+    noisy = truth + rng.normal(0, 60, 256)
+    assert np.abs(denoise(noisy, 60.0, 2.0, 3.2) - truth).sum() < 0.6 * np.abs(noisy - truth).sum()
+
+
+def test_without_noise_a_histogram_is_returned_as_it_is() -> None:
+    truth = np.array([0.0, 3.0, 900.0, 1.0, 0.0, 0.0, 7.0, 2.0])
+    assert denoise(truth, 1e-9, 2.0, 3.2) == pytest.approx(truth)
+
+
+def test_an_empty_column_gets_one_bin() -> None:
+    edges, weights = np.arange(9.0), np.zeros(8)
+    found = cut(edges, weights, 32, 10.0)
+    assert found.edges[0] == 0
+    assert found.edges[-1] == 8
+
+
+def test_a_spike_has_a_bin_of_its_own_and_ends_are_trimmed() -> None:
+    edges = np.arange(101.0)
+    weights = np.full(100, 10.0)
+    weights[:5], weights[90:], weights[40] = 0.0, 0.0, 5000.0
+    found = cut(edges, weights, 10, 20.0)
+    assert found.edges[0] == 5
+    assert found.edges[-1] == 90
+    assert {40.0, 41.0} <= set(found.edges)
+    assert len(found.edges) - 1 <= 10
+    assert found.weights.sum() == weights.sum()
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200), st.integers(1, 40), st.floats(0, 1e5))
+@settings(max_examples=200, deadline=None)
+def test_bins_partition_the_range(weights: list[float], bins: int, least: float) -> None:
+    edges = np.arange(len(weights) + 1.0)
+    found = cut(edges, np.array(weights), bins, least)
+    assert 1 <= len(found.edges) - 1 <= bins
+    assert set(found.edges) <= set(found.fine)
+    assert (np.diff(found.edges) > 0).all()
+
+
+def test_widened_bounds_stay_on_their_side_of_zero() -> None:
+    edges = number_edges(True)
+    weights = np.where((edges[:-1] >= 16) & (edges[:-1] < 72), 1.0, 0.0)
+    low, high = widened(edges, weights, True)
+    assert low == 0.0
+    assert high > 90
+    assert widened(edges, np.zeros(len(edges) - 1), True) == (0.0, 1.0)

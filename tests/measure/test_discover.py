@@ -1,0 +1,193 @@
+"""Discovery: kinds, bounds, categories and missing values, within its share and without leaks."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import open_source
+from margrave.errors import InputError, SchemaError
+from margrave.measure.curator import Curator
+from margrave.measure.discover import searches_values
+from margrave.measure.partition import OTHER, threshold
+from margrave.privacy.accounting import ZCDP
+from margrave.privacy.events import GaussianEvent, PartitionEvent
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.noise.seeded import SeededSource
+from margrave.privacy.unit import Neighbours, Unit
+from margrave.schema.columns import Categorical, Integer, Listed, Real
+from margrave.schema.schema import Schema
+
+ROWS = 20_000
+
+
+def _csv(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(17, 91, ROWS),
+            "gain": np.where(rng.random(ROWS) < 0.9, 0, rng.integers(1000, 50_000, ROWS)),
+            "height": rng.normal(1.7, 0.1, ROWS).round(3),
+            "city": rng.choice(["Aachen", "Bonn", "Celle"], ROWS, p=[0.6, 0.3, 0.1]),
+            "note": "",
+        }
+    )
+    frame.loc[0, "city"] = "Canaryville"
+    frame.loc[: ROWS // 5, "note"] = "seen"
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def _discover(
+    path: object, declared: Schema | None = None, epsilon: float = 1.0, seed: int = 1
+) -> tuple[Schema, Ledger, Curator]:
+    source, _ = open_source(path)
+    ledger = Ledger(
+        epsilon=epsilon,
+        delta=1e-6,
+        neighbours=Neighbours(),
+        accountant=ZCDP(),
+        partition_delta=Fraction(1, 4_000_000),
+    )
+    curator = Curator(source, ledger, SeededSource(seed))
+    schema = curator.discover(declared, ledger.total / 4)
+    return schema, ledger, curator
+
+
+def test_kinds_bounds_and_values_are_found(tmp_path: Path) -> None:
+    schema, ledger, curator = _discover(_csv(tmp_path))
+    age, height, city = schema["age"], schema["height"], schema["city"]
+    assert isinstance(age, Integer)
+    assert age.edges is not None
+    assert 10 <= age.edges[0] <= 20
+    assert 84 <= age.edges[-1] <= 100
+    assert isinstance(schema["gain"], Integer)
+    assert {0, 1} <= set(schema["gain"].edges or ())
+    assert isinstance(height, Real)
+    assert isinstance(city, Categorical)
+    assert set(city.values or ()) == {"Aachen", "Bonn", "Celle"}
+    assert city.other == OTHER
+    assert schema["note"].missing is True
+    assert not age.missing
+    assert not city.missing
+    assert ledger.spent <= ledger.total / 4
+    assert {m.clique[0] for m in curator.measurements} == set(schema.names)
+
+
+def test_a_value_of_one_row_is_never_released(tmp_path: Path) -> None:
+    path = _csv(tmp_path)
+    for seed in range(20):
+        schema, _, _ = _discover(path, seed=seed)
+        assert "Canaryville" not in repr(schema)
+
+
+def test_the_first_marginals_are_unbiased_measurements(tmp_path: Path) -> None:
+    _, _, curator = _discover(_csv(tmp_path))
+    by_name = {m.clique[0]: m for m in curator.measurements}
+    city = by_name["city"]
+    truth = np.array([0.6, 0.3, 0.1, 0.0]) * ROWS
+    assert (np.abs(city.values - truth) < 6 * city.sigmas + 400).all()
+    for marginal in curator.measurements:
+        spread = math.sqrt(float((marginal.sigmas**2).sum()))
+        assert abs(marginal.values.sum() - ROWS) < 6 * spread
+
+
+def test_what_is_declared_costs_nothing(tmp_path: Path) -> None:
+    declared = Schema(
+        (
+            Integer(name="age", lower=17, upper=90, missing=False),
+            Integer(name="gain", lower=0, upper=50_000, missing=False),
+            Real(name="height", lower=1.0, upper=2.5, missing=False),
+            Categorical(name="city", values=("Aachen", "Bonn"), other="elsewhere", missing=False),
+            Categorical(name="note", values=("seen",), missing=True),
+        )
+    )
+    schema, ledger, _ = _discover(_csv(tmp_path), declared)
+    assert ledger.events == ()
+    assert schema == declared
+    half = Schema(declared.columns[:2])
+    _, ledger, _ = _discover(_csv(tmp_path), half)
+    assert not any("age" in event.what or "gain" in event.what for event in ledger.events)
+
+
+def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
+    _, ledger, _ = _discover(_csv(tmp_path))
+    kinds = [type(event) for event in ledger.events]
+    assert kinds.count(PartitionEvent) == 2
+    assert kinds.count(GaussianEvent) == 5 + 2 * 3
+    assert sum(e.delta for e in ledger.events if isinstance(e, PartitionEvent)) == Fraction(1, 4_000_000)
+
+
+def test_frames_keep_their_types_and_floats_of_whole_numbers_become_integers() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "whole": rng.integers(0, 50, ROWS).astype(float),
+            "flag": rng.random(ROWS) < 0.3,
+            "text": rng.choice(["x", "y"], ROWS),
+        }
+    )
+    schema, _, _ = _discover(table)
+    assert isinstance(schema["whole"], Integer)
+    assert schema["flag"].kind == "boolean"
+    assert isinstance(schema["text"], Listed)
+    assert schema["text"].values == ("x", "y")
+
+
+def test_an_empty_table_is_discovered_without_failing() -> None:
+    table = pa.table({"n": pa.array([], pa.int64()), "t": pa.array([], pa.string())})
+    schema, _, curator = _discover(table)
+    assert schema.known
+    assert len(curator.measurements) == 2
+
+
+def test_discovery_without_rho_says_what_to_do(tmp_path: Path) -> None:
+    source, _ = open_source(_csv(tmp_path))
+    ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP())
+    with pytest.raises(InputError, match="Declare them all"):
+        Curator(source, ledger).discover()
+
+
+def test_a_schema_about_another_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="schema must be about the table's columns"):
+        _discover(_csv(tmp_path), Schema.from_sizes({"weight": 3}))
+
+
+@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize("sigma", [3.0, 50.0, 1000.0])
+def test_the_threshold_bounds_the_chance_of_a_lone_value(k: int, sigma: float) -> None:
+    delta = Fraction(1, 10**7)
+    bar = threshold(k, sigma, delta)
+    tail = 0.5 * math.erfc((bar - k - 1) / sigma / math.sqrt(2))
+    assert k * tail <= float(delta)
+    assert k * 0.5 * math.erfc((bar - k - 3) / sigma / math.sqrt(2)) > float(delta)
+
+
+def test_only_open_text_needs_a_share_of_delta() -> None:
+    assert not searches_values(Schema.from_sizes({"a": 3}))
+    assert not searches_values(Schema((Integer(name="n"), Real(name="x"))))
+    assert searches_values(Schema((Categorical(name="c"),)))
+
+
+def test_a_unit_with_many_rows_raises_the_threshold() -> None:
+    table = pa.table({"t": ["x"] * 500 + ["y"] * 500, "id": list(range(1000))})
+    bars = []
+    for k in (1, 4):
+        source, _ = open_source(table)
+        ledger = Ledger(
+            epsilon=5.0,
+            delta=1e-6,
+            neighbours=Neighbours(Unit("id", k)),
+            accountant=ZCDP(),
+            partition_delta=Fraction(1, 4_000_000),
+        )
+        Curator(source, ledger, SeededSource(2)).discover(None, ledger.total / 2)
+        bars += [event.threshold for event in ledger.events if isinstance(event, PartitionEvent)]
+    assert bars[1] > 3 * bars[0]

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from adult_like import Mixture
+from page_checks import check
+
+from margrave.errors import InputError
+from margrave.privacy.accounting import event_rho
+from margrave.privacy.unit import Neighbours, Unit
+from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.report import render
+from margrave.schema.columns import Categorical, Integer
+from margrave.schema.encoded import Encoded
+from margrave.schema.schema import Schema
+
+Made = tuple[Release, Mixture, Encoded, Encoded]
+
+
+def small(**changes: object) -> Release:
+    """A release of two columns, one of which was never measured."""
+    a = Categorical(name="a", values=("x", "y"), missing=False)
+    schema = Schema((a, Integer(name="b", lower=0, upper=3, missing=True)))
+    base = Release(
+        schema,
+        (NoisyMarginal(("a",), np.array([60.0, 40.0]), 5.0),),
+        Guarantee(1.0, 1e-5, 0.02, Neighbours(), "zcdp"),
+        (),
+        "fixed",
+        "independent",
+        {},
+        100.0,
+    )
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", [True, False])
+@pytest.mark.parametrize("rows", [True, False])
+def test_every_combination_is_a_sound_page(made: Made, model: bool, rows: bool) -> None:
+    release, fitted, synthetic, _ = made
+    page = check(render(release, fitted if model else None, synthetic=synthetic if rows else None))
+    headings = page.of("section", "h2")
+    assert headings[:5] == ["Summary", "The guarantee", "Quality of the fit", "The ledger", "The schema"]
+    assert headings[5:] == ["Columns", "Pairs of columns", "Definitions"]
+    assert page.of("header", "h1") == ["Report of a private release"]
+
+
+def test_the_same_arguments_give_the_same_page(made: Made) -> None:
+    release, model, synthetic, _ = made
+    assert render(release, model, synthetic=synthetic) == render(release, model, synthetic=synthetic)
+
+
+def test_the_guarantee_is_stated_exactly(made: Made) -> None:
+    page = check(render(made[0], made[1], title="Census & more"))
+    assert page.of("header", "h1") == ["Census & more"]
+    assert "ε = 1, δ = 1e-6" in page.text
+    assert "1 in 1,000,000" in page.text
+    assert "one row being present or absent" in page.text
+    power = 100 * (math.e * 0.05 + 1e-6)
+    assert f"at most {power:.1f}% of the cases" in page.text
+
+
+def test_the_power_of_an_attack_is_bounded_from_both_sides() -> None:
+    guarantee = Guarantee(8.0, 1e-6, 1.0, Neighbours(), "zcdp")
+    text = check(render(small(guarantee=guarantee), None)).text
+    assert f"at most {100 * (1 - math.exp(-8) * (1 - 1e-6 - 0.05)):.1f}% of the cases" in text
+
+
+def test_owners_and_replacement_are_put_in_words() -> None:
+    neighbours = Neighbours(Unit("person_id", 4), "replace_one")
+    text = check(render(small(guarantee=Guarantee(1.0, 1e-5, 0.02, neighbours, "gdp")), None)).text
+    assert "one owner in person_id , at most 4 rows each" in text
+    assert "exchanged for any others (at most 4)" in text
+    assert "Gaussian differential privacy (GDP) with μ = 0.2" in text
+    assert "number of rows, which neighbouring tables share" not in text
+    single = Guarantee(1.0, 1e-5, 0.02, Neighbours(Unit(), "replace_one"), "zcdp")
+    text = check(render(small(guarantee=single), None)).text
+    assert "number of rows, which neighbouring tables share" in text
+    assert "Rows, public 100" in text
+
+
+def test_the_ledger_adds_up_to_the_events(made: Made) -> None:
+    release = made[0]
+    page = check(render(release, None))
+    spent = sum((event_rho(event) for event in release.events), Fraction(0))
+    assert f"{float(spent):.6g} (" in page.text
+    assert f"Answers {len(release.events)}" in page.text
+    for event in release.events:
+        assert event.what in page.text
+
+
+def test_declared_and_discovered_columns_are_told_apart(made: Made) -> None:
+    page = check(render(made[0], None))
+    chips = [text for text in page.of("td", "span") if text in {"declared", "discovered"}]
+    strict = [column.strict for column in made[0].schema.columns]
+    assert chips == ["declared" if flag else "discovered" for flag in strict]
+
+
+def test_pairs_that_were_not_measured_say_so(made: Made) -> None:
+    release, model, *_ = made
+    page = check(render(release, model))
+    assert "30 of 105 pairs of columns were measured" in page.text
+    assert page.text.count("not measured; the model's value is an inference") >= 75
+
+
+def test_a_column_that_was_not_measured_says_so() -> None:
+    page = check(render(small(), None))
+    assert "not measured; the model's value is an inference" in page.text
+    rows = Encoded(small().domain, (np.array([0, 1, 1], np.uint8), np.array([0, 3, 4], np.uint8)))
+    page = check(render(small(), None, synthetic=rows))
+    assert "not measured; the model's value is an inference" in page.text
+    assert page.text.count("Distribution of") == 2
+
+
+def test_no_synthetic_rows_is_a_page_without_them() -> None:
+    empty = Encoded(small().domain, (np.zeros(0, np.uint8), np.zeros(0, np.uint8)))
+    assert check(render(small(), None, synthetic=empty)).text == check(render(small(), None)).text
+
+
+def test_rows_of_another_domain_are_refused(made: Made) -> None:
+    with pytest.raises(InputError, match="synthetic must be of the release's domain"):
+        render(small(), None, synthetic=made[2])
+
+
+def test_one_column_has_no_pairs() -> None:
+    alone = small(schema=Schema(small().schema.columns[:1]))
+    assert "There is one column, so there are no pairs." in check(render(alone, None)).text
+
+
+def test_nothing_but_its_own_style_and_script_may_run(made: Made) -> None:
+    text = render(made[0], None)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    allowed = policy.group(1).replace("&#x27;", "'")
+    assert allowed.startswith("default-src 'none'")
+    for part in ("style", "script"):
+        body = re.search(f"<{part}>(.*?)</{part}>", text, re.S)
+        assert body is not None
+        digest = base64.b64encode(hashlib.sha256(body.group(1).encode()).digest()).decode()
+        assert f"{part}-src 'sha256-{digest}'" in allowed
+
+
+def test_names_cannot_break_out_of_the_page() -> None:
+    nasty = (
+        '</script><img src=x onerror="1">',
+        "a & b",
+        "'\"`",
+        "\u202egnp.exe",
+        "",
+        "   ",
+        "\x00\x1b[31m",
+        "x" * 500,
+        "naïve 東京",
+    )
+    schema = Schema(
+        tuple(Categorical(name=name + "!", values=nasty, other="</td>", missing=True) for name in nasty)
+    )
+    size = len(nasty) + 2
+    tables = [NoisyMarginal((name,), np.linspace(1, 50, size), 2.0) for name in schema.names]
+    tables.append(NoisyMarginal(schema.names[:2], np.ones((size, size)), 2.0))
+    release = Release(schema, tuple(tables), small().guarantee, (), "<b>", "&", {}, 300.0,
+                      dtypes={"a": "<i>"}, notes={"<u>": "</footer>"})  # fmt: skip
+    rows = Encoded(schema.domain, tuple(np.zeros(5, np.uint8) for _ in nasty))
+    text = render(release, None, synthetic=rows, title="</title><script>alert(1)</script>")
+    page = check(text)
+    assert {tag for tag, _ in page.elements}.isdisjoint({"img", "b", "i", "u"})
+    assert sum(tag == "script" for tag, _ in page.elements) == 1
+    assert "\x00" not in text
+    assert "\x1b" not in text
+    assert text.encode("utf-8")
+    assert "“”" in page.text
+
+
+def test_fifty_columns_of_ten_thousand_values_stay_small() -> None:
+    values = tuple(f"a rather long category, number {code}" for code in range(10_000))
+    schema = Schema(
+        tuple(Categorical(name=f"column {place}", values=values, missing=False) for place in range(50))
+    )
+    rng = np.random.default_rng(0)
+    tables = tuple(NoisyMarginal((name,), rng.normal(10, 30, 10_000), 30.0) for name in schema.names)
+    release = dataclasses.replace(small(), schema=schema, measurements=tables, total=100_000.0)
+    rows = Encoded(schema.domain, tuple(rng.integers(0, 10_000, 2000).astype(np.uint16) for _ in range(50)))
+    text = render(release, None, synthetic=rows)
+    assert len(text.encode()) < 5_000_000
+    check(text)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from margrave.errors import InputError, SchemaError
+from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
+from margrave.schema.domain import Domain
+from margrave.schema.schema import Schema
+
+EVERYTHING = Schema(
+    (
+        Unknown(name="u"),
+        Categorical(name="c é", values=("a", "b"), other="(other)", missing=True, strict=False),
+        Categorical(name="mixed", values=(1, 0.5, "x"), missing=False),
+        Ordinal(name="o", values=("lo", "hi"), missing=False),
+        Boolean(name="b"),
+        Integer(name="i", lower=0, upper=99),
+        Integer(name="e", edges=(0, 5, 9), fine=(0, 1, 5, 9), weights=(3.0, 0.0, 1.5), missing=True),
+        Real(name="r", lower=0.1, upper=0.7, bins=7, missing=False),
+    )
+)
+
+
+def test_json_round_trip(tmp_path: Path) -> None:
+    EVERYTHING.save(tmp_path / "schema.json")
+    assert Schema.load(tmp_path / "schema.json") == EVERYTHING
+    assert Schema.from_json(json.loads(json.dumps(EVERYTHING.to_json()))) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {},
+        {"columns": []},
+        {"columns": ["a"]},
+        {"columns": [{"kind": "integer"}]},
+        {"columns": [{"name": "a", "kind": "number"}]},
+        {"columns": [{"name": "a", "kind": "integer", "minimum": 3}]},
+        {"columns": [{"name": "a", "kind": "integer", "lower": "x", "upper": 3}]},
+        {"columns": [{"name": "a", "kind": "integer", "edges": ["x", "y"]}]},
+        {"columns": [{"name": "a", "kind": "categorical", "values": 5}]},
+        {"columns": [{"name": "a", "kind": "boolean"}, {"name": "a", "kind": "boolean"}]},
+        {"columns": [{"name": "a", "kind": "boolean"}], "margrave_schema": 999},
+    ],
+)
+def test_documents_that_are_no_schema(document: Any) -> None:
+    with pytest.raises(SchemaError):
+        Schema.from_json(document)
+
+
+def test_files_that_are_no_schema(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="readable file"):
+        Schema.load(tmp_path / "none.json")
+    (tmp_path / "broken.json").write_bytes(b"{\xff")
+    with pytest.raises(SchemaError, match="valid JSON"):
+        Schema.load(tmp_path / "broken.json")
+
+
+def test_domain_and_replace() -> None:
+    schema = Schema.from_sizes({"a": 3, "b": 2})
+    assert schema.domain == Domain(("a", "b"), (3, 2))
+    wider = schema.replace([Boolean(name="b", missing=True)])
+    assert wider.domain.sizes == (3, 3)
+    assert schema.known
+    assert not EVERYTHING.known
+    with pytest.raises(SchemaError, match="Check the spelling"):
+        schema["c"]
+    with pytest.raises(SchemaError):
+        EVERYTHING.domain
