@@ -22,8 +22,8 @@ ROOMS = {
     "select": {"errors", "progress", "schema", "release"},
     "models": {"errors", "schema", "release"},
     "methods": {"errors", "select", "models"},
-    "evaluate": {"errors", "schema"},
-    "report": {"errors", "schema", "privacy", "release", "evaluate"},
+    "evaluation": {"errors", "schema"},
+    "report": {"errors", "schema", "privacy", "release", "evaluation"},
     "datasets": {"errors"},
     "archive": {"errors", "files", "privacy", "release", "schema"},
 }
@@ -89,10 +89,10 @@ def test_nothing_beyond_the_door_reaches_back(room: str) -> None:
     assert not reached & PRIVATE
 
 
-def test_exact_counts_are_revealed_only_at_the_door_and_in_evaluate() -> None:
+def test_exact_counts_are_revealed_only_at_the_door_and_in_evaluation() -> None:
     for path in SRC.rglob("*.py"):
         room = path.relative_to(SRC).parts[0]
-        if room not in {"measure", "evaluate"} and path.name != "counts.py":
+        if room not in {"measure", "evaluation"} and path.name != "counts.py":
             assert ".reveal(" not in path.read_text(encoding="utf-8"), path
 
 

@@ -41,7 +41,8 @@ from mbi import estimation
 given = np.load(sys.argv[1], allow_pickle=False)
 domain = mbi.Domain([str(n) for n in given["names"]], [int(n) for n in given["sizes"]])
 cliques = [tuple(str(clique).split(",")) for clique in given["cliques"]]
-measured = [mbi.LinearMeasurement(given[f"y{k}"].ravel(), c, float(given["sigma"])) for k, c in enumerate(cliques)]
+sigma = float(given["sigma"])
+measured = [mbi.LinearMeasurement(given[f"y{k}"].ravel(), c, sigma) for k, c in enumerate(cliques)]
 started = time.perf_counter()
 found = estimation.MirrorDescent().estimate(
     domain, measured, known_total=float(given["total"]), iters=int(given["iters"])

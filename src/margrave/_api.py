@@ -24,7 +24,7 @@ from margrave.synthesis import Rng, Synthesis
 
 if TYPE_CHECKING:
     from margrave.engines.memory import MemoryEngine, MemorySource
-    from margrave.evaluate.comparison import Comparison
+    from margrave.evaluation.comparison import Comparison
     from margrave.protocols import Fitter, Strategy
     from margrave.schema.frame import Frame
 
@@ -241,8 +241,8 @@ def evaluate(
         MissingExtraError: target is given and scikit-learn is not installed.
     """
     from margrave.engines.memory import open_source
-    from margrave.evaluate.classifier import score_classifier
-    from margrave.evaluate.compare import compare
+    from margrave.evaluation.classifier import score_classifier
+    from margrave.evaluation.compare import compare
 
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
     shared, engines = _shared(real, synthetic, known, missing)
@@ -262,7 +262,7 @@ def _shared(
 ) -> tuple[Schema, list[MemoryEngine]]:
     """Two tables under one schema, with the columns of the second. **Not private.**"""
     from margrave.engines.memory import open_source
-    from margrave.evaluate.observed import observed_schema
+    from margrave.evaluation.observed import observed_schema
 
     sources = [open_source(table, missing=missing)[0] for table in (real, synthetic)]
     names = [column.name for column in sources[1].columns]

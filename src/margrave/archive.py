@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ def load_release(path: str | Path) -> Release:
         OSError,
         MargraveError,
         zipfile.BadZipFile,
+        zlib.error,
         ValueError,
         KeyError,
         TypeError,
@@ -158,7 +160,7 @@ def _damaged() -> str:
 
 def _to_npy(array: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -149,6 +149,34 @@ def test_a_warm_start_needs_fewer_steps_and_ends_at_the_same_model():
     assert again.iterations == 0
 
 
+def test_a_strength_near_zero_is_approached_and_found():
+    rng = np.random.default_rng(9)
+    domain = Domain(tuple("abcd"), (4, 3, 5, 3))
+    noisy = [
+        NoisyMarginal(c, 500 * rng.dirichlet(np.full(domain.size(c), 0.1)).reshape(domain.shape(c)) - 5, 20.0)
+        for c in (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"))
+    ]
+    fits = [
+        PGM(strength=s, penalty="squares", tolerance=1e-5, max_iterations=30_000).fit(
+            domain, noisy, total=500.0
+        )
+        for s in (1e-4, 1e-2)
+    ]
+    assert all(model.converged for model in fits)
+    for m in noisy:
+        tiny, small = (model.project(m.clique) / 500 for model in fits)
+        assert np.abs(tiny - small).sum() / 2 < 1e-3
+
+
+def test_a_fit_that_ran_out_of_steps_says_so_and_is_still_a_distribution():
+    rng = np.random.default_rng(9)
+    noisy = [NoisyMarginal(c, rng.normal(0, 50, size=ABC.shape(c)), 5.0) for c in (("a", "b"), ("b", "c"))]
+    model = PGM(strength=1e-6, penalty="squares", max_iterations=3).fit(ABC, noisy, total=100.0)
+    assert not model.converged
+    assert model.iterations <= 3
+    assert model.project(("a", "c")).sum() == pytest.approx(100)
+
+
 def test_too_large_a_tree_is_refused_by_name():
     domain = Domain(tuple("abcde"), (1000,) * 5)
     noisy = [NoisyMarginal((), np.array(10.0), 1.0)]

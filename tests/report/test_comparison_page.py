@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from page_checks import check
 
-from margrave.evaluate import NOT_PRIVATE, Comparison, Score
-from margrave.evaluate.comparison import ColumnPair, PairMatrix
+from margrave.evaluation import NOT_PRIVATE, Comparison, Score
+from margrave.evaluation.comparison import ColumnPair, PairMatrix
 from margrave.report import render_comparison
 
 SIZE = 4

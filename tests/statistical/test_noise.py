@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -15,8 +16,10 @@ from noise_fit import (
     rounded_gaussian_cdf,
     two_samples,
 )
+from numpy.typing import NDArray
 
 from margrave.privacy.noise import (
+    BitSource,
     SecureSource,
     discrete_gaussian,
     discrete_laplace,
@@ -48,6 +51,7 @@ GAUSSIANS = {
 FORCED = (1 << 61, 2.0)
 """Margins so wide that every draw is in doubt."""
 LEVEL = 1e-4
+Sampler = Callable[[Fraction, int, BitSource], NDArray[np.int64]]
 
 
 @pytest.mark.parametrize("name", GAUSSIANS)
@@ -126,12 +130,13 @@ def test_moments_and_symmetry(sigma: Fraction) -> None:
         assert abs(signs) < 4.5 * math.sqrt(size)
 
 
+@pytest.mark.parametrize("draw", [discrete_gaussian, rounded_gaussian])
 @pytest.mark.parametrize("sigma", [Fraction(1025), Fraction(4000)])
-def test_the_middle_has_its_full_weight(sigma: Fraction) -> None:
+def test_the_middle_has_its_full_weight(draw: Sampler, sigma: Fraction) -> None:
     size, reach = 2_000_000, 12
     expected = size * np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * float(sigma**2)))
     expected /= math.sqrt(2 * math.pi) * float(sigma)
-    draws = discrete_gaussian(sigma**2, size, SeededSource(13))
+    draws = draw(sigma**2, size, SeededSource(13))
     near = draws[np.abs(draws) <= reach]
     observed = np.bincount(near + reach, minlength=2 * reach + 1).astype(np.float64)
     rest = size - len(near)

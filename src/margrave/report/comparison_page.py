@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import margrave
-from margrave.evaluate.comparison import NOT_PRIVATE
-from margrave.evaluate.reference import REFERENCES
+from margrave.evaluation.comparison import NOT_PRIVATE
+from margrave.evaluation.reference import REFERENCES
 from margrave.report.bars import legend, picture
 from margrave.report.columns import MOST_CARDS, card, figures
 from margrave.report.definitions import DEFINITIONS, definitions
@@ -21,7 +21,7 @@ from margrave.report.pairs import ASSOCIATION_LEVELS, level
 from margrave.report.tables import details, facts, row, table
 
 if TYPE_CHECKING:
-    from margrave.evaluate.comparison import ColumnPair, Comparison
+    from margrave.evaluation.comparison import ColumnPair, Comparison
 
 __all__ = ["render_comparison"]
 
@@ -36,7 +36,7 @@ def render_comparison(comparison: Comparison, *, title: str | None = None) -> st
     **Not private**: it shows exact shares of the real table, and says so in its title and a banner.
 
     Args:
-        comparison: Made by `margrave.evaluate.compare`.
+        comparison: Made by `margrave.evaluation.compare`.
         title: Title of the page, after the warning.
     """
     banner = tag(

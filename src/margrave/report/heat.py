@@ -55,10 +55,8 @@ def triangle(
             if (other, name) in cells:
                 parts.append(_cell(cells[other, name], column * size, row * size, size, palette))
         parts.append(_label(name, row * size + 4, (row + 0.5) * size + font / 3, font))
-    right = max(
-        row * size + 8 + columns(shorten(name, LABEL)) * font * 0.66 for row, name in enumerate(names)
-    )
-    width, height = max(right, len(names) * size), len(names) * size + 4
+    ends = [row * size + 8 + columns(shorten(name, LABEL)) * font * 0.66 for row, name in enumerate(names)]
+    width, height = max(*ends, len(names) * size), len(names) * size + 4
     return tag(
         "svg",
         tag("title", title, id=f"{key}-t"),

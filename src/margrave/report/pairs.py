@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
-from margrave.evaluate.distance import cramers_v
+from margrave.evaluation.distance import cramers_v
 from margrave.report.columns import Sides
 from margrave.report.heat import MOST_NAMES, Cell, triangle, triangle_legend
 from margrave.report.markup import Markup, join, tag

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluate.distance import shares
+from margrave.evaluation.distance import shares
 from margrave.release import NoisyMarginal, Release
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.models.compiled import summing
 from margrave.models.pgm.inference import Inference
 
-__all__ = ["Dual", "Solution", "minimise"]
+__all__ = ["Dual", "Solution", "approach", "minimise"]
 
 Floats = NDArray[np.float64]
 MEMORY = 12
 """Pairs of steps and gradient changes that L-BFGS remembers."""
+
+LEAP = 10.0
+"""About the most a log-potential is raised in the first step."""
+
+EASY = 1e-5
+"""A ridge of this size is well conditioned; smaller ones are approached from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +86,62 @@ class Dual:
         """The largest L1 norm of the gradient over one measured table."""
         return float(np.add.reduceat(np.abs(gradient), self.starts).max()) if len(self.starts) else 0.0
 
-    def curvature(self) -> Floats:
-        """The diagonal of the Hessian at the last theta: variances of the cells' indicators plus ridge."""
+    def curvature(self, gradient: Floats) -> Floats:
+        """A little above the diagonal of the Hessian at the last theta, which is mu (1 - mu) + ridge.
+
+        A cell that has nearly everything must still be lowered with care; and a cell that is to grow bends
+        more the more it grows, so it is held to steps of about LEAP.
+        """
         mu = self.inference.marginals
-        diagonal: Floats = np.maximum(mu * (1.0 - mu), 1e-12) + self.ridge
+        diagonal: Floats = mu * (1.02 - mu) + self.ridge + np.maximum(-gradient, 0.0) / LEAP
         return diagonal
+
+
+class _History:
+    """The last MEMORY steps and gradient changes, in a ring."""
+
+    def __init__(self, length: int) -> None:
+        self.moved = np.empty((MEMORY, length))
+        self.changed = np.empty((MEMORY, length))
+        self.inverse = np.empty(MEMORY)
+        self.count = 0
+
+    def add(self, moved: Floats, changed: Floats) -> None:
+        """Remember a step, unless the function bends too little along it."""
+        bent = float(moved @ changed)
+        if bent > 1e-12 * float(np.linalg.norm(moved) * np.linalg.norm(changed)):
+            place = self.count % MEMORY
+            self.moved[place], self.changed[place], self.inverse[place] = moved, changed, 1.0 / bent
+            self.count += 1
+
+    def direction(self, gradient: Floats, curvature: Floats) -> Floats:
+        """Minus the approximate inverse Hessian times the gradient."""
+        step = -gradient
+        _two_loops(step, self.moved, self.changed, self.inverse, self.count, curvature)
+        return step
+
+
+def approach(
+    inference: Inference, target: Floats, ridge: Floats, theta: Floats, max_iterations: int, tolerance: float
+) -> Solution:
+    """Minimise the dual of these measurements, through larger ridges first where the ridge is tiny.
+
+    Where the measurements contradict each other or dip below zero, potentials grow like 1 / ridge; a tenth of
+    the last ridge is within reach. Where it is not, the last solution is kept and marked as not converged.
+    """
+    factor = max(1.0, EASY / float(ridge.max(initial=1e-300)))
+    steps = calls = 0
+    gap = np.inf
+    while True:
+        last = factor <= 1.0
+        dual = Dual(inference, target, ridge * factor)
+        found = minimise(dual, theta, max_iterations - steps, tolerance if last else max(tolerance, 1e-3))
+        steps, calls = steps + found.iterations, calls + found.evaluations
+        lost = found.gap > 10.0 * max(gap, 1e-3)
+        theta, gap = (theta, gap) if lost else (found.theta, found.gap)
+        if last or lost:
+            return Solution(theta, gap, steps, calls, found.converged and last)
+        factor = max(1.0, factor / 10.0)
 
 
 def minimise(dual: Dual, theta: Floats, max_iterations: int, tolerance: float) -> Solution:
@@ -94,44 +151,47 @@ def minimise(dual: Dual, theta: Floats, max_iterations: int, tolerance: float) -
     descent; `Solution.converged` tells which.
     """
     value, gradient = dual(theta)
-    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=MEMORY)
+    history = _History(len(theta))
     iterations = 0
     while dual.gap(gradient) > tolerance and iterations < max_iterations:
-        step = -_precondition(gradient, pairs, dual.curvature())
+        step = history.direction(gradient, dual.curvature(gradient))
         slope = float(step @ gradient)
         found = _search(dual, theta, value, gradient, step, slope) if slope < 0.0 else None
         if found is None:
-            if not pairs:
+            if not history.count:
                 break
-            pairs.clear()
+            history = _History(len(theta))
             value, gradient = dual(theta)
             continue
         length, value, fresh = found
-        moved, change = length * step, fresh - gradient
+        moved = length * step
+        history.add(moved, fresh - gradient)
         theta, gradient = theta + moved, fresh
-        bent = float(moved @ change)
-        if bent > 1e-12 * float(np.linalg.norm(moved) * np.linalg.norm(change)):
-            pairs.append((moved, change, 1.0 / bent))
         iterations += 1
     gap = dual.gap(gradient)
     return Solution(theta, gap, iterations, dual.evaluations, gap <= tolerance)
 
 
-def _precondition(gradient: Floats, pairs: deque[tuple[Floats, Floats, float]], curvature: Floats) -> Floats:
-    """The two-loop recursion, started from the inverse of the diagonal curvature."""
-    q: Floats = gradient.copy()
-    weights = []
-    for moved, change, inverse in reversed(pairs):
-        weight = inverse * float(moved @ q)
-        q = q - weight * change
-        weights.append(weight)
-    q = q / curvature
-    if pairs:
-        _, change, inverse = pairs[-1]
-        q = q / (inverse * float(change @ (change / curvature)))
-    for (moved, change, inverse), weight in zip(pairs, reversed(weights), strict=True):
-        q = q + (weight - inverse * float(change @ q)) * moved
-    return q
+@summing
+def _two_loops(
+    q: Floats, moved: Floats, changed: Floats, inverse: Floats, count: int, curvature: Floats
+) -> None:
+    """The two-loop recursion in place, started from the inverse of the scaled diagonal curvature."""
+    held = min(count, MEMORY)
+    weights = np.empty(held)
+    for back in range(held):
+        k = (count - 1 - back) % MEMORY
+        weights[back] = inverse[k] * np.sum(moved[k] * q)
+        q -= weights[back] * changed[k]
+    scale = 1.0
+    if held:
+        k = (count - 1) % MEMORY
+        scale = 1.0 / (inverse[k] * np.sum(changed[k] * changed[k] / curvature))
+    for i in range(len(q)):
+        q[i] *= scale / curvature[i]
+    for back in range(held - 1, -1, -1):
+        k = (count - 1 - back) % MEMORY
+        q += (weights[back] - inverse[k] * np.sum(changed[k] * q)) * moved[k]
 
 
 def _search(
@@ -150,14 +210,13 @@ def _search(
     low_slope = slope
     best: tuple[float, float, Floats] | None = None
     slack = 1e-14 * abs(value)
-    for _ in range(25):
+    for tried in range(25):
         trial, fresh = dual(theta + length * step)
         end = float(fresh @ step)
         if not np.isfinite(trial) or trial > value + 1e-4 * length * slope + slack:
             high = length
-            length = (
-                low + 0.5 * (high - low) if not np.isfinite(trial) else _between(low, high, low_slope, end)
-            )
+            near = np.isfinite(trial) and tried < 4
+            length = _between(low, high, low_slope, end) if near else low + 0.1 * (high - low)
             continue
         best = (length, trial, fresh)
         if abs(end) <= 0.9 * abs(slope):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.models.pgm.estimate import Dual, Solution, minimise
+from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.model import GraphicalModel
@@ -115,8 +115,8 @@ class PGM:
         noise = sigma / rows
         ridge = self.strength * (noise if self.penalty == "noise_aware" else noise**2)
         start = _warm(domain, pooled, warm)
-        dual = Dual(inference, target / rows, ridge)
-        solution = minimise(dual, _flat(names, start, pooled), self.max_iterations, self.tolerance)
+        theta = _flat(names, start, pooled)
+        solution = approach(inference, target / rows, ridge, theta, self.max_iterations, self.tolerance)
         return self._close(domain, pooled, inference, solution, rows)
 
     def restore(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
-from margrave.evaluate.comparison import Score
+from margrave.evaluation.comparison import Score
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 

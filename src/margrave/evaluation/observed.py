@@ -51,7 +51,7 @@ def _observed(column: Column, real: Source, synthetic: Source) -> Column:
             name=column.name, edges=_edges(real, synthetic, column.name, kind is Integer), missing=missing
         )
     texts = {*real.values(column.name)[0], *synthetic.values(column.name)[0]}
-    return Categorical(name=column.name, values=tuple(sorted(texts)), other="(other)", missing=missing)
+    return Categorical(name=column.name, values=tuple(sorted(texts)), missing=missing)
 
 
 def _edges(real: Source, synthetic: Source, name: str, whole: bool) -> tuple[float, ...]:

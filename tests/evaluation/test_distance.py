@@ -6,8 +6,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from margrave.evaluate.distance import cramers_v, shares, total_variation
-from margrave.evaluate.reference import MOST_ROWS, Shuffled, bootstrap
+from margrave.evaluation.distance import cramers_v, shares, total_variation
+from margrave.evaluation.reference import MOST_ROWS, Shuffled, bootstrap
 from margrave.schema.domain import Domain
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluate.distance import shares
+from margrave.evaluation.distance import shares
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, code_dtype
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import sklearn.ensemble  # loaded before threads are limited
+import sklearn.ensemble  # noqa: F401 (loaded before its threads are limited)
 import threadpoolctl
 from counted import Rows, dependent, encoded
 
 from margrave.errors import InputError, MissingExtraError, SchemaError
-from margrave.evaluate import compare, score_classifier
+from margrave.evaluation import compare, score_classifier
 from margrave.schema.columns import Categorical
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded

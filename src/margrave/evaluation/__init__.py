@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from margrave.evaluate.classifier import score_classifier
-from margrave.evaluate.compare import compare
-from margrave.evaluate.comparison import NOT_PRIVATE, Comparison, Score
+from margrave.evaluation.classifier import score_classifier
+from margrave.evaluation.compare import compare
+from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, Score
 
 __all__ = ["NOT_PRIVATE", "Comparison", "Score", "compare", "score_classifier"]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.evaluate.comparison import ColumnPair, Comparison, PairMatrix, Score
-from margrave.evaluate.distance import cramers_v, shares, total_variation
-from margrave.evaluate.reference import Shuffled, bootstrap
+from margrave.evaluation.comparison import ColumnPair, Comparison, PairMatrix, Score
+from margrave.evaluation.distance import cramers_v, shares, total_variation
+from margrave.evaluation.reference import Shuffled, bootstrap
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
