@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import platform
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from margrave.synthesis import Rng, Synthesis
 if TYPE_CHECKING:
     from margrave.engines.memory import MemoryEngine, MemorySource
     from margrave.evaluation.comparison import Comparison
+    from margrave.measure.curator import Curator
     from margrave.protocols import Fitter, Strategy
     from margrave.schema.frame import Frame
 
@@ -112,13 +114,10 @@ class Synthesizer:
             InputError: The table, the schema or the ledger path cannot be used.
             BudgetError: A spend would pass the budget; nothing was released by it.
         """
-        from margrave.measure.curator import Curator
-        from margrave.measure.discover import searches_values
-
         source, frame = self._open(data)
         declared = self._declared(source)
-        ledger = self.new_ledger(searches_values(declared))
-        curator = Curator(source, ledger)
+        _check_rows(source, declared)
+        curator, ledger = self._door(source, declared)
         rho = ledger.total * self.discovery_share(declared)
         schema = curator.discover(self.schema, rho, self.on_step)
         model = self.strategy.run(curator, self.fitter, self.on_step)
@@ -155,7 +154,26 @@ class Synthesizer:
     def _open(self, data: Any) -> tuple[MemorySource, Frame]:
         from margrave.engines.memory import open_source
 
-        return open_source(data, missing=self.missing)
+        source, frame = open_source(data, missing=self.missing)
+        names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
+        if owner is not None and owner not in names:
+            raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
+        if names == [owner]:
+            raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
+        return source, frame
+
+    def _door(self, source: MemorySource, declared: Schema) -> tuple[Curator, Ledger]:
+        """The curator of a table, with a fresh ledger."""
+        from margrave.measure.curator import Curator
+        from margrave.measure.discover import searches_values
+
+        ledger = self.new_ledger(searches_values(declared))
+        try:
+            return Curator(source, ledger), ledger
+        except InputError:
+            if self.ledger_path is not None:  # nothing was spent: the name is free again
+                Path(self.ledger_path).unlink(missing_ok=True)
+            raise
 
     def _declared(self, source: MemorySource) -> Schema:
         """The columns to release, with what is declared about them."""
@@ -246,6 +264,8 @@ def evaluate(
 
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
     shared, engines = _shared(real, synthetic, known, missing)
+    if target is not None and target not in shared.names:
+        raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
     if target is None:
         return found
@@ -255,6 +275,21 @@ def evaluate(
     return found.with_scores(
         score_classifier(engines[1].encoded, held.encoded, target, schema=shared, seed=seed)
     )
+
+
+def _check_rows(source: MemorySource, declared: Schema) -> None:
+    """Refuse rows that a declaration rules out, before anything is spent. **Not private.**
+
+    Raises:
+        InputError: A column that is declared strictly holds something else.
+    """
+    sure = []
+    for column in declared.columns:
+        trial = column if column.missing is not None else dataclasses.replace(column, missing=True)
+        if column.strict and trial.known:
+            sure.append(trial)
+    if sure:
+        source.only([column.name for column in sure]).bind(Schema(tuple(sure)))
 
 
 def _shared(

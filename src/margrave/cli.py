@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -13,6 +14,11 @@ from margrave import __version__
 from margrave.errors import InputError, MargraveError, invalid
 
 __all__ = ["app", "main"]
+
+INTERRUPTED = 130
+STOPPED = "stopped; what was spent is in the ledger file, and no output was left half-written"
+USAGE: type[Exception] = typer.BadParameter.__mro__[2]
+"""Click's base of all errors about the command line, wherever this version of Typer keeps Click."""
 
 app = typer.Typer(
     help="Differentially private releases of tables.",
@@ -28,12 +34,14 @@ Delta = Annotated[float, typer.Option(help="Far below one over the number of peo
 Method = Annotated[str, typer.Option(help="aim, mst or independent.")]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
 Owner = Annotated[
-    str | None, typer.Option(help="Column that says whose row it is; rows are protected without.")
+    str | None,
+    typer.Option(help="Column that says whose row it is: protects owners and leaves it out; else rows."),
 ]
 MaxRows = Annotated[int, typer.Option(help="At most this many rows of one owner are used.")]
 Adjacency = Annotated[Literal["add_remove", "replace_one"], typer.Option(help="Which tables are neighbours.")]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
-Seed = Annotated[int | None, typer.Option(help="Seed of sampling (never of the noise).")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of sampling (never of the noise).")]
+Rows = Annotated[int | None, typer.Option(min=0, help="How many rows; the noisy count by default.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
@@ -50,22 +58,20 @@ def synthesize(
     max_rows: MaxRows = 1,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
-    rows: Annotated[int | None, typer.Option(help="How many rows; the noisy count by default.")] = None,
+    rows: Rows = None,
     seed: Seed = None,
     report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
     release: Annotated[Path | None, typer.Option(help="Also write the release file here.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file; OUT.ledger.jsonl by default.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="New ledger file; OUT.ledger.jsonl by default.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
-    from margrave.files import check_writable, suffix_of, write_table
+    from margrave.files import check_outputs, suffix_of, write_table
 
     suffix_of(out)
-    for path, param in ((out, "out"), (report, "report"), (release, "release")):
-        if path is not None:
-            check_writable(path, param)
-    book = check_writable(ledger or out.with_name(out.name + ".ledger.jsonl"), "ledger")
+    book = ledger or out.with_name(out.name + ".ledger.jsonl")
+    check_outputs({"out": out, "report": report, "release": release, "ledger": book}, {"table": table})
     tokens = _missing(missing)
     with _progress(quiet or as_json) as listen:
         synthesizer = _synthesizer(
@@ -112,15 +118,15 @@ def schema(
 ) -> None:
     """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
     from margrave.engines.memory import open_source
-    from margrave.files import check_writable, write_text
+    from margrave.files import check_outputs, write_text
     from margrave.schema.schema import Schema
 
+    check_outputs({"out": out}, {"table": table})
     source, _ = open_source(table)
     text = json.dumps(Schema(source.columns).to_json(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(text, nl=False)
         return
-    check_writable(out, "out")
     write_text(out, text)
 
 
@@ -128,7 +134,7 @@ def schema(
 def sample(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
-    rows: Annotated[int | None, typer.Option(help="How many rows.")] = None,
+    rows: Rows = None,
     given: Annotated[
         list[str] | None, typer.Option("--given", help="COLUMN=VALUE to condition on exactly; repeatable.")
     ] = None,
@@ -137,13 +143,11 @@ def sample(
     report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
 ) -> None:
     """Draw synthetic rows from a release file. Free: post-processing."""
-    from margrave.files import check_writable, suffix_of, write_table
+    from margrave.files import check_outputs, suffix_of, write_table
     from margrave.synthesis import load
 
     suffix_of(out)
-    check_writable(out, "out")
-    if report is not None:
-        check_writable(report, "report")
+    check_outputs({"out": out, "report": report}, {"release": release})
     synthesis = load(release)
     write_table(synthesis.sample_arrow(rows, given=_given(given, missing), rng=seed), out, missing)
     if report is not None:
@@ -163,11 +167,10 @@ def evaluate(
 ) -> None:
     """Compare a real and a synthetic table. NOT PRIVATE: do not publish what it says."""
     from margrave._api import evaluate as compare
-    from margrave.files import check_writable, write_text
+    from margrave.files import check_outputs, write_text
     from margrave.report.comparison_page import render_comparison
 
-    if report is not None:
-        check_writable(report, "report")
+    check_outputs({"report": report}, {"real": real, "synthetic": synthetic, "schema": schema, "test": test})
     comparison = compare(real, synthetic, schema=schema, target=target, test=test, missing=_missing(missing))
     typer.echo(json.dumps(comparison.to_json()) if as_json else str(comparison))
     if report is not None:
@@ -200,21 +203,44 @@ def _version(
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one clear line and exit code 2."""
+    """Run the command line; whatever fails ends with one clear line on standard error."""
     try:
-        app()
-    except InputError as error:
-        _fail(error, 2)
+        code = app(standalone_mode=False)
+    except USAGE as error:
+        _usage(error)
     except MargraveError as error:
         _fail(error, 2 if isinstance(error, ValueError) else 1)
-    except KeyboardInterrupt:
-        _fail("stopped; what was spent is in the ledger file", 1)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail(STOPPED, 1)
     except MemoryError:
         _fail("out of memory; declare coarser columns or lower max_cells", 1)
+    except OSError as error:
+        _fail(f"a file could not be written or read: {error.strerror}; free the disk and run again", 1)
+    except Exception as error:  # its message and its traceback may quote the table: neither is shown
+        _fail(f"unexpected {type(error).__name__}{_place(error)}; please report it", 1)
+    if code == INTERRUPTED:
+        _fail(STOPPED, 1)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: object, code: int) -> None:
-    sys.stderr.write(f"margrave: {message}\n")
+def _usage(error: Any) -> NoReturn:
+    """End with what is wrong with the command line; a bare `margrave` gets the help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        sys.exit(2)
+    context = getattr(error, "ctx", None)
+    command = f"margrave {context.info_name}" if context is not None and context.parent else "margrave"
+    _fail(f"{error.format_message()} Try '{command} --help'.", 2)
+
+
+def _place(error: BaseException) -> str:
+    """Where in the code it was raised, in words."""
+    trace = traceback.extract_tb(error.__traceback__)
+    return f" at {Path(trace[-1].filename).name}:{trace[-1].lineno}" if trace else ""
+
+
+def _fail(message: object, code: int) -> NoReturn:
+    sys.stderr.write(f"margrave: {' '.join(str(message).split())}\n")
     sys.exit(code)
 
 

@@ -48,7 +48,7 @@ def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep) -> list[st
         f"guarantee: {synthesis.guarantee}",
         f"{out / 'synthetic.csv'}: synthetic rows",
         f"{out / 'report.html'}: the report, from released quantities only",
-        f"{out / 'adult.margrave'}: the release file; try: margrave sample {out / 'adult.margrave'} --out more.csv",
+        f"{out / 'adult.margrave'}: the release file, for margrave sample",
         f"{ledger}: every spend, written before its noise was drawn",
         f"{out / 'comparison.html'}: against the real rows. NOT PRIVATE",
         f"done in {time.perf_counter() - started:.1f} s",

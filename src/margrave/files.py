@@ -1,10 +1,15 @@
-"""Files that appear whole or not at all, and tables written by suffix."""
+"""Files that appear whole or not at all, and tables written by suffix.
+
+A file is written under a hidden name beside its own, `.` and twelve hexadecimal digits in front, and then
+takes its place in one step. An error or an interrupt removes the hidden file; only a process killed outright
+leaves one behind, which nothing reads and which may be deleted.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +19,15 @@ from margrave.errors import InputError, invalid
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TABLE_SUFFIXES", "check_writable", "write_table", "write_text", "written_whole"]
+__all__ = [
+    "TABLE_SUFFIXES",
+    "check_outputs",
+    "check_writable",
+    "suffix_of",
+    "write_table",
+    "write_text",
+    "written_whole",
+]
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather")
 
@@ -26,7 +39,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     Killed at any moment, `path` holds what it held before or the whole new content.
     """
     target = Path(path)
-    temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name}")
+    temporary = _beside(target)
     try:
         yield temporary
         with temporary.open("rb") as handle:
@@ -36,18 +49,46 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{secrets.token_hex(6)}.{target.name}")
+
+
 def check_writable(path: str | Path, param: str) -> Path:
-    """The path, if its folder exists and is not itself a folder: asked before anything is spent.
+    """The path, if a file can be made there: tried out, before anything is spent.
 
     Raises:
         InputError: It cannot be written.
     """
     target = Path(path)
-    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise InputError(
-            invalid(param, "a file in a writable folder", "Make the folder first.", got=str(path))
-        )
+    try:
+        if target.is_dir():
+            raise IsADirectoryError
+        trial = _beside(target)
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except (OSError, ValueError):
+        remedy = "Make the folder first, or pick another."
+        raise InputError(invalid(param, "a file in a writable folder", remedy, got=str(path))) from None
     return target
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Check that all files to be written can be, and that none takes the place of another or of an input.
+
+    Args:
+        outputs: Paths by the name of their parameter; None is left out.
+        inputs: The files that are read.
+
+    Raises:
+        InputError: A path cannot be written or is used twice.
+    """
+    taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        other = taken.setdefault(check_writable(path, name).resolve(), name)
+        if other != name:
+            raise InputError(invalid(name, f"another file than {other}", "Pick another name.", got=str(path)))
 
 
 def suffix_of(path: str | Path, param: str = "out") -> str:

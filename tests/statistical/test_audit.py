@@ -22,12 +22,11 @@ from scipy.stats import beta, norm
 import margrave.measure.gaussian as door
 from margrave import Guarantee, Schema, Synthesizer, Unit
 from margrave.models.independent import Independent
-from margrave.privacy.conversion import zcdp_delta
 from margrave.privacy.unit import Adjacency
 from margrave.select import AIM, MST, AllKWay
 
 SIZES = {"a": 2, "b": 3, "c": 2}
-EPSILON, DELTA = 4.0, 1e-5
+EPSILON, DELTA = 8.0, 1e-5
 STRATEGIES = {"independent": AllKWay(degree=1), "mst": MST(), "aim": AIM(rounds=6)}
 Table = dict[str, NDArray[np.int64]]
 
@@ -95,11 +94,12 @@ def _evidence(world: World, table: Table, strategy: Any) -> tuple[float, Guarant
 
 
 def _allowed(false_rate: float, claim: Guarantee) -> float:
-    """The largest true positive rate the claim allows at a false positive rate."""
-    if claim.accounting == "gdp":
-        return float(norm.sf(norm.isf(false_rate) - np.sqrt(2 * claim.rho)))
-    grid = np.linspace(0, 6, 61)
-    return min(float(np.exp(e)) * false_rate + (zcdp_delta(claim.rho, e) if e else 1.0) for e in grid)
+    """The largest true positive rate of a Gaussian mechanism of the claimed rho.
+
+    Exactly what a claim under GDP allows. Under zCDP the claim allows more; the attack sees only the
+    Gaussian answers, whose share of rho no honest run exceeds, so the tighter curve is asked for.
+    """
+    return float(norm.sf(norm.isf(false_rate) - np.sqrt(2 * claim.rho)))
 
 
 def _violated(world: World, strategy: Any, runs: int) -> bool:
@@ -127,13 +127,6 @@ def _halve_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
             return honest(variance / 4, size, source)
 
         monkeypatch.setattr(door, name, cheat)
-
-
-def test_the_claim_allows_nothing_for_free() -> None:
-    zcdp = Guarantee(EPSILON, DELTA, 0.3, None, "zcdp")  # type: ignore[arg-type]
-    gdp = Guarantee(EPSILON, DELTA, 0.3, None, "gdp")  # type: ignore[arg-type]
-    for rate in (0.01, 0.1, 0.5):
-        assert rate < _allowed(rate, gdp) <= _allowed(rate, zcdp) < 1.2
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
