@@ -167,6 +167,9 @@ class Fitter(Protocol):
     ) -> Model:
         """The model whose `state` was saved, with no optimisation."""
 
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Raise InputError if a model of these cliques would be too large: asked before they are bought."""
+
     def cells(
         self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]
     ) -> NDArray[np.float64]:

@@ -120,3 +120,12 @@ def test_fixed_measures_what_was_named_and_says_what_is_wrong() -> None:
     assert ledger.spent == 0
     with pytest.raises(InputError, match="degree"):
         AllKWay(degree=0)
+
+
+def test_marginals_too_large_for_the_model_are_refused_before_they_are_bought() -> None:
+    table = pa.table({name: np.arange(40) % 40 for name in "abcdefgh"})
+    curator, ledger = _open(table, gdp=True)
+    with pytest.raises(InputError, match="max_cells must be at least"):
+        AllKWay().run(curator, PGM(), silent)
+    assert ledger.spent == 0
+    AllKWay().run(curator, Independent(), silent)

@@ -89,6 +89,9 @@ class Independent:
         ways = np.split(flat.astype(np.float64), np.cumsum(domain.sizes)[:-1]) if len(domain) else []
         return IndependentModel(domain, float(total), ways)
 
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Any cliques will do: only their one-way marginals are used."""
+
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """The cells of all one-ways, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)))

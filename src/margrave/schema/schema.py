@@ -105,8 +105,9 @@ class Schema:
         Raises:
             SchemaError: The document is not a schema, or was written by a newer version.
         """
-        if not isinstance(document, dict) or "columns" not in document:
-            raise SchemaError(invalid("schema", "an object with 'columns'", "See `margrave schema --help`."))
+        if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
+            remedy = "See `margrave schema --help`."
+            raise SchemaError(invalid("schema", "an object with a list of 'columns'", remedy))
         version = document.get("margrave_schema", VERSION)
         if not isinstance(version, int) or version > VERSION:
             raise SchemaError(
@@ -155,7 +156,7 @@ def _column_to_json(column: Column) -> dict[str, Any]:
 def _column_from_json(entry: Any) -> Column:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise SchemaError(invalid("columns", "objects with a 'name'", "Name every column."))
-    kind = KINDS.get(entry.get("kind", ""))
+    kind = KINDS.get(str(entry.get("kind")))
     if kind is None:
         raise SchemaError(
             invalid(
@@ -171,6 +172,13 @@ def _column_from_json(entry: Any) -> Column:
         raise SchemaError(
             invalid(f"column {entry['name']!r}", f"made of {sorted(fields)}", "Remove the rest.", got=extra)
         )
+    for key in ("missing", "strict"):
+        if not isinstance(entry.get(key), bool | None):
+            raise SchemaError(
+                invalid(
+                    f"{key} of column {entry['name']!r}", "true or false", "Drop the quotes.", got=entry[key]
+                )
+            )
     try:
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value

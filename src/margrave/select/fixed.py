@@ -56,6 +56,7 @@ def measure_all(
     curator: Curator, fitter: Fitter, cliques: Sequence[Clique], one_ways: bool, on_step: OnStep
 ) -> Model:
     """Measure some one-ways and the cliques, each group with one scale of noise, and fit once."""
+    fitter.admit(curator.domain, cliques)
     rho = curator.remaining
     share = rho * ONE_WAY_SHARE / max(len(curator.domain), 1)
     singles = {clique for clique in cliques if len(clique) == 1}

@@ -14,8 +14,8 @@ from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.model import GraphicalModel
-from margrave.models.pgm.sizes import candidate_cells
-from margrave.models.pgm.tree import Layout
+from margrave.models.pgm.sizes import candidate_cells, tree_cells
+from margrave.models.pgm.tree import Layout, too_large
 from margrave.models.pooled import Pooled, estimated_total, pool
 from margrave.schema.domain import Clique, Domain
 
@@ -141,6 +141,16 @@ class PGM:
         flat = _flat(ranked(domain), tables, pooled)
         solution = Solution(flat, gap, int(iterations), int(evaluations), bool(converged))
         return self._close(domain, pooled, inference, solution, total)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check that the junction tree of these cliques fits, before they are measured.
+
+        Raises:
+            InputError: It has more than max_cells cells.
+        """
+        needed = tree_cells(domain, cliques)
+        if needed > self.max_cells:
+            raise too_large(needed, self.max_cells)
 
     def cells(
         self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.models.pgm.graph import JunctionTree, junction_tree
 
-__all__ = ["IndexMaps", "Layout", "starts"]
+__all__ = ["IndexMaps", "Layout", "starts", "too_large"]
 
 ROW = 8
 """Trailing axes are taken into a row until it has this many cells, so that short axes still fill vectors."""
@@ -86,6 +86,18 @@ def starts(lengths: Sequence[int]) -> list[int]:
     return [0, *np.cumsum(np.asarray(lengths, dtype=np.int64)).tolist()]
 
 
+def too_large(cells: float, max_cells: int) -> InputError:
+    """The error of a junction tree beyond the limit."""
+    return InputError(
+        invalid(
+            "max_cells",
+            f"at least {cells:.4g} for these cliques",
+            "Measure fewer or smaller cliques, or raise max_cells if memory allows.",
+            got=max_cells,
+        )
+    )
+
+
 class Layout:
     """Where everything lies: nodes (tree cliques), groups (largest measured cliques) and measured tables.
 
@@ -113,14 +125,7 @@ class Layout:
         self.measured = tuple(measured)
         self.tree = junction_tree(self.sizes, self.measured) if tree is None else tree
         if self.tree.cells > max_cells:
-            raise InputError(
-                invalid(
-                    "max_cells",
-                    f"at least {self.tree.cells:.4g} for these cliques",
-                    "Measure fewer or smaller cliques, or raise max_cells if memory allows.",
-                    got=max_cells,
-                )
-            )
+            raise too_large(self.tree.cells, max_cells)
         maps = IndexMaps(self.sizes)
         self._place_nodes(maps)
         self._place_groups(maps)

@@ -1,0 +1,59 @@
+"""The documents say what is there: commands, files and code that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from margrave.cli import app
+from margrave.methods.table import METHODS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").glob("*.md"))]
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_python_examples_parse(page: Path) -> None:
+    for block in _blocks(page, "python"):
+        ast.parse(block)
+
+
+def test_every_command_is_in_the_readme_with_its_options() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    group = typer.main.get_command(app)
+    commands: dict[str, typer.core.TyperCommand] = group.commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        assert f"margrave {name}" in readme, name
+        assert command.help
+        for param in command.params:
+            assert param.name == "help" or getattr(param, "help", None), f"{name} {param.name}"
+    for used in re.findall(r"^\| `margrave ([a-z]+)", readme, flags=re.MULTILINE):
+        assert used in commands
+
+
+def test_every_method_is_in_the_guide() -> None:
+    start = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in start for name in METHODS)
+
+
+def test_the_architecture_page_lists_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for entry in (ROOT / "src" / "margrave").iterdir():
+        if entry.name.startswith("__") or entry.name == "py.typed":
+            continue
+        assert entry.name in page, entry.name
