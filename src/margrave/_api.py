@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Synthesizer", "evaluate", "synthesize"]
 
-DISCOVERY = Fraction(1, 8)
+DISCOVERY = Fraction(1, 3)
 """Share of rho that discovery gets when every column has to be discovered."""
 PARTITIONS = Fraction(1, 4)
 """Share of delta for finding unknown values, where there are any."""
@@ -91,7 +91,7 @@ class Synthesizer:
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
-        self.schema = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+        self.schema = _schema(schema)
         self.strategy: Strategy = select if select is not None else recipe.strategy()
         chosen = model if model is not None else recipe.fitter
         self.fitter: Fitter = resolve(chosen) if isinstance(chosen, str) else chosen
@@ -249,8 +249,8 @@ def evaluate(
         real: The private table, as for `Synthesizer.fit`.
         synthetic: The other table, with the same columns.
         schema: What is known of the columns; read off both tables where it is silent.
-        target: A column to predict: adds the scores of a classifier trained on the synthetic rows.
-        test: Held-out real rows to test it on; the real table itself by default.
+        target: A column to predict: adds scores of a classifier trained on the synthetic rows.
+        test: Held-out real rows for it; the real table by default.
         missing: Texts that mean a missing value in CSV and TSV files.
         seed: Of the sampled triples and reference rows.
 
@@ -262,16 +262,16 @@ def evaluate(
     from margrave.evaluation.classifier import score_classifier
     from margrave.evaluation.compare import compare
 
-    known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+    known = _schema(schema)
     shared, engines = _shared(real, synthetic, known, missing)
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
     if target is None:
         return found
-    held = engines[0]
-    if test is not None:
-        held = open_source(test, missing=missing)[0].only(shared.names).bind(shared)
+    held = (
+        engines[0] if test is None else open_source(test, missing=missing)[0].only(shared.names).bind(shared)
+    )
     return found.with_scores(
         score_classifier(engines[1].encoded, held.encoded, target, schema=shared, seed=seed)
     )
@@ -306,7 +306,11 @@ def _shared(
     return schema, [source.bind(schema) for source in sources]
 
 
+def _schema(schema: Schema | str | Path | None) -> Schema | None:
+    return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+
+
 def _share(value: Fraction | float) -> Fraction:
     if isinstance(value, bool) or not math.isfinite(value) or not 0 < value < 1:
-        raise InputError(invalid("discovery", "between 0 and 1, both excluded", "Try 0.125.", got=value))
+        raise InputError(invalid("discovery", "between 0 and 1, both excluded", "Try 0.3.", got=value))
     return Fraction(value)

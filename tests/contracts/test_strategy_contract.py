@@ -87,7 +87,12 @@ TABLES: dict[str, Callable[[], Table]] = {
     "many categories": _wide,
     "domains of one": _single_codes,
     "keywords": lambda: (
-        pa.table({"select": ["a", "b"] * 150, "from": [1, 2, 3] * 100, "": [0, 1] * 150, 'x"; drop': [1.5] * 300}).rename_columns(["select", "from", "group by", 'x"; drop']),
+        pa.table({
+            "select": ["a", "b"] * 150,
+            "from": [1, 2, 3] * 100,
+            "group by": [0, 1] * 150,
+            'x"; drop': [1.5] * 300,
+        }),
         None,
     ),
 }  # fmt: skip
@@ -128,7 +133,6 @@ def _cost(synthesis: mg.Synthesis) -> tuple[Fraction, Fraction]:
 def _check(synthesis: mg.Synthesis, folder: Path) -> None:
     spent, total = _cost(synthesis)
     assert spent <= total
-    # Where a search for values was planned but none was needed, its delta was kept back: more rho was not.
     assert float(spent) >= 0.999 * synthesis.guarantee.rho
     assert float(spent) <= synthesis.guarantee.rho * (1 + 1e-12)
     assert np.isfinite(synthesis.model.total)
@@ -178,7 +182,7 @@ def test_units_and_adjacencies(tmp_path: Path, strategy: str, max_rows: int | No
         found = _run((table, None), strategy, "pgm", **options)
         assert "who" not in found.schema.names
         if max_rows is None and adjacency == "replace_one":
-            assert found.rows == rows
+            assert found.rows == max(rows, 1)
         _check(found, tmp_path)
 
 
@@ -186,6 +190,6 @@ def test_all_pairs_of_a_large_domain_are_refused_by_the_graphical_model(tmp_path
     sizes = {f"c{i}": 40 for i in range(12)}
     rng = np.random.default_rng(2)
     table = pa.table({name: rng.integers(0, size, 300) for name, size in sizes.items()})
-    with pytest.raises(InputError, match="must be .*cells"):
+    with pytest.raises(InputError, match=r"max_cells|cells"):
         _run((table, mg.Schema.from_sizes(sizes)), "all pairs", "pgm")
     _check(_run((table, mg.Schema.from_sizes(sizes)), "all pairs", "independent"), tmp_path)

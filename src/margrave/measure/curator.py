@@ -107,14 +107,14 @@ class Curator:
 
     @property
     def public_rows(self) -> float | None:
-        """The number of rows where the adjacency makes it public, else None.
+        """The number of rows where the adjacency makes it public, else None; 1 for an empty table.
 
         **Privacy.** Under replace_one with single rows all neighbouring tables have the same number of
         rows, so telling it costs nothing. In every other case this is None.
         """
         if not self._ledger.neighbours.rows_are_public:
             return None
-        return float(self._open.count([()])[0].reveal().sum())
+        return max(float(self._open.count([()])[0].reveal().sum()), 1.0)
 
     def sigma(self, rho: Fraction) -> float:
         """Standard deviation of the noise that rho buys on one marginal, in rows."""

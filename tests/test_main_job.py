@@ -24,9 +24,7 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(
-    ("method", "pairs", "triples"), [("aim", 0.0300, 0.0700), ("mst", 0.0440, 0.1100)]
-)
+@pytest.mark.parametrize(("method", "pairs", "triples"), [("aim", 0.0300, 0.0700), ("mst", 0.0440, 0.1100)])
 def test_error_on_adult_in_32_bins(method: str, pairs: float, triples: float) -> None:
     bench = _load("adult")
     real, sizes = bench.adult_codes()
