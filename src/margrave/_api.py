@@ -255,15 +255,13 @@ def evaluate(
         seed: Of the sampled triples and reference rows.
 
     Raises:
-        InputError: The tables differ in columns or cannot be used.
-        MissingExtraError: target is given and scikit-learn is not installed.
+        InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
     from margrave.engines.memory import open_source
     from margrave.evaluation.classifier import score_classifier
     from margrave.evaluation.compare import compare
 
-    known = _schema(schema)
-    shared, engines = _shared(real, synthetic, known, missing)
+    shared, engines = _shared(real, synthetic, _schema(schema), missing)
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)

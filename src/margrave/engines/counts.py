@@ -20,7 +20,9 @@ class Counts:
     __slots__ = ("_values",)
 
     def __init__(self, values: NDArray[np.int64]) -> None:
-        self._values = np.ascontiguousarray(values, dtype=np.int64)
+        self._values = np.asarray(
+            values, dtype=np.int64, order="C"
+        )  # `ascontiguousarray` would give () an axis
         self._values.flags.writeable = False
 
     @property

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 __all__ = ["Cut", "cut", "denoise", "number_edges", "refined_edges", "widened"]
 
 Array = NDArray[np.float64]
+Worth = dict[tuple[int, int], float]
 
 MANTISSA_CELLS = 8
 """Cells an octave in the first look at a number column: bounds to within an eighth of a power of two."""
@@ -88,20 +89,10 @@ def denoise(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
         z_zero: Standard deviations under which a node on its own counts as empty.
     """
     prefix = np.concatenate([[0.0], np.cumsum(noisy)])
-    worth: dict[tuple[int, int], float] = {}
-
-    def weigh(start: int, stop: int) -> float:
-        cells = stop - start
-        below = 0.0
-        if cells > 1:
-            middle = start + cells // 2
-            below = weigh(start, middle) + weigh(middle, stop)
-        own = float(prefix[stop] - prefix[start])
-        worth[start, stop] = own if own > z_zero * sigma * math.sqrt(cells) else below
-        return worth[start, stop]
-
+    worth: Worth = {}
+    whole = _weigh(prefix, 0, len(noisy), z_zero * sigma, worth)
     result = np.zeros(len(noisy))
-    stack = [(0, len(noisy), weigh(0, len(noisy)))]
+    stack = [(0, len(noisy), whole)]
     while stack:
         start, stop, mass = stack.pop()
         if stop - start == 1 or mass <= 0.0:
@@ -113,6 +104,18 @@ def denoise(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
         left = mass * _left_share(sums, worths, (middle - start, stop - middle), sigma * z_split)
         stack += [(start, middle, left), (middle, stop, mass - left)]
     return result
+
+
+def _weigh(prefix: Array, start: int, stop: int, bar: float, worth: Worth) -> float:
+    """The worth of a node, noted with those of all nodes below it."""
+    cells = stop - start
+    below = 0.0
+    if cells > 1:
+        middle = start + cells // 2
+        below = _weigh(prefix, start, middle, bar, worth) + _weigh(prefix, middle, stop, bar, worth)
+    own = float(prefix[stop] - prefix[start])
+    worth[start, stop] = own if own > bar * math.sqrt(cells) else below
+    return worth[start, stop]
 
 
 def _left_share(

@@ -1,4 +1,15 @@
-"""choose: the exponential mechanism on how badly a model fits candidate marginals."""
+"""choose: the exponential mechanism on how badly a model fits candidate marginals.
+
+The score of candidate r is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r).
+
+**Privacy.** Unit and adjacency: the ledger's. E_r, w_r and b_r depend on earlier releases only. By the
+triangle inequality q_r moves by at most w_r times the L1 sensitivity of one marginal, so S = max_r
+w_r * l1. The draw is epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and
+epsilon = sqrt(8 rho) rounded down to a fraction. *Floating point*: E_r and b_r are first rounded to
+multiples of 2^-16, a public step. Sums of such numbers are exact in float64 as long as they stay
+below 2^37, so the computed score is the real one and has exactly its sensitivity. The draw itself
+is exact (`margrave.privacy.noise.exponential`).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +27,10 @@ from margrave.privacy.noise import BitSource, exponential
 
 __all__ = ["choose", "epsilon_of"]
 
-GRID = float(1 << 16)
-"""Expected counts and penalties are rounded to multiples of 1 / GRID: see the proof."""
+FINEST = 16
+"""Expected counts and penalties are rounded to multiples of 2^-16 or, where they are large, coarser ones."""
+ROWS = float(1 << 33)
+"""More rows than a table in memory has."""
 
 
 def choose(
@@ -34,13 +47,7 @@ def choose(
 
     The score is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r), with E_r the model's expected counts, b_r a penalty.
 
-    **Privacy.** Unit and adjacency: the ledger's. E_r, w_r and b_r depend on earlier releases only. By the
-    triangle inequality q_r moves by at most w_r times the L1 sensitivity of one marginal, so S = max_r
-    w_r * l1. The draw is epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and
-    epsilon = sqrt(8 rho) rounded down to a fraction. *Floating point*: E_r and b_r are first rounded to
-    multiples of 2^-16, a public step. Sums of such numbers are exact in float64 as long as they stay
-    below 2^37, so the computed score is the real one and has exactly its sensitivity. The draw itself
-    is exact (`margrave.privacy.noise.exponential`).
+    **Privacy.** Costs rho; proof at the head of this file.
 
     Args:
         counts: Gives the exact tables; called after the spend is recorded.
@@ -52,28 +59,34 @@ def choose(
         ledger: Where the spend is recorded.
         noise: Source of random bits.
 
-    Returns:
-        The index of the candidate drawn.
-
     Raises:
         InputError: No candidate, or lists of different lengths, or all weights 0.
         BudgetError: rho does not fit.
     """
     size = len(expected)
+    whole, shift = _checked(size, weights, penalties)
+    sensitivity = Fraction(int(whole.max()) * l1)
+    epsilon = epsilon_of(rho)
+    ledger.record(ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size))
+    scores = [
+        weight * (_l1(table, model, grid) - round(float(bias) * grid) / grid)
+        for weight, table, model, bias in zip(whole, counts(), expected, shift, strict=True)
+    ]
+    return exponential(np.asarray(scores, dtype=np.float64), epsilon, sensitivity, noise)
+
+
+def _checked(
+    size: int, weights: Sequence[int] | None, penalties: Sequence[float] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Weights and penalties as arrays of shape [candidates]."""
     whole = np.ones(size, dtype=np.int64) if weights is None else np.asarray(weights, dtype=np.int64)
     shift = np.zeros(size) if penalties is None else np.asarray(penalties, dtype=np.float64)
     if not size or len(whole) != size or len(shift) != size:
         raise InputError(invalid("candidates", "one or more, each with all its parts", "Check the lists."))
     if whole.min() < 0 or whole.max() < 1:
         raise InputError(invalid("weights", "not negative and not all 0", "Drop empty candidates."))
-    sensitivity = Fraction(int(whole.max()) * l1)
-    epsilon = epsilon_of(rho)
-    ledger.record(ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size))
-    scores = [
-        weight * (_l1(table, model) - _on_grid(bias))
-        for weight, table, model, bias in zip(whole, counts(), expected, shift, strict=True)
-    ]
-    return exponential(np.asarray(scores, dtype=np.float64), epsilon, sensitivity, noise)
+    grid = _grid(whole, expected, shift)
+    return whole, shift
 
 
 def epsilon_of(rho: Fraction) -> Fraction:
@@ -82,10 +95,21 @@ def epsilon_of(rho: Fraction) -> Fraction:
     return Fraction(root, 1 << 40)
 
 
-def _on_grid(value: float) -> float:
-    return round(float(value) * GRID) / GRID
+def _grid(
+    weights: NDArray[np.int64], expected: Sequence[NDArray[np.float64]], penalties: NDArray[np.float64]
+) -> float:
+    """Steps a row, a power of two of at least 1, from public numbers alone.
+
+    Raises:
+        InputError: The expected counts or the penalties are too large for exact sums, or not finite.
+    """
+    sizes = [float(np.abs(table).sum()) for table in expected] + np.abs(penalties)
+    largest = float((weights * (ROWS + sizes)).max())
+    if not largest < 2.0**52:
+        raise InputError(invalid("expected", "finite and below 2^52 with their weights", "Check the model."))
+    return 2.0 ** min(FINEST, 52 - math.ceil(math.log2(largest)))
 
 
-def _l1(table: NDArray[np.int64], model: NDArray[np.float64]) -> float:
-    rounded = np.rint(model * GRID) / GRID
+def _l1(table: NDArray[np.int64], model: NDArray[np.float64], grid: float) -> float:
+    rounded = np.rint(model * grid) / grid
     return float(np.abs(table - rounded).sum())

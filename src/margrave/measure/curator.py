@@ -155,6 +155,9 @@ class Curator:
         See `margrave.measure.choose` for the proof; costs rho (rounded down to an exact parameter).
         """
         cliques = self._checked(cliques)
+        if [np.shape(table) for table in expected] != [self.domain.shape(clique) for clique in cliques]:
+            # A larger table would be broadcast, and each row counted in many cells.
+            raise InputError(invalid("expected", "one table a clique, of its shape", "Check the model."))
         sensitivity = self._ledger.neighbours.marginal_l1
         return choose(
             lambda: self._counts(cliques),

@@ -1,4 +1,13 @@
-"""listed_values: which texts occur in a column, by a noisy count and a threshold."""
+"""listed_values: which texts occur in a column, by a noisy count and a threshold.
+
+**Privacy.** Unit and adjacency: the ledger's; k rows an owner. Think of the histogram over all texts
+there are and one cell for missing rows: Gaussian noise on it costs rho (`Gaussian`). Releasing only
+cells that both neighbours hold and that pass the threshold is post-processing of it. The true
+procedure differs only if a value that one of the two tables lacks (at most k values, k rows in all)
+passes, which has probability at most delta by `threshold`. So neighbours are within rho after
+events of probability delta: delta-approximate rho-zCDP, and likewise for GDP. Values are returned
+sorted by name, so their order says nothing about the rows.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +57,7 @@ def listed_values(
 ) -> tuple[Column, NoisyMarginal]:
     """The values of a text column whose noisy count passes the threshold, and those counts.
 
-    **Privacy.** Unit and adjacency: the ledger's; k rows an owner. Think of the histogram over all texts
-    there are and one cell for missing rows: Gaussian noise on it costs rho (`Gaussian`). Releasing only
-    cells that both neighbours hold and that pass the threshold is post-processing of it. The true
-    procedure differs only if a value that one of the two tables lacks (at most k values, k rows in all)
-    passes, which has probability at most delta by `threshold`. So neighbours are within rho after
-    events of probability delta: delta-approximate rho-zCDP, and likewise for GDP. Values are returned
-    sorted by name, so their order says nothing about the rows.
+    **Privacy.** Costs rho and delta; proof at the head of this file.
 
     The count of `other` is not seen here: it is left wide open, for `rest_of` to fill in.
 
@@ -63,11 +66,7 @@ def listed_values(
         source: The private table.
         gaussian: The mechanism.
         ledger: Where the spend is recorded.
-        rho: What it may cost.
-        delta: What of delta it may cost.
-
-    Returns:
-        The known column, and its marginal.
+        rho: What it may cost of rho; `delta`, of delta.
     """
     variance = gaussian.sigma_squared(rho)
     sigma = gaussian.sigma(rho)
@@ -78,7 +77,8 @@ def listed_values(
         )
     )
     texts, counts = source.values(column.name)
-    absent = int(source.kinds(column.name).reveal()[0])
+    # Rows without a text, not `kinds`' missing: "1e999" is a text here and no number there, and a row has one cell.
+    absent = int(source.kinds(column.name).reveal().sum() - counts.reveal().sum())
     noisy = gaussian.noisy(np.append(counts.reveal(), absent), rho)
     kept = sorted((text, value) for text, value in zip(texts, noisy[:-1], strict=True) if value >= bar)
     missing = column.missing if column.missing is not None else bool(noisy[-1] > EVIDENT * sigma)

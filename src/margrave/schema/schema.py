@@ -174,11 +174,8 @@ def _column_from_json(entry: Any) -> Column:
         )
     for key in ("missing", "strict"):
         if not isinstance(entry.get(key), bool | None):
-            raise SchemaError(
-                invalid(
-                    f"{key} of column {entry['name']!r}", "true or false", "Drop the quotes.", got=entry[key]
-                )
-            )
+            where = f"{key} of column {entry['name']!r}"
+            raise SchemaError(invalid(where, "true or false", "Drop the quotes.", got=entry[key]))
     try:
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value

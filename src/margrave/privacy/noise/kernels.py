@@ -128,14 +128,13 @@ def rounded_draws(
     """
     used = 0
     while filled < len(out) and used + 2 < len(words):
-        word, second = words[used], words[used + 1]
+        word, second, taken = words[used], words[used + 1], 2
         block = _find(bounds, guide, shift, slack, np.int64(word >> np.uint64(2)))
         if block < 0:
             return filled, used, True
         b, t = np.float64(block), np.float64(second & np.uint64((1 << 50) - 1)) * 2.0**-50
         high = np.float64(second >> np.uint64(50)) * 2.0**-14
         chance = np.exp(-(2.0 * b + t) * t * 2.0**-21)
-        taken = 2
         if high + 2.0**-14 > chance - margin:
             taken = 3
             high += np.float64(words[used + 2] >> np.uint64(26)) * 2.0**-52
