@@ -6,9 +6,9 @@ The score of candidate r is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r).
 triangle inequality q_r moves by at most w_r times the L1 sensitivity of one marginal, so S = max_r
 w_r * l1. The draw is epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and
 epsilon = sqrt(8 rho) rounded down to a fraction. *Floating point*: E_r and b_r are first rounded to
-multiples of 2^-16, a public step. Sums of such numbers are exact in float64 as long as they stay
-below 2^37, so the computed score is the real one and has exactly its sensitivity. The draw itself
-is exact (`margrave.privacy.noise.exponential`).
+multiples of a public power of two, 2^-16 or coarser, chosen so that every weighted sum for tables of up to
+2^33 rows is a whole number of steps below 2^53. Such sums are exact in float64, so the computed score is
+the real one and has exactly its sensitivity. The draw is exact (`margrave.privacy.noise.exponential`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ def choose(
 ) -> int:
     """Draw candidate r with probability proportional to exp(epsilon q_r / (2 S)).
 
-    The score is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r), with E_r the model's expected counts, b_r a penalty.
-
     **Privacy.** Costs rho; proof at the head of this file.
 
     Args:
@@ -65,6 +63,7 @@ def choose(
     """
     size = len(expected)
     whole, shift = _checked(size, weights, penalties)
+    grid = _grid(whole, expected, shift)
     sensitivity = Fraction(int(whole.max()) * l1)
     epsilon = epsilon_of(rho)
     ledger.record(ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size))
@@ -85,7 +84,6 @@ def _checked(
         raise InputError(invalid("candidates", "one or more, each with all its parts", "Check the lists."))
     if whole.min() < 0 or whole.max() < 1:
         raise InputError(invalid("weights", "not negative and not all 0", "Drop empty candidates."))
-    grid = _grid(whole, expected, shift)
     return whole, shift
 
 

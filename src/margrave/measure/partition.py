@@ -77,7 +77,7 @@ def listed_values(
         )
     )
     texts, counts = source.values(column.name)
-    # Rows without a text, not `kinds`' missing: "1e999" is a text here and no number there, and a row has one cell.
+    # Not kinds' first cell: that holds "1e999" too, no number there but a value here. One row, one cell.
     absent = int(source.kinds(column.name).reveal().sum() - counts.reveal().sum())
     noisy = gaussian.noisy(np.append(counts.reveal(), absent), rho)
     kept = sorted((text, value) for text, value in zip(texts, noisy[:-1], strict=True) if value >= bar)
