@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def _imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = {
         node
-        for branch in ast.walk(tree)
+        for branch in tree.body
         if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
         for inner in branch.body
         for node in ast.walk(inner)
@@ -52,6 +53,7 @@ def _imports(path: Path) -> set[str]:
     return names - {"__version__"}
 
 
+@functools.cache
 def _graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for path in SRC.rglob("*.py"):

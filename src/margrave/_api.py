@@ -138,7 +138,7 @@ class Synthesizer:
         return Synthesis(release, model)
 
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
-        """What `fit` would do, found out without spending anything or looking at a row.
+        """What `fit` would do, from column names and storage types alone; nothing is spent.
 
         Args:
             data: As for `fit`; only its column names and storage types are used.

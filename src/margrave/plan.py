@@ -12,7 +12,7 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A dry run: nothing was spent and no row was looked at.
+    """A dry run: nothing was spent, and no value of a row says anything here.
 
     Args:
         method: Name of the method.

@@ -70,6 +70,7 @@ class Curator:
         discovery = Discovery(self._source, self._gaussian, self._ledger, on_step)
         schema, found = discovery.run(declared, rho)
         self._engine = self._source.bind(schema)
+        self._cache.clear()
         self._measurements += found
         self._started = self._ledger.spent
         return schema

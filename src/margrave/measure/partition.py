@@ -47,7 +47,7 @@ def threshold(k: int, sigma: float, delta: Fraction) -> int:
     new, so Q((t - 1) / sigma) <= delta / k at t = threshold - k keeps the chance that any passes below
     delta.
     """
-    if delta <= 0:
+    if not Fraction(1, 10**300) <= delta / k <= Fraction(1, 2):
         raise InputError(invalid("delta", "above 0 to search for unknown values", "Declare the categories."))
     return k + 1 + math.ceil(-float(ndtri(float(delta) / k)) * sigma * (1 + 1e-9))
 
