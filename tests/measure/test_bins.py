@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.bins import cut, denoise, number_edges, refined_edges, widened
+from margrave.measure.bins import cut, denoise, number_edges, refined_edges, support, widened
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -95,8 +95,26 @@ def test_bins_partition_the_range(weights: list[float], bins: int, least: float)
 
 def test_widened_bounds_stay_on_their_side_of_zero() -> None:
     edges = number_edges(True)
-    weights = np.where((edges[:-1] >= 16) & (edges[:-1] < 72), 1.0, 0.0)
-    low, high = widened(edges, weights, True)
+    inside = np.flatnonzero((edges[:-1] >= 16) & (edges[:-1] < 72))
+    low, high = widened(edges, (inside[0], inside[-1]), True)
     assert low == 0.0
     assert high > 90
-    assert widened(edges, np.zeros(len(edges) - 1), True) == (0.0, 1.0)
+    assert widened(edges, None, True) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("rows", [300, 1000, 3000, 30_000])
+def test_bounds_of_a_small_table_are_never_astronomical(rows: int) -> None:
+    edges = number_edges(True)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        counts = np.histogram(rng.integers(18, 80, rows), edges)[0]
+        held = support(counts + rng.normal(0, 60, len(counts)), 60.0, 4.5)
+        low, high = widened(edges, held, True)
+        assert 0 <= low < high <= 256
+
+
+def test_the_support_of_an_exact_histogram_is_exact() -> None:
+    counts = np.zeros(200)
+    counts[[17, 120]] = 1000.0
+    assert support(counts, 1e-9, 4.5) == (17, 120)
+    assert support(np.zeros(200), 1.0, 4.5) is None

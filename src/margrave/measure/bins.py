@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "cut", "denoise", "number_edges", "refined_edges", "widened"]
+__all__ = ["Cut", "cut", "denoise", "number_edges", "refined_edges", "support", "widened"]
 
 Array = NDArray[np.float64]
 Worth = dict[tuple[int, int], float]
@@ -40,16 +40,51 @@ def number_edges(whole: bool) -> Array:
     return np.concatenate([-positive[::-1], positive])
 
 
-def widened(edges: Array, weights: Array, whole: bool) -> tuple[float, float]:
-    """Bounds from a denoised first look: its support, half as wide again on either side.
+def support(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
+    """First and last cell of a histogram that hold anything for certain; None if nothing does.
+
+    Descends the binary tree over cells into every half that is alive (see `denoise`). Where neither half
+    is, it follows the heavier one down to an octave: a few rows without an evident place must not
+    stretch the range over all numbers.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        z: Standard deviations above which a node is alive.
+    """
+    prefix = np.concatenate([[0.0], np.cumsum(noisy)])
+    worth: Worth = {}
+    if _weigh(prefix, 0, len(noisy), z * sigma, worth) <= 0.0:
+        return None
+    ends: list[int] = []
+    stack = [(0, len(noisy))]
+    while stack:
+        start, stop = stack.pop()
+        middle = start + (stop - start) // 2
+        halves = [(start, middle), (middle, stop)]
+        alive = [half for half in halves if stop - start > 1 and worth[half] > 0.0]
+        if not alive and stop - start > MANTISSA_CELLS:
+            alive = [max(halves, key=lambda half: float(prefix[half[1]] - prefix[half[0]]))]
+        stack += alive
+        if not alive:
+            ends += [start, stop - 1]
+    return min(ends), max(ends)
+
+
+def widened(edges: Array, held: tuple[int, int] | None, whole: bool) -> tuple[float, float]:
+    """Bounds from a first look: its support, half as wide again on either side.
 
     The first look misses thin ends; the second one, with more cells and less noise, trims what is empty.
     Bounds do not cross zero on the way, and stay on the grid's range.
+
+    Args:
+        edges: Cell edges of the first look, shape [cells + 1].
+        held: First and last cell of its support; None if it has none.
+        whole: Whether the bounds have to be whole numbers.
     """
-    occupied = np.flatnonzero(weights > 0)
-    if not len(occupied):
+    if held is None:
         return 0.0, 1.0
-    lower, upper = float(edges[occupied[0]]), float(edges[occupied[-1] + 1])
+    lower, upper = float(edges[held[0]]), float(edges[held[1] + 1])
     half = (upper - lower) / 2
     low = max(lower - half, float(edges[0]), 0.0 if lower >= 0 else -math.inf)
     high = min(upper + half, float(edges[-1]), 0.0 if upper <= 0 else math.inf)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.measure.bins import cut, denoise, number_edges, refined_edges, widened
+from margrave.measure.bins import cut, denoise, number_edges, refined_edges, support, widened
 from margrave.measure.gaussian import Gaussian
 from margrave.measure.partition import listed_values, rest_of
 from margrave.privacy.ledger import Ledger
@@ -170,8 +170,7 @@ class Discovery:
         edges = number_edges(isinstance(column, Integer))
         exact = self._source.histogram(column.name, edges).reveal()
         noisy, sigma = self._look(f"bounds of {column.name}", exact, rho)
-        weights = denoise(noisy, sigma, 2.0, Z_BOUNDS)
-        return widened(edges, weights, isinstance(column, Integer))
+        return widened(edges, support(noisy, sigma, Z_BOUNDS), isinstance(column, Integer))
 
     def _detail(
         self, column: Binned, lower: float, upper: float, rho: Fraction
