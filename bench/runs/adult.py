@@ -159,7 +159,13 @@ def main() -> None:
     parser.add_argument("--envs", type=Path, default=Path("bench/.envs"))
     parser.add_argument("--out", type=Path, default=RESULTS / "adult.jsonl")
     args = parser.parse_args()
-    stamp = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.processor()}
+    stamp = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "day": time.strftime("%Y-%m-%d"),
+    }
     for epsilon in args.epsilon:
         for who in [*args.methods, *args.peers]:
             repeats = 1 if who in args.peers else args.repeats
