@@ -114,5 +114,4 @@ def test_files_and_functions_stay_small() -> None:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                limit = 70 if path.name == "cli.py" else 40
-                assert lines <= limit, f"{path}:{node.name} has {lines} lines"
+                assert lines <= 40, f"{path}:{node.name} has {lines} lines"

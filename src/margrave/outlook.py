@@ -25,8 +25,10 @@ WORDS = {
 }
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""
-RATE = {"aim": (2e-4, 4e-3), "mst": (2e-5, 2e-4)}
-"""Seconds a column squared and unit of epsilon, low and high; from bench/results."""
+PACE = {"aim": (4.5e-3, 2.9), "mst": (2e-3, 0.0)}
+"""Seconds a squared column at epsilon 1, and the power of epsilon they grow with; from bench/LEADERBOARD.md."""
+REACH = 6.0
+"""Epsilon from which AIM's limit on the junction tree keeps the time from growing further."""
 
 
 def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
@@ -55,7 +57,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         sigma=sigma,
         error=error,
         seconds=(low, high),
-        memory=200.0 + 8 * sum(sizes) ** 2 / 2**20 + 16 * len(sizes) * (rows or 0) / 2**20,
+        memory=350.0 + 8 * sum(sizes) ** 2 / 2**20 + 16 * len(sizes) * (rows or 0) / 2**20,
     )
 
 
@@ -91,6 +93,6 @@ def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: str) -> 
 
 
 def _seconds(synthesizer: Synthesizer, columns: int) -> tuple[float, float]:
-    low, high = RATE.get(synthesizer.strategy.name, (1e-6, 1e-5))
-    scale = columns**2 * max(synthesizer.epsilon, 0.5)
-    return 1.0 + low * scale, 5.0 + high * scale
+    pace, power = PACE.get(synthesizer.strategy.name, (5e-4, 0.0))
+    middle = pace * columns**2 * min(synthesizer.epsilon, REACH) ** power
+    return 0.5 + 0.4 * middle, 5.0 + 3.0 * middle

@@ -51,7 +51,10 @@ class Plan:
         lines += [
             f"noise       {what}: sigma = {value:.1f} rows a cell" for what, value in self.sigma.items()
         ]
-        lines += [f"error       {what}: total variation about {v:.4f}" for what, v in self.error.items()]
+        lines += [
+            f"error       {what}: total variation {v:.4f} by noise alone, before the fit smooths it"
+            for what, v in self.error.items()
+        ]
         lines += [f"time        {self.seconds[0]:.0f} to {self.seconds[1]:.0f} s"]
         return "\n".join([*lines, f"memory      about {self.memory:.0f} MiB", "spent       nothing"])
 
