@@ -26,7 +26,7 @@ WORDS = {
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""
 PACE = {"aim": (4.5e-3, 2.9), "mst": (2e-3, 0.0)}
-"""Seconds a squared column at epsilon 1, and the power of epsilon they grow with; from bench/LEADERBOARD.md."""
+"""Seconds a squared column at epsilon 1, and the power of epsilon they grow with: bench/LEADERBOARD.md."""
 REACH = 6.0
 """Epsilon from which AIM's limit on the junction tree keeps the time from growing further."""
 

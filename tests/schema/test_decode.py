@@ -46,7 +46,7 @@ FULL_INT, FULL_BOOL = Integer(name="x", lower=5, upper=7, missing=False), Boolea
         *[(INT, "uint16", "UInt16"), (INT, "float32", "float32"), (REAL, "float16", "float16")],
         *[(REAL, "float64", "float64"), (REAL, "Float32", "Float32"), (REAL, "int64", "Int64")],
         *[(FULL_BOOL, "bool", "bool"), (BOOL, "bool", "boolean"), (BOOL, "boolean", "boolean")],
-        *[(TEXT, t, t) for t in ("object", "str")],
+        *[(TEXT, "object", "object"), (TEXT, "str", "str" if int(pd.__version__[0]) > 2 else "object")],
         (TEXT, "string[python]", "string"),
         (TEXT, "int64", "Int64"),
     ],

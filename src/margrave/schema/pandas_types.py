@@ -58,6 +58,8 @@ def series(codes: Codes, column: Column, rng: np.random.Generator, dtype: str | 
     if ARROW.fullmatch(dtype):
         return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([values])))
     kind: Any = pd.api.types.pandas_dtype(dtype)
+    if not hasattr(kind, "__from_arrow__"):  # "str" of pandas 3 in pandas 2, which keeps text as objects
+        return pd.Series(values.to_pylist(), dtype=object)
     return pd.Series(kind.__from_arrow__(values))
 
 
