@@ -27,8 +27,10 @@ GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""
 PACE = {"aim": (4.5e-3, 2.9), "mst": (2e-3, 0.0)}
 """Seconds a squared column at epsilon 1, and the power of epsilon they grow with: bench/LEADERBOARD.md."""
+PACED_ROWS = 32_561
+"""Rows of the table that pace was measured on."""
 REACH = 6.0
-"""Epsilon from which AIM's limit on the junction tree keeps the time from growing further."""
+"""Epsilon, at those rows, from which AIM's limit on the junction tree keeps the time from growing."""
 
 
 def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
@@ -46,7 +48,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         if rows is None
         else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
     )
-    low, high = _seconds(synthesizer, len(sizes))
+    low, high = _seconds(synthesizer, len(sizes), rows or PACED_ROWS)
     return Plan(
         method=synthesizer.method,
         guarantee=str(synthesizer.promise(ledger)),
@@ -92,7 +94,9 @@ def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: str) -> 
     return {"one-way marginal": sigma_for(ledger, rho / columns)}
 
 
-def _seconds(synthesizer: Synthesizer, columns: int) -> tuple[float, float]:
+def _seconds(synthesizer: Synthesizer, columns: int, rows: int) -> tuple[float, float]:
+    """Low and high; what an adaptive method can afford grows with epsilon times rows, and so does its model."""
     pace, power = PACE.get(synthesizer.strategy.name, (5e-4, 0.0))
-    middle = pace * columns**2 * min(synthesizer.epsilon, REACH) ** power
+    reach = min(synthesizer.epsilon * rows / PACED_ROWS, REACH)
+    middle = pace * columns**2 * reach**power
     return 0.5 + 0.4 * middle, 5.0 + 3.0 * middle
