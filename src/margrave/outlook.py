@@ -95,7 +95,7 @@ def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: str) -> 
 
 
 def _seconds(synthesizer: Synthesizer, columns: int, rows: int) -> tuple[float, float]:
-    """Low and high; what an adaptive method can afford grows with epsilon times rows, and so does its model."""
+    """Low and high; what an adaptive method can afford, and so its model, grows with epsilon times rows."""
     pace, power = PACE.get(synthesizer.strategy.name, (5e-4, 0.0))
     reach = min(synthesizer.epsilon * rows / PACED_ROWS, REACH)
     middle = pace * columns**2 * reach**power
