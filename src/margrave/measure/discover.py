@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.bins import cut, denoise, number_edges, refined_edges, support, widened
 from margrave.measure.gaussian import Gaussian
-from margrave.measure.partition import listed_values, rest_of
+from margrave.measure.partition import EVIDENT, listed_values, may_be_missing, rest_of
 from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
@@ -28,8 +28,6 @@ __all__ = ["SHARES", "Discovery", "declare", "needs", "searches_values"]
 SHARES = {"profile": Fraction(1), "bounds": Fraction(3), "detail": Fraction(7), "values": Fraction(7)}
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 
-EVIDENT = 3.0
-"""Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 Z_BOUNDS = 4.5
 Z_DETAIL = 3.2
 
@@ -169,7 +167,7 @@ class Discovery:
         self._tell(f"bounds of {column.name}")
         edges = number_edges(isinstance(column, Integer))
         exact = self._source.histogram(column.name, edges).reveal()
-        noisy, sigma = self._look(f"bounds of {column.name}", exact, rho)
+        noisy, sigma = self._look(f"bounds of {column.name}", exact, rho, every_row=False)
         return widened(edges, support(noisy, sigma, Z_BOUNDS), isinstance(column, Integer))
 
     def _detail(
@@ -183,7 +181,7 @@ class Discovery:
         noisy, sigma = self._look(f"detail of {column.name}", np.concatenate([[absent], inside]), rho)
         weights = denoise(noisy[1:], sigma, 2.0, Z_DETAIL)
         found = cut(edges, weights, column.bins, self._least(weights))
-        missing = column.missing if column.missing is not None else bool(noisy[0] > EVIDENT * sigma)
+        missing = may_be_missing(column, float(noisy[0]), sigma)
         known = dataclasses.replace(
             column,
             lower=None,
@@ -201,10 +199,13 @@ class Discovery:
         later = self._ledger.total / (32 * max(len(self._source.columns), 1))
         return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
 
-    def _look(self, what: str, exact: NDArray[np.int64], rho: Fraction) -> tuple[NDArray[np.float64], float]:
+    def _look(
+        self, what: str, exact: NDArray[np.int64], rho: Fraction, *, every_row: bool = True
+    ) -> tuple[NDArray[np.float64], float]:
+        """A noisy table and its sigma; one that holds every row also tells how many there are."""
         sigma = self._gaussian.record([what], rho)
         noisy = self._gaussian.noisy(exact, rho)
-        if not what.startswith("bounds"):
+        if every_row:
             self._totals.append((float(noisy.sum()), sigma**2 * noisy.size))
         return noisy, sigma
 

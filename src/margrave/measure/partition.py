@@ -30,12 +30,13 @@ from margrave.schema.columns import Column, Listed
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["OTHER", "listed_values", "rest_of", "threshold"]
+__all__ = ["EVIDENT", "OTHER", "listed_values", "may_be_missing", "rest_of", "threshold"]
 
 OTHER = "(other)"
 """Label of the code that stands for all values not listed."""
 
 EVIDENT = 3.0
+"""Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
 
 def threshold(k: int, sigma: float, delta: Fraction) -> int:
@@ -81,7 +82,7 @@ def listed_values(
     absent = int(source.kinds(column.name).reveal().sum() - counts.reveal().sum())
     noisy = gaussian.noisy(np.append(counts.reveal(), absent), rho)
     kept = sorted((text, value) for text, value in zip(texts, noisy[:-1], strict=True) if value >= bar)
-    missing = column.missing if column.missing is not None else bool(noisy[-1] > EVIDENT * sigma)
+    missing = may_be_missing(column, float(noisy[-1]), sigma)
     known = dataclasses.replace(
         column,
         values=tuple(text for text, _ in kept),
@@ -91,6 +92,11 @@ def listed_values(
     )
     values = [value for _, value in kept]
     return known, _marginal(known, values, float(noisy[-1]), sigma)
+
+
+def may_be_missing(column: Column, absent: float, sigma: float) -> bool:
+    """Whether values may be missing: as declared, else whether the noisy count of missing rows is evident."""
+    return column.missing if column.missing is not None else absent > EVIDENT * sigma
 
 
 def _label(taken: set[str]) -> str:
