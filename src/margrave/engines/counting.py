@@ -1,86 +1,245 @@
-"""Many contingency tables in one pass over integer-coded columns."""
+"""Many contingency tables in one pass over integer-coded columns.
+
+The cliques asked for are answered from fewer, larger tables (`cover`), each block of rows is added to all of
+those while it is in cache (`kernels`), and threads take rows of their own with counters of their own. Counts
+are integers, so no answer depends on any of this.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from margrave.engines.cover import Members, covered
+from margrave.engines.kernels import CHUNK, TOGETHER, add_copies, fill, project
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 
-__all__ = ["count_tables"]
+__all__ = ["BLOCK", "COUNTERS", "MOST", "count_tables"]
 
-BLOCK = 8192
-"""Rows a block: a block of sixteen columns stays in a core's cache while every table is filled from it."""
+BLOCK = 1 << 18
+"""Rows a block: a table that comes into cache serves many rows, and twenty columns of codes stay near."""
+
+BUFFER = 1 << 23
+"""Most bytes of a block of codes, as long as that is CHUNK rows."""
+
+COUNTERS = 1 << 24
+"""Counters a thread holds at a time, 64 MiB, but for a single table that is larger."""
+
+MOST = (1 << 32) - 1
+"""Rows after which a counter could overflow: they are added to the answers before that."""
+
+ALONE = 1 << 21
+"""Updates below which a further thread is not worth its start."""
+
+COPIES = ((1 << 12, 4), (1 << 14, 2))
+"""Most cells of a table that is counted in so many copies."""
 
 
-def count_tables(encoded: Encoded, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:
+_Axes = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Tables counted together, and the memory each thread needs for it.
+
+    Args:
+        tables: Attributes of each, by number.
+        narrow, wide: Attributes of bytes, and of wider codes, in the order of the block's columns.
+        axes: For narrow and for wide columns: the tables' axes as columns of the block, where each table's
+            axes start, and the cells that a step along them moves.
+        cells: Of each table.
+        copies: Of each table.
+    """
+
+    tables: tuple[Members, ...]
+    narrow: tuple[int, ...]
+    wide: tuple[int, ...]
+    axes: tuple[_Axes, _Axes]
+    cells: NDArray[np.int64]
+    copies: NDArray[np.int64]
+
+    @property
+    def counters(self) -> int:
+        """Counters of all tables."""
+        return int((self.cells * self.copies).sum())
+
+    @property
+    def block(self) -> int:
+        """Rows a block."""
+        return max(CHUNK, min(BLOCK, BUFFER // (len(self.narrow) + 4 * len(self.wide))))
+
+
+def count_tables(
+    encoded: Encoded, cliques: Sequence[Clique], *, threads: int | None = None
+) -> list[NDArray[np.int64]]:
     """Rows in each cell of each clique's table. **Not private.**
+
+    Besides the answers this holds at most 64 MiB of counters a thread, or 4 bytes a cell of the largest
+    table where that is more, and one block of codes a thread. The rows are read once for every 64 MiB of
+    counters.
 
     Args:
         encoded: Codes, each below its attribute's size: the caller has checked.
-        cliques: Names of the domain, none twice in a clique.
+        cliques: Names of the domain, none twice in a clique, of fewer than 2^31 cells each.
+        threads: Most threads; None for one a core. The answers are the same.
 
     Returns:
         One array a clique, shape domain.shape(clique).
     """
     domain = encoded.domain
-    used = domain.canonical(name for clique in cliques for name in clique)
-    place = {name: index for index, name in enumerate(used)}
-    starts = np.zeros(len(cliques) + 1, dtype=np.int64)
-    starts[1:] = np.cumsum([len(clique) for clique in cliques])
-    members = np.array([place[name] for clique in cliques for name in clique], dtype=np.int64)
-    strides = np.array(
-        [stride for clique in cliques for stride in _strides(domain.shape(clique))], dtype=np.int64
+    answers = [np.zeros(domain.shape(clique), dtype=np.int64) for clique in cliques]
+    axes = [tuple(domain.index(name) for name in clique if domain[name] > 1) for clique in cliques]
+    asked = sorted({tuple(sorted(members)) for members in axes if members})
+    cover = covered(asked, domain.sizes, encoded.rows)
+    owner = dict(zip(asked, cover.owner, strict=True))
+    wanted: dict[int, list[int]] = {}
+    for index, members in enumerate(axes):
+        if members:
+            wanted.setdefault(owner[tuple(sorted(members))], []).append(index)
+        else:
+            answers[index][...] = encoded.rows
+    done = 0
+    for batch in _batches(encoded, cover.tables):
+        for counters in _counted(encoded, batch, threads):
+            for table, cells in enumerate(_tables(counters, batch)):
+                for index in wanted[done + table]:
+                    _project(cells, batch.tables[table], domain.sizes, axes[index], answers[index])
+        done += len(batch.tables)
+    return answers
+
+
+def _batches(encoded: Encoded, tables: Sequence[Members]) -> Iterator[_Batch]:
+    """The tables in their order, in runs of at most COUNTERS counters or of one table."""
+    run: list[Members] = []
+    held = 0
+    for table in tables:
+        needs = math.prod(_counters(table, encoded.domain.sizes))
+        if run and held + needs > COUNTERS:
+            yield _batch(encoded, run)
+            run, held = [], 0
+        run.append(table)
+        held += needs
+    if run:
+        yield _batch(encoded, run)
+
+
+def _counters(table: Members, sizes: Sequence[int]) -> tuple[int, int]:
+    """Cells of a table, and in how many copies it is counted."""
+    cells = math.prod(sizes[v] for v in table)
+    return cells, next((copies for most, copies in COPIES if cells <= most), 1)
+
+
+def _batch(encoded: Encoded, tables: Sequence[Members]) -> _Batch:
+    sizes = encoded.domain.sizes
+    columns = sorted({v for table in tables for v in table})
+    narrow = tuple(v for v in columns if encoded.columns[v].dtype == np.uint8)
+    wide = tuple(v for v in columns if encoded.columns[v].dtype != np.uint8)
+    counters = np.array([_counters(table, sizes) for table in tables], dtype=np.int64)
+    return _Batch(
+        tables=tuple(tables),
+        narrow=narrow,
+        wide=wide,
+        axes=(_axes(tables, sizes, narrow, TOGETHER), _axes(tables, sizes, wide, 1)),
+        cells=np.ascontiguousarray(counters[:, 0]),
+        copies=np.ascontiguousarray(counters[:, 1]),
     )
-    offsets = np.zeros(len(cliques) + 1, dtype=np.int64)
-    offsets[1:] = np.cumsum([domain.size(clique) for clique in cliques])
-    cells = np.zeros(int(offsets[-1]), dtype=np.int64)
-    buffer = np.empty((max(len(used), 1), BLOCK), dtype=np.int32)
-    for first in range(0, encoded.rows, BLOCK):
-        rows = min(BLOCK, encoded.rows - first)
-        for index, name in enumerate(used):
-            buffer[index, :rows] = encoded.column(name)[first : first + rows]
-        _fill(buffer, rows, members, starts, strides, offsets, cells)
-    return [
-        cells[offsets[index] : offsets[index + 1]].reshape(domain.shape(clique))
-        for index, clique in enumerate(cliques)
-    ]
 
 
-def _strides(shape: tuple[int, ...]) -> list[int]:
+def _axes(tables: Sequence[Members], sizes: Sequence[int], columns: Members, together: int) -> _Axes:
+    """The tables' axes over some columns, those of each table filled up to a multiple of `together`."""
+    place = {v: k for k, v in enumerate(columns)}
+    found: list[tuple[int, int]] = []
+    starts = [0]
+    for table in tables:
+        strides = _strides([sizes[v] for v in table])
+        mine = [(place[v], stride) for v, stride in zip(table, strides, strict=True) if v in place]
+        found += mine + [(0, 0)] * (-len(mine) % together)
+        starts.append(len(found))
+    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return (
+        np.ascontiguousarray(pairs[:, 0]),
+        np.array(starts, dtype=np.int64),
+        np.ascontiguousarray(pairs[:, 1], dtype=np.uint32),
+    )
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
     return strides
 
 
-@njit(
-    "void(int32[:, ::1], int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
-)
-def _fill(buffer, rows, members, starts, strides, offsets, cells):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Add one block of rows to every table."""
-    for clique in range(len(starts) - 1):
-        at, order = starts[clique], starts[clique + 1] - starts[clique]
-        base = offsets[clique]
-        if order == 0:
-            cells[base] += rows
-        elif order == 1:
-            one = buffer[members[at]]
-            for row in range(rows):
-                cells[base + one[row]] += 1
-        elif order == 2:
-            one, two, stride = buffer[members[at]], buffer[members[at + 1]], strides[at]
-            for row in range(rows):
-                cells[base + one[row] * stride + two[row]] += 1
-        else:
-            for row in range(rows):
-                cell = base
-                for axis in range(at, at + order):
-                    cell += buffer[members[axis], row] * strides[axis]
-                cells[cell] += 1
+def _counted(encoded: Encoded, batch: _Batch, threads: int | None) -> Iterator[NDArray[np.uint32]]:
+    """The batch's counters after every MOST rows and after the last."""
+    for first in range(0, encoded.rows, MOST):
+        rows = min(MOST, encoded.rows - first)
+        workers = _workers(rows, batch, threads)
+        if workers == 1:
+            yield _fill_rows(encoded, batch, first, first + rows)
+            continue
+        cuts = [first + rows * k // workers for k in range(workers + 1)]
+        with ThreadPoolExecutor(workers) as pool:
+            parts = pool.map(lambda ends: _fill_rows(encoded, batch, *ends), itertools.pairwise(cuts))
+            total = next(parts)
+            for part in parts:
+                total += part
+        yield total
+
+
+def _workers(rows: int, batch: _Batch, threads: int | None) -> int:
+    """Threads for a batch: one where its counters are too many to hold twice."""
+    if batch.counters > COUNTERS:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores if threads is None else threads, rows * len(batch.tables) // ALONE, rows))
+
+
+def _fill_rows(encoded: Encoded, batch: _Batch, first: int, end: int) -> NDArray[np.uint32]:
+    """The batch's counters over the rows from first to before end."""
+    block = min(batch.block, end - first)
+    narrow = np.empty((len(batch.narrow), block), dtype=np.uint8)
+    wide = np.empty((len(batch.wide), block), dtype=np.uint32)
+    counters = np.zeros(batch.counters, dtype=np.uint32)
+    for start in range(first, end, block):
+        rows = min(block, end - start)
+        for buffer, columns in ((narrow, batch.narrow), (wide, batch.wide)):
+            for index, v in enumerate(columns):
+                buffer[index, :rows] = encoded.columns[v][start : start + rows]
+        few, many = batch.axes
+        fill(narrow, *few, wide, *many, rows, batch.cells, batch.copies, counters)
+    return counters
+
+
+def _tables(counters: NDArray[np.uint32], batch: _Batch) -> Iterator[NDArray[np.uint32]]:
+    """Each table's cells, its copies added up."""
+    base = 0
+    for cells, copies in zip(batch.cells.tolist(), batch.copies.tolist(), strict=True):
+        add_copies(counters[base : base + cells * copies], cells, copies)
+        yield counters[base : base + cells]
+        base += cells * copies
+
+
+def _project(
+    cells: NDArray[np.uint32],
+    table: Members,
+    sizes: Sequence[int],
+    axes: Members,
+    answer: NDArray[np.int64],
+) -> None:
+    """Add a table's cells to the answer of a clique whose axes are some of its own, in any order."""
+    flat = answer.reshape(-1)
+    if axes == table:
+        flat += cells
+        return
+    stride = dict(zip(axes, _strides([sizes[v] for v in axes]), strict=True))
+    shape = np.array([sizes[v] for v in table], dtype=np.int64)
+    project(cells, shape, np.array([stride.get(v, 0) for v in table], dtype=np.int64), flat)

@@ -199,14 +199,15 @@ class MemoryEngine:
     Args:
         encoded: The rows.
         max_cells: Most cells of one table.
+        threads: Most threads that count; None for one a core. The answers are the same.
 
     Raises:
         SchemaError: A code is not below its attribute's size.
     """
 
-    __slots__ = ("_encoded", "_max_cells")
+    __slots__ = ("_encoded", "_max_cells", "_threads")
 
-    def __init__(self, encoded: Encoded, *, max_cells: int = MAX_CELLS) -> None:
+    def __init__(self, encoded: Encoded, *, max_cells: int = MAX_CELLS, threads: int | None = None) -> None:
         for name, column, size in zip(
             encoded.domain.names, encoded.columns, encoded.domain.sizes, strict=True
         ):
@@ -216,6 +217,7 @@ class MemoryEngine:
                 )
         self._encoded = encoded
         self._max_cells = min(max_cells, (1 << 31) - 1)
+        self._threads = threads
 
     @property
     def domain(self) -> Domain:
@@ -238,7 +240,7 @@ class MemoryEngine:
         """
         for clique in cliques:
             self._check(clique)
-        return [Counts(table) for table in count_tables(self._encoded, cliques)]
+        return [Counts(table) for table in count_tables(self._encoded, cliques, threads=self._threads)]
 
     def _check(self, clique: Clique) -> None:
         if len(set(clique)) != len(clique):
