@@ -88,6 +88,11 @@ class Column(ABC):
         return self.present + bool(self.missing)
 
     @property
+    def ordered(self) -> int:
+        """How many leading codes stand in a natural order; 0 for none."""
+        return 0
+
+    @property
     def missing_code(self) -> int | None:
         """The code of a missing value, the last one; None if values cannot be missing."""
         return self.present if self.missing else None
@@ -195,6 +200,11 @@ class Ordinal(Listed):
     """Values listed from least to greatest."""
 
     kind: ClassVar[str] = "ordinal"
+
+    @property
+    def ordered(self) -> int:
+        """The listed values, as they are given."""
+        return len(self.values or ())
 
 
 @final
@@ -307,6 +317,11 @@ class Binned(Column):
     def known(self) -> bool:
         """Whether the bins and missingness are known."""
         return self.edges is not None and self.missing is not None
+
+    @property
+    def ordered(self) -> int:
+        """All bins."""
+        return self.present
 
     @property
     def present(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from margrave.errors import SchemaError, invalid
 
@@ -21,9 +21,11 @@ class Domain:
     Args:
         names: Attribute names, unique.
         sizes: Number of codes of each attribute, at least 1: codes run from 0 to size - 1.
+        ordered: How many leading codes of each attribute stand in a natural order (bins of numbers, ordinal
+            values), 0 for none. A hint for models: domains that differ in it alone are equal.
 
     Raises:
-        SchemaError: names repeat, a size is below 1, or the two differ in length.
+        SchemaError: names repeat, a size is below 1, or the fields differ in length.
 
     Example:
         >>> d = Domain(("a", "b", "c"), (2, 3, 4))
@@ -33,11 +35,13 @@ class Domain:
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
+    ordered: tuple[int, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
-        if len(self.names) != len(self.sizes):
+        object.__setattr__(self, "ordered", tuple(self.ordered) or (0,) * len(self.names))
+        if not len(self.names) == len(self.sizes) == len(self.ordered):
             raise SchemaError(invalid("sizes", "as many as the names", "Give each attribute one size."))
         if len(set(self.names)) != len(self.names):
             raise SchemaError(invalid("names", "unique", "Rename the attributes that repeat."))
@@ -89,7 +93,7 @@ class Domain:
 
     def project(self, clique: Sequence[str]) -> Domain:
         """The domain of some attributes, in the order given."""
-        return Domain(tuple(clique), self.shape(clique))
+        return Domain(tuple(clique), self.shape(clique), tuple(self.ordered[self.index(n)] for n in clique))
 
     def marginalize(self, clique: Iterable[str]) -> Domain:
         """The domain without some attributes."""
@@ -106,4 +110,6 @@ class Domain:
             if name in self and self[name] != other[name]:
                 raise SchemaError(invalid("other", f"of equal size for {name!r}", "Rename one of them."))
         extra = other.marginalize(self.names)
-        return Domain(self.names + extra.names, self.sizes + extra.sizes)
+        return Domain(
+            self.names + extra.names, self.sizes + extra.sizes, self.ordered + extra.ordered
+        )

@@ -74,7 +74,8 @@ class Schema:
         Raises:
             SchemaError: A column is not known yet.
         """
-        return Domain(self.names, tuple(column.size for column in self.columns))
+        sizes = tuple(column.size for column in self.columns)
+        return Domain(self.names, sizes, tuple(column.ordered for column in self.columns))
 
     def __getitem__(self, name: str) -> Column:
         """The column of a name.
