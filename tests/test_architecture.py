@@ -12,6 +12,7 @@ SRC = Path(__file__).parents[1] / "src" / "margrave"
 ROOMS = {
     "errors": set(),
     "progress": set(),
+    "limits": {"errors"},
     "plan": set(),
     "protocols": set(),
     "files": {"errors"},
@@ -20,8 +21,8 @@ ROOMS = {
     "release": {"errors", "schema", "privacy"},
     "engines": {"errors", "schema"},
     "measure": {"errors", "progress", "schema", "privacy", "release"},
-    "select": {"errors", "progress", "schema", "release"},
-    "models": {"errors", "schema", "release"},
+    "select": {"errors", "limits", "progress", "schema", "release"},
+    "models": {"errors", "limits", "schema", "release"},
     "methods": {"errors", "select", "models"},
     "evaluation": {"errors", "schema"},
     "report": {"errors", "schema", "privacy", "release", "evaluation"},

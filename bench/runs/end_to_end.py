@@ -48,7 +48,9 @@ def scores(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> dict[str, floa
 def run(method: str, epsilon: float, seed: int) -> dict[str, object]:
     """One run from the raw CSV file to scores."""
     start = time.perf_counter()
-    synthesis = Synthesizer(method, epsilon=epsilon, missing=("?", "")).fit(adult_path())
+    target = TARGET if method.endswith("+target") else None
+    name = method.removesuffix("+target")
+    synthesis = Synthesizer(name, epsilon=epsilon, missing=("?", ""), target=target).fit(adult_path())
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "synthetic.csv"
         write_table(synthesis.sample_arrow(), out, "?")

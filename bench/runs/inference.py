@@ -2,11 +2,16 @@
 
     python bench/runs/inference.py
     python bench/runs/inference.py --table codes.csv --peer none
+    python bench/runs/inference.py --trees 1e3 1e4 1e5 1e6 1e7 1e8
 
 Data: 32,561 rows over a domain of Adult's sizes, drawn from a seeded random tree, or the integer-coded
 CSV given by --table (a header, then codes from 0). Measured: all one-ways and 18 seeded pairs, Gaussian
-noise of standard deviation 30. Times are the best of --repeats after one run to load kernels, but for mbi,
+noise of standard deviation 30. Times are the best of --repeats after one run to load kernels, in processor
+seconds of one thread, which other work on the machine stretches little, but for mbi,
 whose compilation for a new structure is what a fit costs; mbi runs in a process of its own.
+--trees times one inference alone, on chains of ten cliques of attributes with 10 codes that have about so
+many cells together, all their pairs measured; `used` is what a fit of five steps, all pairs and 10,000 rows
+then add to the process's largest resident memory, in bytes a cell.
 """
 
 from __future__ import annotations
@@ -15,11 +20,13 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -88,13 +95,13 @@ def measured(domain: Domain, codes: np.ndarray, rng: np.random.Generator) -> lis
 
 
 def best(repeats: int, work: Callable[[], object]) -> float:
-    """The shortest of several times of a piece of work, in seconds, after one that is not counted."""
+    """The shortest of several times of a piece of work after one not counted, in processor seconds."""
     work()
     times = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        started = time.process_time()
         work()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return min(times)
 
 
@@ -126,7 +133,7 @@ def peer(
 def run(domain: Domain, codes: np.ndarray, noisy: list[NoisyMarginal], arguments: argparse.Namespace) -> dict:
     """All figures of one run."""
     fitter = PGM()
-    pairs = list(combinations(domain.names, 2))
+    pairs, triples = (list(combinations(domain.names, width)) for width in (2, 3))
     model = fitter.fit(domain, noisy)
     earlier = fitter.fit(domain, noisy[:-1])
     theta = model._solution.theta
@@ -146,6 +153,7 @@ def run(domain: Domain, codes: np.ndarray, noisy: list[NoisyMarginal], arguments
         "warm_fit": best(arguments.repeats, lambda: fitter.fit(domain, noisy, warm=earlier)),
         "warm_evaluations": fitter.fit(domain, noisy, warm=earlier).evaluations,
         "all_pairs": best(arguments.repeats, lambda: model.project_many(pairs)),
+        "all_triples": best(arguments.repeats, lambda: model.project_many(triples)),
         "candidate_cells": best(arguments.repeats, lambda: fitter.cells(domain, cliques, pairs)),
         "sample_32561": best(arguments.repeats, lambda: model.sample(32_561, rng)),
         "sample_1m": best(1, lambda: model.sample(1_000_000, rng)),
@@ -168,24 +176,59 @@ def measured_exactly(domain: Domain, codes: np.ndarray, cliques: list[tuple[str,
     return exact
 
 
+def trees(targets: list[float], repeats: int) -> list[dict[str, float]]:
+    """Time and memory of junction trees of several sizes, smallest first."""
+    found = []
+    for target in sorted(targets):
+        width = max(round(np.log10(target)) - 1, 2)
+        domain = Domain(tuple(f"x{v}" for v in range(width + 9)), (10,) * (width + 9))
+        near = [(a, b) for a, b in combinations(range(len(domain)), 2) if b - a < width]
+        rng = np.random.default_rng(0)
+        noisy = [
+            NoisyMarginal((f"x{a}", f"x{b}"), rng.gamma(1.0, 50.0, size=(10, 10)), SIGMA) for a, b in near
+        ]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        model = PGM(max_iterations=5, max_cells=1 << 30).fit(domain, noisy, total=5000.0)
+        theta = model._solution.theta
+        seconds = best(repeats, partial(model._inference.run, theta))
+        model.project_many(list(combinations(domain.names, 2)))
+        model.sample(10_000, rng)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        line = {"cells": model.cells, "inference": seconds, "nanoseconds_a_cell": 1e9 * seconds / model.cells}
+        found.append(line | {"used": (after - before) / model.cells, "peak": after})
+        print(json.dumps(found[-1]), flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--table", help="integer-coded CSV; a seeded random tree by default")
     parser.add_argument("--peer", choices=("mbi", "none"), default="mbi")
+    parser.add_argument("--trees", nargs="+", type=float, help="only time inference at these sizes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
+    if arguments.trees:
+        line: dict[str, object] = {"data": "chains", "trees": trees(arguments.trees, arguments.repeats)}
+        keep(line)
+        return
     domain, codes = table(arguments.table, rng)
     figures = run(domain, codes, measured(domain, codes, rng), arguments)
     line = {"data": Path(arguments.table).name if arguments.table else "random tree", **figures}
+    keep(line)
+    print(json.dumps(line, indent=2))
+
+
+def keep(line: dict[str, object]) -> None:
+    """Stamp a result and append it to the file."""
     line |= {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.processor()}
+    line |= {"cores": os.cpu_count(), "day": time.strftime("%Y-%m-%d")}
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a", encoding="utf-8") as out:
         out.write(json.dumps(line) + "\n")
-    print(json.dumps(line, indent=2))
 
 
 if __name__ == "__main__":

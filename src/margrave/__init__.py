@@ -2,7 +2,7 @@
 
     import margrave as mg
 
-    synthesis = mg.Synthesizer("aim", epsilon=1.0).fit(frame_or_path)
+    synthesis = mg.Synthesizer(epsilon=1.0).fit(frame_or_path)
     table = synthesis.sample()
 
 Names are loaded when they are first used, so that importing the package stays light.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import platform
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from margrave import __version__
 from margrave.errors import InputError, invalid
+from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
 from margrave.plan import Plan
@@ -54,9 +56,14 @@ class Synthesizer:
         schema: What is public about the columns: a `Schema`, the path of a schema.json, or None.
         select: A strategy object instead of the method's.
         model: A fitter object or its name instead of the method's.
+        target: The column that rows are meant to predict, for methods that can make use of it ("auto").
         missing: Texts that mean a missing value in CSV and TSV files.
         ledger: Path of a new file in which every spend is written before its noise is drawn.
         discovery: Share of rho for discovery if all columns need it, in (0, 1).
+        max_memory: Bytes that fitted models and what works on them may take, the program included and the
+            loaded table not; see `margrave.limits.Limits`.
+        max_seconds: Seconds that `fit` may take: it ends early but complete, its guarantee exact. Reading
+            and discovery are in it but cannot be cut short.
 
     Raises:
         InputError: An argument is outside its range.
@@ -71,7 +78,7 @@ class Synthesizer:
 
     def __init__(
         self,
-        method: str = "aim",
+        method: str = "auto",
         *,
         epsilon: float,
         delta: float = 1e-9,
@@ -80,9 +87,12 @@ class Synthesizer:
         schema: Schema | str | Path | None = None,
         select: Strategy | None = None,
         model: Fitter | str | None = None,
+        target: str | None = None,
         missing: Sequence[str] = ("",),
         ledger: str | Path | None = None,
         discovery: Fraction | float = DISCOVERY,
+        max_memory: int | None = None,
+        max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> None:
         check_budget(epsilon, delta)
@@ -92,9 +102,13 @@ class Synthesizer:
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
         self.schema = _schema(schema)
-        self.strategy: Strategy = select if select is not None else recipe.strategy()
+        self.limits = Limits(max_memory, max_seconds)
+        self.strategy = _timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
-        self.fitter: Fitter = resolve(chosen) if isinstance(chosen, str) else chosen
+        self.fitter = _bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
+        if target is not None:
+            self.strategy, self.fitter = _aimed(self.strategy, self.fitter, target)
+        self.target = target
         self.missing = tuple(missing)
         self.ledger_path = ledger
         self.discovery = _share(discovery)
@@ -114,13 +128,15 @@ class Synthesizer:
             InputError: The table, the schema or the ledger path cannot be used.
             BudgetError: A spend would pass the budget; nothing was released by it.
         """
+        deadline = self.limits.start()
         source, frame = self._open(data)
         declared = self._declared(source)
         _check_rows(source, declared)
         curator, ledger = self._door(source, declared)
         rho = ledger.total * self.discovery_share(declared)
         schema = curator.discover(self.schema, rho, self.on_step)
-        model = self.strategy.run(curator, self.fitter, self.on_step)
+        within = {} if deadline is None else {"deadline": deadline}
+        model = self.strategy.run(curator, self.fitter, self.on_step, **within)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = Release(
             schema=schema,
@@ -158,6 +174,8 @@ class Synthesizer:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
+        if self.target is not None and self.target not in set(names) - {owner}:
+            raise InputError(invalid("target", f"one of {names}", "Check the spelling.", got=self.target))
         if names == [owner]:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
         return source, frame
@@ -306,6 +324,55 @@ def _shared(
 
 def _schema(schema: Schema | str | Path | None) -> Schema | None:
     return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+
+
+def _timed(strategy: Strategy, limits: Limits) -> Strategy:
+    """The strategy, found to keep a deadline where there is one.
+
+    Raises:
+        InputError: It takes none.
+    """
+    if limits.max_seconds is not None and "deadline" not in inspect.signature(strategy.run).parameters:
+        raise InputError(
+            invalid("max_seconds", f"left out with strategy {strategy.name!r}", "It keeps no deadline.")
+        )
+    return strategy
+
+
+def _aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
+    """The strategy and the fitter with the target, where they have a field for it.
+
+    Raises:
+        InputError: Neither has.
+    """
+    parts: list[Any] = [strategy, fitter]
+    able = [hasattr(part, "target") for part in parts]
+    if not any(able):
+        with_it = f"left out with {strategy.name!r} and {fitter.name!r}"
+        raise InputError(invalid("target", with_it, "Use method='auto'.", got=target))
+    aimed = [
+        dataclasses.replace(part, target=target) if fit else part
+        for part, fit in zip(parts, able, strict=True)
+    ]
+    return aimed[0], aimed[1]
+
+
+def _bounded(fitter: Fitter, limits: Limits) -> Fitter:
+    """The fitter with the memory limit, which every fitter with a field `max_memory` takes.
+
+    Raises:
+        InputError: It has none, and its models may be large.
+    """
+    if limits.max_memory is None or fitter.name == "independent":  # its model is a few hundred numbers
+        return fitter
+    asked: Any = fitter
+    if not hasattr(asked, "max_memory"):
+        raise InputError(
+            invalid("max_memory", f"left out with model {fitter.name!r}", "It has no limit of its own.")
+        )
+    least = min(m for m in (limits.max_memory, asked.max_memory) if m is not None)
+    bounded: Fitter = dataclasses.replace(asked, max_memory=least)
+    return bounded
 
 
 def _share(value: Fraction | float) -> Fraction:

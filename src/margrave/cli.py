@@ -42,6 +42,14 @@ Adjacency = Annotated[Literal["add_remove", "replace_one"], typer.Option(help="W
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of sampling (never of the noise).")]
 Rows = Annotated[int | None, typer.Option(min=0, help="How many rows; the noisy count by default.")]
+Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict, for 'auto'.")]
+MaxMemory = Annotated[
+    str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
+]
+MaxSeconds = Annotated[
+    float | None, typer.Option("--max-seconds", help="End early but complete; the guarantee stays exact.")
+]
+ReportFile = Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
@@ -52,15 +60,18 @@ def synthesize(
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
     delta: Delta = 1e-9,
-    method: Method = "aim",
+    method: Method = "auto",
     schema: SchemaFile = None,
     owner: Owner = None,
     max_rows: MaxRows = 1,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
+    target: Target = None,
+    max_memory: MaxMemory = None,
+    max_seconds: MaxSeconds = None,
     rows: Rows = None,
     seed: Seed = None,
-    report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
+    report: ReportFile = None,
     release: Annotated[Path | None, typer.Option(help="Also write the release file here.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="New ledger file; OUT.ledger.jsonl by default.")] = None,
     quiet: Quiet = False,
@@ -71,21 +82,19 @@ def synthesize(
 
     suffix_of(out)
     book = ledger or out.with_name(out.name + ".ledger.jsonl")
-    check_outputs({"out": out, "report": report, "release": release, "ledger": book}, {"table": table})
+    files = {"out": out, "ledger": book, "report": report, "release": release}
+    check_outputs(files, {"table": table})
     tokens = _missing(missing)
-    with _progress(quiet or as_json) as listen:
-        synthesizer = _synthesizer(
-            method, epsilon, delta, schema, owner, max_rows, adjacency, tokens, ledger=book, on_step=listen
-        )
-        synthesis = synthesizer.fit(table)
+    options = {"ledger": book, "target": target, **_limits(max_memory, max_seconds)}
+    with _progress(quiet or as_json) as options["on_step"]:
+        asked = (method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
+        synthesis = _synthesizer(*asked, **options).fit(table)
         if release is not None:
             synthesis.save(release)
         write_table(synthesis.sample_arrow(rows, rng=seed), out, tokens[0])
         if report is not None:
             synthesis.report(report)
-    files = {"out": str(out), "ledger": str(book)}
-    files |= {name: str(path) for name, path in (("report", report), ("release", release)) if path}
-    _tell_done(synthesis, files, quiet, as_json)
+    _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
 
 
 @app.command()
@@ -93,18 +102,22 @@ def plan(
     table: Table,
     epsilon: Epsilon,
     delta: Delta = 1e-9,
-    method: Method = "aim",
+    method: Method = "auto",
     schema: SchemaFile = None,
     owner: Owner = None,
     max_rows: MaxRows = 1,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
+    target: Target = None,
+    max_memory: MaxMemory = None,
+    max_seconds: MaxSeconds = None,
     rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
-    synthesizer = _synthesizer(method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
+    options = {"target": target, **_limits(max_memory, max_seconds)}
+    synthesizer = _synthesizer(method, epsilon, delta, schema, owner, max_rows, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
 
@@ -140,7 +153,7 @@ def sample(
     ] = None,
     missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
     seed: Seed = None,
-    report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
+    report: ReportFile = None,
 ) -> None:
     """Draw synthetic rows from a release file. Free: post-processing."""
     from margrave.files import check_outputs, suffix_of, write_table
@@ -181,7 +194,7 @@ def evaluate(
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo-output"),
     epsilon: Epsilon = 1.0,
-    method: Method = "aim",
+    method: Method = "auto",
     quiet: Quiet = False,
 ) -> None:
     """The whole story on the shipped Adult table, offline: rows, release file, report, comparison."""
@@ -268,6 +281,12 @@ def _synthesizer(
         missing=missing,
         **options,
     )
+
+
+def _limits(max_memory: str | None, max_seconds: float | None) -> dict[str, Any]:
+    from margrave.limits import bytes_of
+
+    return {"max_memory": None if max_memory is None else bytes_of(max_memory), "max_seconds": max_seconds}
 
 
 def _missing(texts: list[str] | None) -> list[str]:

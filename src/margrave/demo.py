@@ -18,8 +18,8 @@ __all__ = ["run_demo"]
 def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep) -> list[str]:
     """Run the main job on the shipped table and say what was made, one line each.
 
-    Nothing about the table is declared but the text that marks a missing value: kinds, bounds,
-    categories, missing values and the row count are all discovered within epsilon.
+    Nothing about the table is declared but the text that marks a missing value, and for `auto` the column to
+    predict: kinds, bounds, categories, missing values and the row count are all discovered within epsilon.
 
     Args:
         out: Folder for the results, made if need be. The ledger of an earlier demo there is replaced:
@@ -35,8 +35,9 @@ def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep) -> list[st
         raise InputError(invalid("out", "a folder that can be made", "Pick another.", got=str(out))) from None
     ledger = out / "ledger.jsonl"
     ledger.unlink(missing_ok=True)
+    target = "income" if method == "auto" else None
     synthesizer = Synthesizer(
-        method, epsilon=epsilon, delta=1e-9, missing=("?", ""), ledger=ledger, on_step=on_step
+        method, epsilon=epsilon, target=target, missing=("?", ""), ledger=ledger, on_step=on_step
     )
     synthesis = synthesizer.fit(adult_path())
     synthesis.save(out / "adult.margrave")

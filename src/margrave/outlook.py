@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from margrave.measure.discover import SHARES, declare, needs, searches_values
 from margrave.measure.gaussian import sigma_for
+from margrave.models.memory import A_CELL, A_SQUARE, PROGRAM
 from margrave.plan import Plan, noise_error
 from margrave.privacy.ledger import Ledger
 from margrave.schema.columns import Column
@@ -25,10 +27,12 @@ WORDS = {
 }
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""
-PACE = {"aim": (4.5e-3, 2.9), "mst": (2e-3, 0.0)}
+PACE = {"aim": (3.5e-3, 1.7), "mst": (2e-3, 0.0), "all_pairs": (5e-3, 0.0)}
 """Seconds a squared column at epsilon 1, and the power of epsilon they grow with: bench/LEADERBOARD.md."""
 PACED_ROWS = 32_561
 """Rows of the table that pace was measured on."""
+GROWN, GROWTH = 1.2e5, 2.2
+"""Junction-tree cells AIM grows to at epsilon 1 on those rows, and the power of both they grow with."""
 REACH = 6.0
 """Epsilon, at those rows, from which AIM's limit on the junction tree keeps the time from growing."""
 
@@ -49,6 +53,9 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
     )
     low, high = _seconds(synthesizer, len(sizes), rows or PACED_ROWS)
+    most = synthesizer.limits.max_seconds
+    if most is not None:
+        low, high = min(low, most), min(high, most)
     return Plan(
         method=synthesizer.method,
         guarantee=str(synthesizer.promise(ledger)),
@@ -59,7 +66,8 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         sigma=sigma,
         error=error,
         seconds=(low, high),
-        memory=350.0 + 8 * sum(sizes) ** 2 / 2**20 + 16 * len(sizes) * (rows or 0) / 2**20,
+        memory=_memory(synthesizer, sizes, rows),
+        limits=synthesizer.limits.words(),
     )
 
 
@@ -73,6 +81,7 @@ def _shares(strategy: str, discovery: Fraction) -> dict[str, float]:
     split = {
         "aim": {"measure": 0.9, "choose": 0.1},
         "mst": {"one-way marginals": 1 / 3, "choose": 1 / 3, "pairs": 1 / 3},
+        "all_pairs": {"one-way marginals": 0.05, "pairs alike": 0.475, "pairs by dependence": 0.475},
     }.get(strategy, {"measure": 1.0})
     shares = {"discover": float(discovery)} if discovery else {}
     return shares | {stage: part * rest for stage, part in split.items()}
@@ -91,6 +100,12 @@ def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: str) -> 
             "one-way marginal": sigma_for(ledger, third / columns),
             "pair": sigma_for(ledger, third / max(columns - 1, 1)),
         }
+    if strategy == "all_pairs" and columns > 1:
+        pairs = columns * (columns - 1) // 2
+        return {
+            "one-way marginal": sigma_for(ledger, rho / 20 / columns),
+            "pair": sigma_for(ledger, rho * Fraction(19, 20) / pairs),
+        }
     return {"one-way marginal": sigma_for(ledger, rho / columns)}
 
 
@@ -100,3 +115,28 @@ def _seconds(synthesizer: Synthesizer, columns: int, rows: int) -> tuple[float, 
     reach = min(synthesizer.epsilon * rows / PACED_ROWS, REACH)
     middle = pace * columns**2 * reach**power
     return 0.5 + 0.4 * middle, 5.0 + 3.0 * middle
+
+
+def _memory(synthesizer: Synthesizer, sizes: list[int], rows: int | None) -> float:
+    """Expected peak in MiB: the program, all candidates, the table, and the junction tree to expect."""
+    strategy, cells = synthesizer.strategy, 0.0
+    if strategy.name == "aim":
+        reach = synthesizer.epsilon * (rows or PACED_ROWS) / PACED_ROWS
+        most = min(getattr(strategy, "max_cells", math.inf), float(math.prod(sizes)))
+        cells = min(GROWN * reach**GROWTH, most)
+    elif strategy.name == "mst":
+        cells = float(sum(sorted(sizes)[-1] * size for size in sizes))
+    cells = min(cells, float(getattr(synthesizer.fitter, "most_cells", math.inf)))
+    candidates = _all_cells(sizes, getattr(strategy, "degree", 2))
+    table = 16 * len(sizes) * (rows or 0)
+    square = A_SQUARE * float(sum(sizes)) ** 2 if strategy.name == "all_pairs" else 0.0
+    return (PROGRAM + A_CELL * cells + 16 * candidates + square + table) / 2**20
+
+
+def _all_cells(sizes: list[int], degree: int) -> float:
+    """Cells of the tables of all cliques of `degree` attributes together."""
+    found = [1.0] + [0.0] * degree
+    for size in sizes:
+        for k in range(degree, 0, -1):
+            found[k] += size * found[k - 1]
+    return found[degree]

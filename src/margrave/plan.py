@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Plan"]
@@ -26,6 +26,7 @@ class Plan:
             empty when no row count was given.
         seconds: Expected time, a low and a high figure.
         memory: Expected peak memory, in MiB.
+        limits: What the run was told to keep to, in words, by limit.
     """
 
     method: str
@@ -38,6 +39,7 @@ class Plan:
     error: Mapping[str, float]
     seconds: tuple[float, float]
     memory: float
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -56,7 +58,9 @@ class Plan:
             for what, v in self.error.items()
         ]
         lines += [f"time        {self.seconds[0]:.0f} to {self.seconds[1]:.0f} s"]
-        return "\n".join([*lines, f"memory      about {self.memory:.0f} MiB", "spent       nothing"])
+        lines += [f"memory      about {self.memory:.0f} MiB"]
+        lines += [f"limit       {name}: {words}" for name, words in self.limits.items()]
+        return "\n".join([*lines, "spent       nothing"])
 
 
 def noise_error(cells: int, sigma: float, rows: float) -> float:

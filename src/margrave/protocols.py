@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from margrave.engines.counts import Counts
+    from margrave.limits import Deadline, Effort
     from margrave.progress import OnStep
     from margrave.release import NoisyMarginal
     from margrave.schema.columns import Column
@@ -113,6 +114,11 @@ class Curator(Protocol):
     ) -> int:
         """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty)."""
 
+    def appraise(
+        self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
+    ) -> NDArray[np.float64]:
+        """L1(counts, expected) of each candidate with Gaussian noise, shape [candidates]; rho for all."""
+
 
 class Model(Protocol):
     """A fitted distribution over a domain. Everything here is post-processing and free."""
@@ -152,11 +158,13 @@ class Fitter(Protocol):
         *,
         total: float | None = None,
         warm: Model | None = None,
+        effort: Effort = ...,
     ) -> Model:
         """The model that explains the measurements, weighted by 1 / sigma^2.
 
         total: rows to stand for; estimated from the measurements when None.
         warm: a model this fitter made earlier, from which to start.
+        effort: how precise to be and when to stop; `limits.FULL` by default.
         """
 
     def restore(
@@ -173,7 +181,10 @@ class Fitter(Protocol):
     def cells(
         self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]
     ) -> NDArray[np.float64]:
-        """Cells the model would hold with cliques plus each one candidate, shape [candidates]."""
+        """Cells the model would hold with cliques plus each one candidate; infinite where that is too large.
+
+        Shape [candidates].
+        """
 
 
 class Strategy(Protocol):
@@ -187,5 +198,10 @@ class Strategy(Protocol):
     def gaussian_only(self) -> bool:
         """Whether it only measures, never chooses: then GDP accounting prices it more tightly."""
 
-    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
-        """Spend the curator's rho and return the model fitted to all that was released."""
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when to be done; a strategy ends early but complete, all of rho spent.
+        """

@@ -17,11 +17,13 @@ from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
 from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
+from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
 
 STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "aim": lambda names: AIM(rounds=4 * len(names)),
+    "batched": lambda names: Batched(),
     "mst": lambda names: MST(),
     "all one-ways": lambda names: AllKWay(1),
     "all pairs": lambda names: AllKWay(2),

@@ -216,3 +216,33 @@ def test_a_damaged_state_is_refused():
         PGM().restore(ABC, measurements, {"theta": state["theta"]})
     with pytest.raises(ReleaseError, match="state"):
         PGM().restore(ABC, measurements, {**state, "fit": -state["fit"]})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_settling_one_table_minimises_over_its_potentials(seed):
+    rng = np.random.default_rng(seed)
+    layout = Layout([3, 4, 5], [(0, 1), (1, 2), (0, 2)], 1000)
+    target = np.concatenate([rng.dirichlet(np.full(n, 0.3)) for n in (12, 20, 15)])
+    dual = Dual(Inference(layout), target + rng.normal(0, 0.01, len(target)), np.full(len(target), 2e-3))
+    theta = rng.normal(size=len(target))
+    before, gradient = dual(theta)
+    worst = int(np.argmax(np.add.reduceat(np.abs(gradient), dual.starts)))
+    fresh = dual.settled(theta, gradient)
+    after, gradient = dual(fresh)
+    cut = slice(layout.starts[worst], layout.starts[worst + 1])
+    assert after < before
+    assert np.abs(gradient[cut]).max() < 1e-6
+    np.testing.assert_array_equal(np.delete(fresh, cut), np.delete(theta, cut))
+
+
+def test_memory_lowers_what_a_tree_may_hold():
+    small = PGM(max_memory=400_000_000)
+    assert small.most_cells < PGM(max_memory=10**9).most_cells < PGM().most_cells
+    assert PGM(max_memory=10**9, max_cells=5).most_cells == 5
+    domain = Domain(tuple("abc"), (200,) * 3)
+    found = small.cells(domain, [("a", "b"), ("b", "c")], [("b",), ("a", "c")])
+    assert found.tolist() == [80_000, np.inf]
+    with pytest.raises(InputError, match="max_cells"):
+        small.admit(domain, [("a", "b", "c")])
+    with pytest.raises(InputError, match="max_memory"):
+        PGM(max_memory=10**6)

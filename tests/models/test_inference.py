@@ -8,7 +8,7 @@ from enumeration import joint, random_layout, summed
 
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.pairs import pair_marginals
-from margrave.models.pgm.project import marginal
+from margrave.models.pgm.project import marginal, marginals
 from margrave.models.pgm.sample import conditioned
 from margrave.models.pgm.tree import Layout
 
@@ -133,3 +133,55 @@ def test_conditioning_on_a_code_that_cannot_happen_stays_exact():
     table, _ = joint(LOOP, shifted)
     for clique, found in tables(smaller, belief):
         np.testing.assert_allclose(found, summed(table[1:2], clique), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_projections_at_once_equal_enumeration(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    layout = LOOP if seed == 0 else random_layout(rng, largest=8, widest=3)
+    if seed % 2:
+        monkeypatch.setattr("margrave.models.pgm.project.REMEMBERED", 0)
+    theta = rng.normal(size=layout.starts[-1]) * 2
+    inference = Inference(layout)
+    inference.run(theta)
+    table, _ = joint(layout, theta)
+    everything = [
+        clique
+        for width in (0, 1, 2, 3, 4)
+        for clique in itertools.combinations(range(len(layout.sizes)), width)
+    ]
+    found = marginals(layout, inference.belief, everything)
+    assert list(found) == everything
+    for clique, probabilities in found.items():
+        np.testing.assert_allclose(probabilities, summed(table, clique), atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_small_tables_of_a_large_node_are_joined_and_still_exact(scale):
+    sizes = [2, 2, 3, 3, 4, 4, 5]
+    measured = [(0, 1), (1, 2), (0, 2), *itertools.combinations(range(1, 7), 2), (3,)]
+    layout = Layout(sizes, measured, 1 << 20)
+    hosts = len(layout.groups)
+    assert hosts < sum(not any(set(a) < set(b) for b in measured) for a in measured)
+    assert max(np.diff(layout.group_starts)) * 8 <= max(np.diff(layout.node_starts))
+    theta = np.random.default_rng(1).normal(size=layout.starts[-1]) * scale
+    inference = Inference(layout)
+    log_z = inference.run(theta)
+    table, expected = joint(layout, theta)
+    assert log_z == pytest.approx(expected, abs=1e-8)
+    for k, clique in enumerate(layout.measured):
+        found = inference.marginals[layout.starts[k] : layout.starts[k + 1]]
+        np.testing.assert_allclose(found, summed(table, clique).ravel(), atol=1e-10)
+
+
+def test_nodes_larger_than_a_block_of_rows_equal_enumeration():
+    sizes = [3, 5, 7, 9, 11]
+    layout = Layout(sizes, [*itertools.combinations(range(5), 2), (1, 2, 4)], 1 << 20)
+    assert max(np.diff(layout.node_starts)) > 2 * 2048
+    theta = np.random.default_rng(2).normal(size=layout.starts[-1])
+    inference = Inference(layout)
+    log_z = inference.run(theta)
+    table, expected = joint(layout, theta)
+    assert log_z == pytest.approx(expected, abs=1e-9)
+    for clique, found in tables(layout, inference.belief):
+        np.testing.assert_allclose(found, summed(table, clique), atol=1e-12)

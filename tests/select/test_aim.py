@@ -11,6 +11,7 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
+from margrave.limits import Deadline
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
@@ -129,3 +130,34 @@ def test_progress_tells_rounds_and_spend() -> None:
     assert spent == sorted(spent)
     assert steps[-1].round >= 2
     assert steps[-1].spent == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_deadline_makes_the_next_round_the_last_and_spends_everything() -> None:
+    for given, own in ((Deadline(0.0), None), (None, 1e-9), (Deadline(1e6), 1e-9), (Deadline(0.0), 1e6)):
+        steps: list[Step] = []
+        curator, ledger = _open(5.0)
+        model = AIM(max_seconds=own).run(curator, PGM(), steps.append, given)
+        rounds = [step for step in steps if step.stage == "select"]
+        assert len(rounds) == 1
+        assert "last round" in rounds[0].message
+        assert float(ledger.remaining / ledger.total) < 1e-6
+        assert sum(isinstance(event, ExponentialEvent) for event in ledger.events) == 1
+        assert model.project(("a", "d")).sum() == pytest.approx(model.total)
+
+
+def test_time_to_spare_changes_nothing() -> None:
+    chosen = []
+    for deadline in (None, Deadline(1e9)):
+        curator, _ = _open(5.0)
+        AIM(rounds=12).run(curator, PGM(), silent, deadline)
+        chosen.append([(m.clique, m.values.tolist()) for m in curator.measurements])
+    assert chosen[0] == chosen[1]
+
+
+def test_the_fitters_own_limit_holds_too() -> None:
+    held = []
+    for most in (15, 1000):
+        curator, _ = _open(5.0)
+        model = AIM().run(curator, PGM(max_cells=most), silent)
+        held.append(model.cells)  # type: ignore[attr-defined]
+    assert held[0] <= 15 < held[1]

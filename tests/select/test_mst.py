@@ -129,3 +129,16 @@ def test_marginals_too_large_for_the_model_are_refused_before_they_are_bought() 
         AllKWay().run(curator, PGM(), silent)
     assert ledger.spent == 0
     AllKWay().run(curator, Independent(), silent)
+
+
+def test_a_fitters_limit_keeps_large_pairs_out_of_the_tree() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 12, 2000)
+    table = pa.table({"a": a, "b": (a + rng.integers(0, 2, 2000)) % 12, "c": a % 3, "d": a % 2})
+    sizes = []
+    for fitter in (PGM(), PGM(max_cells=100)):
+        curator, ledger = _open(table, epsilon=20.0)
+        model = MST().run(curator, fitter, silent)
+        assert float(ledger.remaining / ledger.total) < 1e-6
+        sizes.append(model.cells)  # type: ignore[attr-defined]
+    assert sizes[1] <= 100 < sizes[0]

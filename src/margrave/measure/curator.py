@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.measure.appraise import appraise
 from margrave.measure.choose import choose
 from margrave.measure.discover import Discovery
 from margrave.measure.gaussian import Gaussian
@@ -155,10 +156,7 @@ class Curator:
 
         See `margrave.measure.choose` for the proof; costs rho (rounded down to an exact parameter).
         """
-        cliques = self._checked(cliques)
-        if [np.shape(table) for table in expected] != [self.domain.shape(clique) for clique in cliques]:
-            # A larger table would be broadcast, and each row counted in many cells.
-            raise InputError(invalid("expected", "one table a clique, of its shape", "Check the model."))
+        cliques = self._checked(cliques, expected)
         sensitivity = self._ledger.neighbours.marginal_l1
         return choose(
             lambda: self._counts(cliques),
@@ -171,10 +169,34 @@ class Curator:
             self._noise,
         )
 
-    def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
-        """The cliques, found to be in the domain before anything is recorded."""
+    def appraise(
+        self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
+    ) -> NDArray[np.float64]:
+        """L1 errors ‖counts - expected‖ of many candidates, with Gaussian noise; rho for all together.
+
+        See `margrave.measure.appraise` for the proof.
+
+        Args:
+            cliques: Candidates.
+            expected: A table each, in rows.
+            rho: What all answers together may cost, above 0.
+
+        Returns:
+            In rows, shape [candidates].
+        """
+        cliques = self._checked(cliques, expected)
+        return appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
+
+    def _checked(
+        self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]] | None = None
+    ) -> list[Clique]:
+        """The cliques, found to be in the domain and of their tables' shapes before anything is recorded."""
         for clique in cliques:
             self.domain.project(clique)
+        shapes = [self.domain.shape(clique) for clique in cliques]
+        if expected is not None and [np.shape(table) for table in expected] != shapes:
+            # A larger table would be broadcast, and each row counted in many cells.
+            raise InputError(invalid("expected", "one table a clique, of its shape", "Check the model."))
         return [tuple(clique) for clique in cliques]
 
     def _counts(self, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:

@@ -21,10 +21,11 @@ GRID = 1 << 30
 
 
 class Gaussian:
-    """The Gaussian mechanism on tables of counts.
+    """The Gaussian mechanism on tables of integers, by default of counts.
 
     **Privacy.** Unit and adjacency: the ledger's. One table of counts moves by at most
-    sqrt(l2_squared) in L2 between neighbours (`Neighbours`). Independent noise of variance
+    sqrt(l2_squared) in L2 between neighbours (`Neighbours`); for other integers the caller proves l2_squared.
+    Independent noise of variance
     sigma^2 = l2_squared / (2 rho), rounded up, in every cell costs at most rho in zCDP. Under "zcdp" the
     noise is the discrete Gaussian (Canonne, Kamath, Steinke 2020, Theorem 4 and its corollary for
     integer vectors); under "gdp" it is the continuous Gaussian rounded to integers, a post-processing of
@@ -33,21 +34,22 @@ class Gaussian:
     Args:
         ledger: Where spends are recorded.
         noise: Source of random bits.
+        l2_squared: Squared L2 sensitivity of a table; that of one marginal by default.
     """
 
-    def __init__(self, ledger: Ledger, noise: BitSource) -> None:
+    def __init__(self, ledger: Ledger, noise: BitSource, l2_squared: int | None = None) -> None:
         self._ledger = ledger
         self._noise = noise
         self.rounded = ledger.accountant.name == "gdp"
-        self.l2_squared = ledger.neighbours.marginal_l2_squared
+        self.l2_squared = ledger.neighbours.marginal_l2_squared if l2_squared is None else l2_squared
 
     def sigma_squared(self, rho: Fraction) -> Fraction:
         """The variance that rho buys, exact and on the safe side."""
         return _variance(self.l2_squared, rho)
 
     def sigma(self, rho: Fraction) -> float:
-        """Standard deviation of the noise in a cell, in rows."""
-        return sigma_for(self._ledger, rho)
+        """Standard deviation of the noise in a cell, in the table's unit."""
+        return _deviation(self.sigma_squared(rho), self.rounded)
 
     def record(self, names: Sequence[str], rho: Fraction) -> float:
         """Record one spend of rho a name and return sigma.
@@ -69,8 +71,11 @@ class Gaussian:
 
 def sigma_for(ledger: Ledger, rho: Fraction) -> float:
     """Standard deviation of the noise that rho buys on one marginal; rounding adds a variance of 1/12."""
-    variance = float(_variance(ledger.neighbours.marginal_l2_squared, rho))
-    return math.sqrt(variance + (1 / 12 if ledger.accountant.name == "gdp" else 0.0))
+    return _deviation(_variance(ledger.neighbours.marginal_l2_squared, rho), ledger.accountant.name == "gdp")
+
+
+def _deviation(variance: Fraction, rounded: bool) -> float:
+    return math.sqrt(float(variance) + (1 / 12 if rounded else 0.0))
 
 
 def _variance(l2_squared: int, rho: Fraction) -> Fraction:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from margrave.errors import InputError, invalid
 from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
+from margrave.select.all_pairs import AllPairs
+from margrave.select.batched import Batched
 from margrave.select.mst import MST
 
 if TYPE_CHECKING:
@@ -39,7 +41,21 @@ class Method:
 METHODS: dict[str, Method] = {
     entry.name: entry
     for entry in (
+        Method(
+            "auto",
+            AllPairs,
+            "mixture",
+            "Every pair, dependent ones twice; information-regularised mixture of products.",
+            "docs/auto.md",
+        ),
         Method("aim", AIM, "pgm", "Adaptive choice of marginals, graphical model.", "arXiv 2201.12677"),
+        Method(
+            "batched",
+            Batched,
+            "pgm",
+            "All pairs appraised at once and bought in a few batches, graphical model.",
+            "margrave, after arXiv 2201.12677",
+        ),
         Method(
             "mst",
             MST,

@@ -1,116 +1,264 @@
-"""Balance: pairing a new column with the rows so that all its pair counts come close to the model's.
+"""Balance: swapping codes between rows until the counts of pairs come close to a model's.
 
-Low-variance rounding fixes how often each code appears in each group of rows, not which row of the group
-gets it. Any choice is as likely under the model; here codes are swapped between rows while that brings the
-counts of pairs with the columns drawn before closer to their expectations, in squares.
+Rounding fixes how often each code occurs in each group of rows, not which row of the group gets it. Any
+choice is as likely under the model, so codes of one column are swapped between rows of a group while that
+lowers the squared excess of all pair counts over their expectations. No group's one-way counts change.
 
-Rows that are alone in their group may swap with each other as well, with the Metropolis rule for the
-model's own probabilities: otherwise trees with more cells than rows would leave nothing to pair.
+`balance` takes whole rows whose groups are the same for all columns; `balanced` a column that was just
+drawn given others. There rows that are alone in their group may swap with each other as well, with the
+Metropolis rule for the model's own probabilities: otherwise trees with more cells than rows would leave
+nothing to pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.compiled import compiled
-from margrave.models.rounding import uniform
+from margrave.models.rounding import fresh_state, grouped, uniform
 
-__all__ = ["balanced"]
+__all__ = ["MOST", "balance", "balanced"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
+Singles = NDArray[np.float32]
+
+MOST = 1 << 17
+"""Most swaps tried for one column in one pass: of many rows a part is enough, their counts are close."""
 
 REACH = 64
-"""How far apart in the order of groups two rows may lie to be tried for a swap."""
+"""How far apart in the order of groups two rows may lie to be tried for a swap in `balanced`."""
+
+
+def balance(
+    columns: Sequence[NDArray[np.integer]],
+    groups: Longs,
+    expected: Floats,
+    sizes: Sequence[int],
+    passes: int,
+    rng: np.random.Generator,
+    *,
+    most: int = MOST,
+) -> list[Longs]:
+    """The rows with codes swapped inside groups so that all pair counts come close to the expected ones.
+
+    Args:
+        columns: Codes of each attribute, each of shape [rows].
+        groups: The group of each row, from 0, shape [rows]; rows of a group are exchangeable.
+        expected: Counts wanted, in rows, attributes one after another on both axes: [codes, codes] with
+            codes = sum(sizes). Symmetric; blocks on the diagonal are not looked at.
+        sizes: Codes of each attribute.
+        passes: How often a swap is tried for each row and attribute; 4 to 16 are enough.
+        rng: Source of randomness.
+        most: Swaps tried for an attribute in one pass, at most: spread over the rows.
+
+    Returns:
+        The columns, rows in the order given.
+    """
+    rows, width = len(groups), len(columns)
+    if rows < 2 or width < 2 or passes < 1:
+        return [np.array(column, dtype=np.int64) for column in columns]
+    starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+    by = grouped(groups, int(groups.max()) + 1)
+    codes = np.empty((rows, width), dtype=np.int32)
+    for v, column in enumerate(columns):
+        codes[:, v] = column[by]
+        codes[:, v] += starts[v]
+    # In single precision the table of Adult's pairs fits a core's second cache.
+    excess = (-np.asarray(expected)).astype(np.float32)
+    ends = np.append(np.flatnonzero(np.diff(groups[by])) + 1, rows)
+    _count(codes, excess)
+    _swap(codes, ends, excess, passes, max(1, rows // most), fresh_state(rng))
+    return _restored(codes, by, starts)
 
 
 def balanced(
-    column: Longs,
+    codes: NDArray[Any],
+    v: int,
+    drawn: Sequence[int],
     by: Longs,
     keys: Longs,
     table: Floats,
-    before: NDArray[np.int32],
     expected: Sequence[Floats],
     passes: int,
     rng: np.random.Generator,
+    *,
+    most: int = MOST,
 ) -> None:
-    """Swap codes of a fresh column, in place.
+    """Swap codes of a column that was just drawn, in place.
 
     Args:
-        column: Its codes, shape [rows].
+        codes: Codes of each attribute, shape [attributes, rows].
+        v: The attribute just drawn.
+        drawn: Attributes drawn before.
         by: Rows in the order of their groups, shape [rows].
         keys: The group of each row, shape [rows].
-        table: Weights of the codes in each group, shape [groups, codes].
-        before: Columns drawn before, in the first len(expected) columns of shape [rows, columns].
-        expected: Counts wanted for each of those columns with the fresh one, each [its codes, codes].
+        table: Weights of v's codes in each group, shape [groups, codes].
+        expected: Counts wanted for each of `drawn` with v, each of shape [its codes, codes].
         passes: Swaps tried for each row.
         rng: Source of randomness.
+        most: Rows that take part, at most: stretches of neighbours, spread over all groups.
     """
-    sizes = [len(counts) for counts in expected]
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    excess = -np.concatenate(expected)
-    seed = np.array([rng.integers(1 << 63)], dtype=np.uint64)
-    _swap(column, by, keys, table, before, starts, excess, passes, seed)
+    starts = np.concatenate([[0], np.cumsum([len(counts) for counts in expected])])[:-1].astype(np.int64)
+    others = np.asarray(drawn, dtype=np.int64)
+    excess = (-np.concatenate(expected)).astype(np.float32)
+    _count_with(codes, v, others, starts, excess)
+    rows = by if len(by) <= most else _stretches(by, most, rng)
+    near = np.empty((len(rows), len(drawn)), dtype=np.int32)
+    _gather(codes, others, starts, rows, near)
+    column = codes[v, rows]
+    _swap_drawn(column, keys[rows], table, near, excess, passes, fresh_state(rng))
+    codes[v, rows] = column
+
+
+def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
+    """About `most` of the rows: stretches of REACH neighbours at equal distances from each other."""
+    spread = -(-len(by) // most)
+    firsts = np.arange(int(rng.integers(spread)) * REACH, len(by), spread * REACH)
+    places = (firsts[:, None] + np.arange(REACH)).ravel()
+    chosen: Longs = by[places[places < len(by)]]
+    return chosen
+
+
+def _restored(codes: Ints, by: Longs, starts: Longs) -> list[Longs]:
+    """Columns in the order of the rows that came in."""
+    columns = []
+    for v in range(codes.shape[1]):
+        column = np.empty(len(codes), dtype=np.int64)
+        column[by] = codes[:, v] - starts[v]
+        columns.append(column)
+    return columns
+
+
+@compiled
+def _count(codes: Ints, excess: Singles) -> None:
+    """Add the rows to the excess of all pairs, both ways round."""
+    counts = np.zeros(excess.shape, dtype=np.int32)
+    rows, width = codes.shape
+    for i in range(rows):
+        for u in range(width):
+            for v in range(u):
+                counts[codes[i, u], codes[i, v]] += 1
+    for a in range(len(counts)):
+        for b in range(a):
+            excess[a, b] += counts[a, b]
+            excess[b, a] += counts[a, b]
 
 
 @compiled
 def _swap(
-    column: Longs,
-    by: Longs,
+    codes: Ints, ends: Longs, excess: Singles, passes: int, step: int, state: NDArray[np.uint64]
+) -> None:
+    """Try passes swaps for every step-th row and every column, each with a random row of its group."""
+    rows, width = codes.shape
+    for turn in range(passes):
+        for v in range(width):
+            group, first = 0, 0
+            for p in range(turn % step, rows, step):
+                while p >= ends[group]:
+                    first = ends[group]
+                    group += 1
+                q = first + int(uniform(state) * (ends[group] - first))
+                if codes[p, v] != codes[q, v] and _change(codes[p], codes[q], v, excess) < -0.001:
+                    _exchange(codes[p], codes[q], v, excess)
+
+
+@compiled
+def _change(one: Ints, two: Ints, v: int, excess: Singles) -> float:
+    """Half of what the sum of squared excesses grows by when two rows swap their codes of column v."""
+    a, b = excess[one[v]], excess[two[v]]
+    change = np.float32(0.0)
+    for w in range(len(one)):
+        s, t = one[w], two[w]
+        if s != t and w != v:
+            change += b[s] - a[s] + a[t] - b[t] + np.float32(2.0)
+    return float(change)
+
+
+@compiled
+def _exchange(one: Ints, two: Ints, v: int, excess: Singles) -> None:
+    a, b = one[v], two[v]
+    one[v], two[v] = b, a
+    for w in range(len(one)):
+        s, t = one[w], two[w]
+        if s != t and w != v:
+            for code, other, by in ((b, s, 1), (a, s, -1), (a, t, 1), (b, t, -1)):
+                excess[code, other] += by
+                excess[other, code] += by
+
+
+@compiled
+def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, excess: Singles) -> None:
+    """Add the rows to the excess of the pairs of v with others."""
+    own = codes[v]
+    for w in range(len(others)):
+        counts = np.zeros((len(excess), excess.shape[1]), dtype=np.int32)
+        other = codes[others[w]]
+        for i in range(len(own)):
+            counts[starts[w] + other[i], own[i]] += 1
+        excess += counts
+
+
+@compiled
+def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Ints) -> None:
+    """Rows of codes of several attributes, one attribute after another in number."""
+    for w in range(len(others)):
+        column = codes[others[w]]
+        for i in range(len(rows)):
+            near[i, w] = starts[w] + column[rows[i]]
+
+
+@compiled
+def _swap_drawn(
+    column: NDArray[Any],
     keys: Longs,
     table: Floats,
-    before: NDArray[np.int32],
-    starts: Longs,
-    excess: Floats,
+    near: Ints,
+    excess: Singles,
     passes: int,
     state: NDArray[np.uint64],
 ) -> None:
-    rows, width = len(column), len(starts)
-    for i in range(rows):
-        for w in range(width):
-            excess[starts[w] + before[i, w], column[i]] += 1.0
+    rows = len(column)
     for trial in range(passes * rows):
         p = trial % rows
         q = p + 1 + int(uniform(state) * REACH)
         if q >= rows:
             continue
-        i, j = by[p], by[q]
-        a, b = column[i], column[j]
-        if a == b or not _allowed(p, q, a, b, by, keys, table, state):
+        a, b = column[p], column[q]
+        if a == b or not _allowed(p, q, a, b, keys, table, state):
             continue
-        change = 0.0
-        for w in range(width):
-            s, t = starts[w] + before[i, w], starts[w] + before[j, w]
+        change = np.float32(0.0)
+        for w in range(near.shape[1]):
+            s, t = near[p, w], near[q, w]
             if s != t:
-                change += excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + 2.0
-        if change < 0.0:
-            column[i], column[j] = b, a
-            for w in range(width):
-                s, t = starts[w] + before[i, w], starts[w] + before[j, w]
-                excess[s, b] += 1.0
-                excess[s, a] -= 1.0
-                excess[t, a] += 1.0
-                excess[t, b] -= 1.0
+                change += excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+        if change < -0.001:
+            column[p], column[q] = b, a
+            for w in range(near.shape[1]):
+                s, t = near[p, w], near[q, w]
+                excess[s, b] += 1
+                excess[s, a] -= 1
+                excess[t, a] += 1
+                excess[t, b] -= 1
 
 
 @compiled
-def _allowed(
-    p: int, q: int, a: int, b: int, by: Longs, keys: Longs, table: Floats, state: NDArray[np.uint64]
-) -> bool:
+def _allowed(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state: NDArray[np.uint64]) -> bool:
     """Whether places p and q may swap codes a and b."""
-    k, m = keys[by[p]], keys[by[q]]
+    k, m = keys[p], keys[q]
     if k == m:
         return True
-    if not (_alone(p, by, keys) and _alone(q, by, keys)):
+    if not (_alone(p, keys) and _alone(q, keys)):
         return False
     return bool(table[k, b] * table[m, a] > uniform(state) * table[k, a] * table[m, b])
 
 
 @compiled
-def _alone(p: int, by: Longs, keys: Longs) -> bool:
+def _alone(p: int, keys: Longs) -> bool:
     """Whether the row at place p is the only one of its group."""
-    key = keys[by[p]]
-    return not (p > 0 and keys[by[p - 1]] == key) and not (p + 1 < len(by) and keys[by[p + 1]] == key)
+    return not (p > 0 and keys[p - 1] == keys[p]) and not (p + 1 < len(keys) and keys[p + 1] == keys[p])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
+from margrave.limits import FULL, Effort
 from margrave.models.evidence import checked
 from margrave.models.pooled import estimated_total, pool
 from margrave.models.rounding import draw_column
@@ -45,8 +46,9 @@ class Independent:
         *,
         total: float | None = None,
         warm: Model | None = None,
+        effort: Effort = FULL,
     ) -> IndependentModel:
-        """The product of the one-way marginals; `warm` is not needed and not used.
+        """The product of the one-way marginals; `warm` and `effort` are not needed and not used.
 
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.

@@ -9,15 +9,19 @@ up for each other's rounding.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.compiled import compiled
 
-__all__ = ["draw_column", "grouped", "shuffled", "uniform"]
+__all__ = ["Rounded", "draw_column", "fresh_state", "grouped", "hand_out", "rounded", "shuffle", "uniform"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
 
 BASE = 16
 """Starting points come in blocks of BASE^2 strata; any BASE in a row are one in each of BASE."""
@@ -32,29 +36,58 @@ def grouped(keys: Longs, groups: int) -> Longs:
     return np.argsort(keys, kind="stable")
 
 
-def draw_column(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator) -> Longs:
-    """One code a row, given its group.
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """How often each code occurs in each group of rows, before rows of a group are told apart.
+
+    Args:
+        keys: The groups that have rows, in the order of the rows, shape [groups].
+        firsts: Where each group's codes begin in `codes`, and the end of the last, shape [groups + 1].
+        extras: How many codes of each group come from rounding up, shape [groups].
+        codes: Codes group by group, those rounded up last and all different, shape [rows].
+    """
+
+    keys: Longs
+    firsts: Longs
+    extras: Longs
+    codes: Ints
+
+
+def rounded(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator) -> Rounded:
+    """Whole numbers of every code in every group.
 
     Args:
         keys: The group of each row, shape [rows], below len(table).
         by: Rows in the order of their groups, as from `grouped`.
         table: Weights of the codes in each group, shape [groups, codes]; a group of zeros is uniform.
         rng: Source of randomness.
-
-    Returns:
-        Codes, shape [rows]; rows of a group are paired with its codes at random.
     """
-    rows = len(keys)
-    seed = np.array([rng.integers(1 << 63)], dtype=np.uint64)
-    codes = np.empty(rows, dtype=np.int64)
-    _draw(keys, by, np.ascontiguousarray(table), codes, seed)
+    most = min(len(keys), len(table))
+    found = Rounded(
+        np.empty(most, dtype=np.int64),
+        np.zeros(most + 1, dtype=np.int64),
+        np.empty(most, dtype=np.int64),
+        np.empty(len(keys), dtype=np.int32),
+    )
+    count = _fill(keys, by, table, found.keys, found.firsts, found.extras, found.codes, fresh_state(rng))
+    return Rounded(found.keys[:count], found.firsts[: count + 1], found.extras[:count], found.codes)
+
+
+def hand_out(found: Rounded, by: Longs, column: NDArray[Any], rng: np.random.Generator) -> None:
+    """Give each group's codes to its rows at random: fills `column`, shape [rows]; reorders found.codes."""
+    _hand_out(found.firsts, found.codes, by, column, fresh_state(rng))
+
+
+def draw_column(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator) -> Longs:
+    """One code a row, given its group: `rounded`, then `hand_out`, shape [rows]."""
+    codes = np.empty(len(keys), dtype=np.int64)
+    hand_out(rounded(keys, by, np.ascontiguousarray(table), rng), by, codes, rng)
     return codes
 
 
-def shuffled(columns: list[Longs], rng: np.random.Generator) -> list[Longs]:
-    """The columns with their rows in one random order."""
-    order = rng.permutation(len(columns[0])) if columns else np.zeros(0, dtype=np.int64)
-    return [column[order] for column in columns]
+def fresh_state(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """The state of a generator of the kernels' own, shape [1]."""
+    return np.array([rng.integers(1 << 63)], dtype=np.uint64)
 
 
 @compiled
@@ -83,7 +116,8 @@ def _counting_sort(keys: Longs, groups: int) -> Longs:
 
 
 @compiled
-def _shuffle(values: Longs, count: int, state: NDArray[np.uint64]) -> None:
+def shuffle(values: NDArray[Any], count: int, state: NDArray[np.uint64]) -> None:
+    """Put the first `count` values in random order."""
     for i in range(count - 1, 0, -1):
         j = int(uniform(state) * (i + 1))
         values[i], values[j] = values[j], values[i]
@@ -97,22 +131,31 @@ def _strata(points: Floats, state: NDArray[np.uint64]) -> None:
     second = np.empty((BASE, BASE), dtype=np.int64)
     for d in range(BASE):
         second[d] = np.arange(BASE)
-        _shuffle(second[d], BASE, state)
+        shuffle(second[d], BASE, state)
     for block in range(BASE):
-        _shuffle(digits, BASE, state)
+        shuffle(digits, BASE, state)
         for i in range(BASE):
             fine = second[digits[i], block] + uniform(state)
             points[block * BASE + i] = (digits[i] + fine / BASE) / BASE
 
 
 @compiled
-def _draw(keys: Longs, by: Longs, table: Floats, codes: Longs, state: NDArray[np.uint64]) -> None:
-    rows, width = len(keys), table.shape[1]
-    fractions = np.empty(width)
-    values = np.empty(rows, dtype=np.int64)
+def _fill(
+    keys: Longs,
+    by: Longs,
+    table: Floats,
+    found: Longs,
+    firsts: Longs,
+    extras: Longs,
+    codes: Ints,
+    state: NDArray[np.uint64],
+) -> int:
+    """Round group by group; return how many there are."""
+    rows = len(keys)
+    fractions = np.empty(table.shape[1])
     points = np.empty(BASE * BASE)
     used = BASE * BASE
-    first = 0
+    first, group = 0, 0
     while first < rows:
         key = keys[by[first]]
         last = first + 1
@@ -121,17 +164,27 @@ def _draw(keys: Longs, by: Longs, table: Floats, codes: Longs, state: NDArray[np
         if used == BASE * BASE:
             _strata(points, state)
             used = 0
-        count = _round(table[key], last - first, points[used], fractions, values)
+        found[group] = key
+        extras[group] = _round(table[key], last - first, points[used], fractions, codes[first:last])
+        firsts[group + 1] = last
         used += 1
-        _shuffle(values, count, state)
-        for i in range(count):
-            codes[by[first + i]] = values[i]
+        group += 1
         first = last
+    return group
 
 
 @compiled
-def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: Longs) -> int:
-    """List in `values` the codes of a group of some rows; return how many, which is rows."""
+def _hand_out(firsts: Longs, codes: Ints, by: Longs, column: NDArray[Any], state: NDArray[np.uint64]) -> None:
+    for group in range(len(firsts) - 1):
+        first, last = firsts[group], firsts[group + 1]
+        shuffle(codes[first:last], last - first, state)
+        for i in range(first, last):
+            column[by[i]] = codes[i]
+
+
+@compiled
+def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: Ints) -> int:
+    """List in `values` the codes of a group of some rows; return how many of them are rounded up."""
     total = weights.sum()
     filled = 0
     rest = 0.0
@@ -145,7 +198,7 @@ def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: 
             filled += 1
     missing = rows - filled
     if missing == 0:
-        return filled
+        return 0
     spacing = rest / missing
     mark = point * spacing
     reached = 0.0
@@ -161,4 +214,4 @@ def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: 
     while filled < rows:
         values[filled] = last
         filled += 1
-    return filled
+    return missing

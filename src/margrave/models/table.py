@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FITTERS", "resolve"]
 
-FITTERS = ("independent", "pgm")
+FITTERS = ("independent", "mixture", "pgm")
 """Every name `resolve` knows."""
 
 
@@ -29,6 +29,10 @@ def resolve(name: str) -> Fitter:
         from margrave.models.pgm.fitter import PGM
 
         return PGM()
+    if name == "mixture":
+        from margrave.models.mixture.fitter import Mixture
+
+        return Mixture()
     if name == "independent":
         from margrave.models.independent import Independent
 

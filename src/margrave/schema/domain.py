@@ -110,6 +110,4 @@ class Domain:
             if name in self and self[name] != other[name]:
                 raise SchemaError(invalid("other", f"of equal size for {name!r}", "Rename one of them."))
         extra = other.marginalize(self.names)
-        return Domain(
-            self.names + extra.names, self.sizes + extra.sizes, self.ordered + extra.ordered
-        )
+        return Domain(self.names + extra.names, self.sizes + extra.sizes, self.ordered + extra.ordered)

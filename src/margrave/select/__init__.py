@@ -2,7 +2,8 @@
 
 from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
+from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
 
-__all__ = ["AIM", "MST", "AllKWay", "Fixed"]
+__all__ = ["AIM", "MST", "AllKWay", "Batched", "Fixed"]

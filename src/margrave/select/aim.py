@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.allocate import all_cliques, closure, unmeasured
@@ -27,6 +28,12 @@ __all__ = ["AIM", "workload_weights"]
 MEASURE, CHOOSE = Fraction(9, 10), Fraction(1, 10)
 NOISE_L1 = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
+FINAL = 12.0
+"""About how many rough fits the last one costs, which is done to full precision."""
+LATEST = 3
+"""Rounds that tell what the next one costs."""
+ROUNDS_LEFT = 8.0
+"""With a deadline, a tree may grow until this many final fits of its size would take all the time left."""
 
 
 @final
@@ -44,46 +51,71 @@ class AIM:
     4. When a measurement moves the model by less than its noise would, the rho of a round is
        quadrupled. The last round takes all that remains.
 
+    5. Between rounds the model is fitted roughly (`Effort`), after the last one to full precision. When
+       `max_seconds`, or the deadline of the run, is so near that another round and the last fit would not
+       fit in, the current round becomes the last, and the last fit returns the best it has found by then.
+
     **Privacy.** All private answers are the curator's, and what a round costs is fixed before it. Filter
-    and annealing look at released numbers only. The ledger's total is met exactly by the last round.
+    and annealing look at released numbers only. The ledger's total is met exactly by the last round,
+    however early it comes. With a time limit the clock decides how many rounds there are: running time is a
+    side channel then as ever, since it depends a little on the table; no guarantee covers it.
 
     Args:
         workload: Cliques to do well on, with weights; all of `degree` attributes by default.
         degree: Attributes a clique of the default workload.
-        max_cells: Junction tree cells at full spend (80 MB of 8-byte cells by default).
+        max_cells: Junction tree cells at full spend (32 MiB of 8-byte cells by default, where the paper has
+            80 MB: bench/LOG.md has the error and the time of both).
         max_clique_cells: Candidates with more cells are left out.
         rounds: Rounds the budget is planned for; 16 d by default.
+        max_seconds: Time for the whole of `run`; no limit by default.
     """
 
     workload: Mapping[Clique, int] | None = None
     degree: int = 2
-    max_cells: int = 10_485_760
+    max_cells: int = 1 << 22
     max_clique_cells: int = 1_000_000
     rounds: int | None = None
+    max_seconds: float | None = None
     name: ClassVar[str] = "aim"
     gaussian_only: ClassVar[bool] = False
 
-    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
-        """Spend the curator's rho and return the model fitted to all that was released."""
-        domain = curator.domain
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when to be done; the nearer of it and `max_seconds` counts.
+        """
+        domain, pace = curator.domain, _Pace(self._deadline(deadline))
         weights = self._candidates(domain)
         candidates = list(weights)
         step = curator.total / (self.rounds or 16 * len(domain))
         self._one_ways(curator, step * MEASURE, on_step)
-        model = fitter.fit(domain, curator.measurements, total=curator.public_rows)
+        model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
         done, last = 0, False
         while not last:
-            last = curator.remaining < 2 * step
+            early = pace.ends and curator.remaining >= 2 * step
+            last = early or curator.remaining < 2 * step
             step = curator.remaining if last else step
-            allowed = self._allowed(curator, fitter, candidates)
+            allowed, cells = self._allowed(curator, fitter, candidates, pace.cells)
             before, chosen = self._round(curator, model, allowed, weights, step, last)
             done += 1
-            on_step(Step("select", " x ".join(chosen), done, curator.progress))
-            model = fitter.fit(domain, curator.measurements, total=curator.public_rows, warm=model)
+            note = "; time is nearly up, this was the last round" if early else ""
+            on_step(Step("select", " x ".join(chosen) + note, done, curator.progress))
+            effort = pace.full if last else pace.rough
+            pace.fitting(cells[chosen])
+            model = fitter.fit(
+                domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
+            )
+            pace.fitted()
             moved = float(np.abs(model.project(chosen) - before).sum())
             if moved <= NOISE_L1 * curator.sigma(step * MEASURE) * before.size:
                 step = 4 * step
         return model
+
+    def _deadline(self, given: Deadline | None) -> Deadline | None:
+        own = None if self.max_seconds is None else Deadline(self.max_seconds)
+        return min((d for d in (own, given) if d is not None), key=lambda d: d.left, default=None)
 
     def _candidates(self, domain: Domain) -> dict[Clique, int]:
         workload = self.workload or dict.fromkeys(all_cliques(domain, self.degree, self.max_clique_cells), 1)
@@ -98,17 +130,18 @@ class AIM:
         if singles:
             curator.measure(singles, min(rho, curator.remaining / (2 * len(singles))))
 
-    def _allowed(self, curator: Curator, fitter: Fitter, candidates: list[Clique]) -> list[Clique]:
-        """Candidates whose junction tree stays within the limit, or that it holds already."""
-        measured = [m.clique for m in curator.measurements]
-        held = [set(clique) for clique in measured]
-        limit = self.max_cells * _spent(curator)
+    def _allowed(
+        self, curator: Curator, fitter: Fitter, candidates: list[Clique], affordable: float
+    ) -> tuple[list[Clique], dict[Clique, float]]:
+        """Candidates whose junction tree stays within the limit, or that it holds already; and its cells."""
+        measured = list(dict.fromkeys(m.clique for m in curator.measurements))
+        held = {part for clique in measured for part in closure([clique], curator.domain)}
+        limit = min(self.max_cells * _spent(curator), affordable)
         cells = fitter.cells(curator.domain, measured, candidates)
-        return [
-            clique
-            for clique, size in zip(candidates, cells, strict=True)
-            if size <= limit or len(clique) == 1 or any(set(clique) <= other for other in held)
-        ]
+        sizes = {clique: float(size) for clique, size in zip(candidates, cells, strict=True)}
+        free = [c for c in candidates if len(c) == 1 or c in held]
+        kept = set(free) | {c for c in candidates if sizes[c] <= limit}
+        return [clique for clique in candidates if clique in kept], sizes
 
     def _round(
         self,
@@ -128,6 +161,57 @@ class AIM:
         )
         curator.measure([allowed[index]], curator.remaining if last else rho * MEASURE)
         return expected[index], allowed[index]
+
+
+class _Pace:
+    """How a run stands with its deadline; without one it never ends early and never holds back.
+
+    The cost of what is still to be done is judged by the cheapest of the last LATEST rounds, since a first
+    use of a kernel or another program's burst makes single ones slow.
+    """
+
+    def __init__(self, deadline: Deadline | None) -> None:
+        self.rough = Effort(rough=True, deadline=deadline)
+        self.full = Effort(deadline=deadline)
+        self._deadline = deadline
+        self._rounds: list[float] = []
+        self._fits: list[float] = []
+        self._cells: list[float] = []
+        self._size = 1.0
+        self._before = self._left
+
+    @property
+    def _left(self) -> float:
+        return math.inf if self._deadline is None else self._deadline.left
+
+    @property
+    def ends(self) -> bool:
+        """Whether another round and the last fit would not fit in."""
+        return self._left < 2.0 * _latest(self._rounds) + FINAL * _latest(self._fits)
+
+    @property
+    def cells(self) -> float:
+        """Cells of the largest tree that may be grown to."""
+        cost = ROUNDS_LEFT * FINAL * _latest(self._cells)
+        return self._left / cost if cost > 0.0 and self._left < math.inf else math.inf
+
+    def fitting(self, cells: float) -> None:
+        """Note that a fit of so many cells begins."""
+        self._size = max(cells, 1.0)
+        self._started = self._left
+
+    def fitted(self) -> None:
+        """Note that it is over, and the round with it."""
+        if self._deadline is not None:
+            left = self._left
+            self._fits.append(self._started - left)
+            self._cells.append(self._fits[-1] / self._size)
+            self._rounds.append(self._before - left)
+            self._before = left
+
+
+def _latest(costs: list[float]) -> float:
+    return min(costs[-LATEST:], default=0.0)
 
 
 def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Clique, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline
 from margrave.progress import OnStep
 from margrave.select.allocate import all_cliques
 from margrave.select.fixed import measure_all
@@ -38,9 +39,14 @@ class AllKWay:
         if self.degree < 1:
             raise InputError(invalid("degree", "at least 1", "Try degree=2.", got=self.degree))
 
-    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
-        """Spend the curator's rho and return the model fitted to all that was released."""
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when a fit stops and returns the best so far.
+        """
         cliques = all_cliques(curator.domain, self.degree, self.max_cells)
         if not cliques:
             raise InputError(invalid("max_cells", "large enough for one clique", "Raise it."))
-        return measure_all(curator, fitter, cliques, self.degree > 1, on_step)
+        return measure_all(curator, fitter, cliques, self.degree > 1, on_step, deadline)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.allocate import unmeasured
@@ -39,8 +40,12 @@ class Fixed:
     name: ClassVar[str] = "fixed"
     gaussian_only: ClassVar[bool] = True
 
-    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
         """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when the fit stops and returns the best so far.
 
         Raises:
             InputError: There is no clique.
@@ -49,11 +54,16 @@ class Fixed:
         cliques = list(dict.fromkeys(curator.domain.canonical(clique) for clique in self.cliques))
         if not cliques:
             raise InputError(invalid("cliques", "one or more", "Name the marginals to measure."))
-        return measure_all(curator, fitter, cliques, self.one_ways, on_step)
+        return measure_all(curator, fitter, cliques, self.one_ways, on_step, deadline)
 
 
 def measure_all(
-    curator: Curator, fitter: Fitter, cliques: Sequence[Clique], one_ways: bool, on_step: OnStep
+    curator: Curator,
+    fitter: Fitter,
+    cliques: Sequence[Clique],
+    one_ways: bool,
+    on_step: OnStep,
+    deadline: Deadline | None = None,
 ) -> Model:
     """Measure some one-ways and the cliques, each group with one scale of noise, and fit once."""
     fitter.admit(curator.domain, cliques)
@@ -68,4 +78,5 @@ def measure_all(
     on_step(Step("measure", f"{len(cliques)} marginals", 0, curator.progress))
     curator.measure(cliques, curator.remaining / len(cliques))
     on_step(Step("fit", f"{len(cliques)} marginals", 0, 1.0))
-    return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows)
+    effort = Effort(deadline=deadline)
+    return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=effort)

@@ -11,6 +11,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, final
 
+import numpy as np
+
+from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.allocate import unmeasured
@@ -50,25 +53,33 @@ class MST:
     name: ClassVar[str] = "mst"
     gaussian_only: ClassVar[bool] = False
 
-    def run(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> Model:
-        """Spend the curator's rho and return the model fitted to all that was released."""
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when a fit stops and returns the best so far.
+        """
         third, domain = curator.remaining * THIRD, curator.domain
         share = third / len(domain)
         singles = unmeasured(domain, curator.measurements, curator.sigma(share))
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
             curator.measure(singles, share)
-        model = fitter.fit(domain, curator.measurements, total=curator.public_rows)
-        tree = self._tree(curator, model, third, on_step)
+        effort = Effort(deadline=deadline)
+        model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
+        tree = self._tree(curator, fitter, model, third, on_step)
         if tree:
             on_step(Step("measure", f"{len(tree)} pairs", len(tree), curator.progress))
             curator.measure(tree, curator.remaining / len(tree))
             on_step(Step("fit", f"{len(tree)} pairs", len(tree), 1.0))
         elif curator.remaining > 0:
             curator.measure([(name,) for name in domain.names], curator.remaining / len(domain))
-        return fitter.fit(domain, curator.measurements, total=curator.public_rows, warm=model)
+        return fitter.fit(domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort)
 
-    def _tree(self, curator: Curator, model: Model, rho: Fraction, on_step: OnStep) -> list[Clique]:
+    def _tree(
+        self, curator: Curator, fitter: Fitter, model: Model, rho: Fraction, on_step: OnStep
+    ) -> list[Clique]:
         """The edges of the spanning tree; spends rho on choosing those that are not given."""
         domain = curator.domain
         pairs = _pairs(domain, self.max_cells)
@@ -79,9 +90,14 @@ class MST:
             pair = domain.canonical(edge)
             tree.append(pair)
             _join(component, pair)
-        draws = _draws(component, pairs)
+        draws, tight = _draws(component, pairs), _tight(domain, fitter, pairs)
         for _ in range(draws):
             open_pairs = [p for p in pairs if component[p[0]] != component[p[1]]]
+            if tight:
+                cells = fitter.cells(domain, tree, open_pairs)
+                open_pairs = [p for p, size in zip(open_pairs, cells, strict=True) if np.isfinite(size)]
+            if not open_pairs:
+                break
             chosen = open_pairs[curator.choose(open_pairs, [expected[p] for p in open_pairs], rho / draws)]
             tree.append(chosen)
             _join(component, chosen)
@@ -92,6 +108,12 @@ class MST:
 def _pairs(domain: Domain, max_cells: int) -> list[Clique]:
     """All pairs that fit."""
     return [pair for pair in combinations(domain.names, 2) if domain.size(pair) <= max_cells]
+
+
+def _tight(domain: Domain, fitter: Fitter, pairs: Sequence[Clique]) -> bool:
+    """Whether a tree of the largest pairs would be too large for the fitter."""
+    largest = sorted(pairs, key=domain.size)[-len(domain) :]
+    return not np.isfinite(fitter.cells(domain, largest, [()])[0])
 
 
 def _draws(component: dict[str, int], pairs: Sequence[Clique]) -> int:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.compiled import summing
+from margrave.models.compiled import compiled, summing
 from margrave.models.pgm.inference import Inference
+
+if TYPE_CHECKING:
+    from margrave.limits import Deadline
 
 __all__ = ["Dual", "Solution", "approach", "minimise"]
 
@@ -86,6 +90,18 @@ class Dual:
         """The largest L1 norm of the gradient over one measured table."""
         return float(np.add.reduceat(np.abs(gradient), self.starts).max()) if len(self.starts) else 0.0
 
+    def settled(self, theta: Floats, gradient: Floats) -> Floats:
+        """theta with the potentials of one table solved for, that of the largest gradient, all others held.
+
+        The table that was measured last is nearly always the one: a warm start is most of the way then.
+        """
+        worst = int(np.argmax(np.add.reduceat(np.abs(gradient), self.starts)))
+        ends = self.inference.layout.starts
+        cut = slice(ends[worst], ends[worst + 1])
+        fresh: Floats = theta.copy()
+        fresh[cut] = _solved(self.inference.marginals[cut], theta[cut], self.target[cut], self.ridge[cut])
+        return fresh
+
     def curvature(self, gradient: Floats) -> Floats:
         """A little above the diagonal of the Hessian at the last theta, which is mu (1 - mu) + ridge.
 
@@ -122,7 +138,13 @@ class _History:
 
 
 def approach(
-    inference: Inference, target: Floats, ridge: Floats, theta: Floats, max_iterations: int, tolerance: float
+    inference: Inference,
+    target: Floats,
+    ridge: Floats,
+    theta: Floats,
+    max_iterations: int,
+    tolerance: float,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """Minimise the dual of these measurements, through larger ridges first where the ridge is tiny.
 
@@ -135,25 +157,30 @@ def approach(
     while True:
         last = factor <= 1.0
         dual = Dual(inference, target, ridge * factor)
-        found = minimise(dual, theta, max_iterations - steps, tolerance if last else max(tolerance, 1e-3))
+        near = tolerance if last else max(tolerance, 1e-3)
+        found = minimise(dual, theta, max_iterations - steps, near, deadline)
         steps, calls = steps + found.iterations, calls + found.evaluations
         lost = found.gap > 10.0 * max(gap, 1e-3)
         theta, gap = (theta, gap) if lost else (found.theta, found.gap)
-        if last or lost:
+        if last or lost or (deadline is not None and deadline.passed):
             return Solution(theta, gap, steps, calls, found.converged and last)
         factor = max(1.0, factor / 10.0)
 
 
-def minimise(dual: Dual, theta: Floats, max_iterations: int, tolerance: float) -> Solution:
+def minimise(
+    dual: Dual, theta: Floats, max_iterations: int, tolerance: float, deadline: Deadline | None = None
+) -> Solution:
     """Minimise by L-BFGS (Nocedal and Wright, algorithm 7.4) scaled by the Hessian's diagonal.
 
-    Stops when `Dual.gap` is at most tolerance, after max_iterations steps, or when rounding leaves no
-    descent; `Solution.converged` tells which.
+    Stops when `Dual.gap` is at most tolerance, after max_iterations steps, when rounding leaves no descent,
+    or with the first step that ends after the deadline; `Solution.converged` tells which.
     """
-    value, gradient = dual(theta)
+    theta, value, gradient = _started(dual, theta, max_iterations, tolerance)
     history = _History(len(theta))
     iterations = 0
     while dual.gap(gradient) > tolerance and iterations < max_iterations:
+        if deadline is not None and deadline.passed:
+            break
         step = history.direction(gradient, dual.curvature(gradient))
         slope = float(step @ gradient)
         found = _search(dual, theta, value, gradient, step, slope) if slope < 0.0 else None
@@ -170,6 +197,53 @@ def minimise(dual: Dual, theta: Floats, max_iterations: int, tolerance: float) -
         iterations += 1
     gap = dual.gap(gradient)
     return Solution(theta, gap, iterations, dual.evaluations, gap <= tolerance)
+
+
+def _started(
+    dual: Dual, theta: Floats, max_iterations: int, tolerance: float
+) -> tuple[Floats, float, Floats]:
+    """Where to start, the value and the gradient: with the worst table settled if that goes down."""
+    value, gradient = dual(theta)
+    if not max_iterations or dual.gap(gradient) <= tolerance:
+        return theta, value, gradient
+    trial = dual.settled(theta, gradient)
+    lower, fresh = dual(trial)
+    if lower < value:
+        return trial, lower, fresh
+    value, gradient = dual(theta)
+    return theta, value, gradient
+
+
+@compiled
+def _solved(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Floats:
+    """Potentials of one table that minimise the dual while all others are held, about; shape of the table.
+
+    With m = mu exp(-theta), the table's marginal but for its own potentials, the solution is p with
+    log p = log m + (target - p) / ridge - shift and sum 1: Newton's method for log p, and for the shift.
+    """
+    base, logs = np.empty(len(mu)), np.empty(len(mu))
+    for i in range(len(mu)):
+        base[i] = target[i] + ridge[i] * (np.log(max(mu[i], 1e-300)) - theta[i])
+        logs[i] = np.log(max(target[i], min(mu[i], ridge[i]), 1e-12))
+    shift = 0.0
+    for _ in range(30):
+        total, slope = 0.0, 0.0
+        for i in range(len(mu)):
+            c, wanted = ridge[i], base[i] - ridge[i] * shift
+            for _ in range(40):
+                p = np.exp(logs[i])
+                step = min(max((p + c * logs[i] - wanted) / (p + c), -5.0), 5.0)
+                logs[i] -= step
+                if abs(step) < 1e-6:
+                    break
+            p = np.exp(logs[i])
+            total += p
+            slope += c * p / (p + c)
+        shift += min(max(total * np.log(total) / slope, -50.0), 50.0)
+        if abs(total - 1.0) < 1e-9:
+            break
+    solution: Floats = (target - np.exp(logs)) / ridge
+    return solution
 
 
 @summing

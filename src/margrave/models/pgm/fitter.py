@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models.memory import A_CELL, LEAST, PROGRAM
 from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.inference import Inference
@@ -29,6 +31,9 @@ PENALTIES = ("noise_aware", "squares")
 """How a potential is held back: by sigma / N (see docs/models.md), or by (sigma / N)^2, which is exactly
 least squares weighted by 1 / sigma^2 with the entropy added."""
 
+ROUGH = 10.0
+"""How much looser the tolerance is between the rounds of an adaptive strategy: bench/LEADERBOARD.md."""
+
 
 @dataclass(frozen=True, slots=True)
 class PGM:
@@ -44,8 +49,9 @@ class PGM:
         tolerance: Largest L1 norm of the gradient over one measured table at which the fit has converged,
             in probability.
         penalty: "noise_aware" or "squares".
-        max_cells: Most cells all tables of the junction tree may have together, at most 2^31 - 1; memory
-            is about 10 bytes a cell.
+        max_cells: Most cells all tables of the junction tree may have together, at most 2^31 - 1.
+        max_memory: Bytes that the program may take with the model and what works on it, the loaded table
+            aside; lowers max_cells to what fits, at A_CELL bytes a cell and PROGRAM for the rest.
 
     Raises:
         InputError: An argument is out of range.
@@ -65,6 +71,7 @@ class PGM:
     tolerance: float = 1e-3
     penalty: str = "noise_aware"
     max_cells: int = 1 << 28
+    max_memory: int | None = None
 
     def __post_init__(self) -> None:
         for param, value in (("strength", self.strength), ("tolerance", self.tolerance)):
@@ -76,11 +83,22 @@ class PGM:
             raise InputError(invalid("penalty", f"one of {PENALTIES}", "Try noise_aware.", got=self.penalty))
         if not 1 <= self.max_cells < 1 << 31:
             raise InputError(invalid("max_cells", "from 1 to 2^31 - 1", "Try 2**28.", got=self.max_cells))
+        if self.max_memory is not None and self.max_memory < LEAST:
+            raise InputError(
+                invalid("max_memory", f"at least {LEAST // 10**6} MB", "Give more.", got=self.max_memory)
+            )
 
     @property
     def name(self) -> str:
         """The name it is saved and resolved under."""
         return "pgm"
+
+    @property
+    def most_cells(self) -> int:
+        """Cells a junction tree may have under both limits."""
+        if self.max_memory is None:
+            return self.max_cells
+        return min(self.max_cells, (self.max_memory - PROGRAM) // A_CELL)
 
     def fit(
         self,
@@ -89,6 +107,7 @@ class PGM:
         *,
         total: float | None = None,
         warm: Model | None = None,
+        effort: Effort = FULL,
     ) -> GraphicalModel:
         """The model that explains the measurements; see the class.
 
@@ -97,26 +116,23 @@ class PGM:
             measurements: Noisy marginals of any cliques, several of one clique included.
             total: Rows to stand for; the inverse-variance mean of the measurements' sums when None.
             warm: An earlier fit over the same domain; its potentials are the starting point.
+            effort: A rough fit stops at ROUGH times the tolerance; after the deadline the best so far is
+                returned. `model.converged` says whether the tolerance asked for was met.
 
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
         """
-        rows = estimated_total(measurements) if total is None else float(total)
-        if not (np.isfinite(rows) and rows > 0):
-            raise InputError(
-                invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
-            )
+        rows = _rows(measurements, total)
         pooled, inference = self._open(domain, measurements)
         names = ranked(domain)
-        target, sigma = (
-            _flat(names, [t.values for t in pooled], pooled),
-            _flat(names, [t.sigma for t in pooled], pooled),
-        )
-        noise = sigma / rows
+        target = _flat(names, [t.values for t in pooled], pooled)
+        noise = _flat(names, [t.sigma for t in pooled], pooled) / rows
         ridge = self.strength * (noise if self.penalty == "noise_aware" else noise**2)
-        start = _warm(domain, pooled, warm)
-        theta = _flat(names, start, pooled)
-        solution = approach(inference, target / rows, ridge, theta, self.max_iterations, self.tolerance)
+        theta = _flat(names, _warm(domain, pooled, warm), pooled)
+        tolerance = self.tolerance * (ROUGH if effort.rough else 1.0)
+        solution = approach(
+            inference, target / rows, ridge, theta, self.max_iterations, tolerance, effort.deadline
+        )
         return self._close(domain, pooled, inference, solution, rows)
 
     def restore(
@@ -146,17 +162,21 @@ class PGM:
         """Check that the junction tree of these cliques fits, before they are measured.
 
         Raises:
-            InputError: It has more than max_cells cells.
+            InputError: It has more than most_cells cells.
         """
         needed = tree_cells(domain, cliques)
-        if needed > self.max_cells:
-            raise too_large(needed, self.max_cells)
+        if needed > self.most_cells:
+            raise too_large(needed, self.most_cells)
 
     def cells(
         self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]
     ) -> NDArray[np.float64]:
-        """Junction-tree cells with cliques plus each one candidate, shape [candidates]."""
-        return candidate_cells(domain, cliques, candidates)
+        """Junction-tree cells with cliques plus each one candidate, infinite above the limit.
+
+        Shape [candidates].
+        """
+        found = candidate_cells(domain, cliques, candidates)
+        return np.where(found > self.most_cells, np.inf, found)
 
     def _open(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> tuple[list[Pooled], Inference]:
         pooled = pool(domain, measurements)
@@ -164,7 +184,7 @@ class PGM:
         # Attributes of one code do not matter to the engine: their axes are left out.
         measured = [tuple(sorted(place[n] for n in table.clique if domain[n] > 1)) for table in pooled]
         sizes = domain.shape(ranked(domain))
-        return pooled, Inference(Layout(sizes, measured, self.max_cells))
+        return pooled, Inference(Layout(sizes, measured, self.most_cells))
 
     def _close(
         self, domain: Domain, pooled: list[Pooled], inference: Inference, solution: Solution, total: float
@@ -172,6 +192,16 @@ class PGM:
         inference.run(solution.theta)
         cliques = tuple(table.clique for table in pooled)
         return GraphicalModel(domain, total, cliques, inference, solution)
+
+
+def _rows(measurements: Sequence[NoisyMarginal], total: float | None) -> float:
+    """The rows to stand for, checked."""
+    rows = estimated_total(measurements) if total is None else float(total)
+    if not (np.isfinite(rows) and rows > 0):
+        raise InputError(
+            invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
+        )
+    return rows
 
 
 def _flat(

@@ -27,15 +27,14 @@ class Inference:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         cells = layout.group_starts[-1]
+        tables = cells + layout.separator_starts[-1]
         self.belief = np.empty(layout.node_starts[-1])
         self.marginals = np.empty(layout.starts[-1])
         self.log_space_runs = 0
         self._lengths = np.diff(layout.group_starts)
         self._logs = np.empty(cells)
-        self._shared = np.empty(cells)
-        self._rows = np.empty(int(layout.nodes[:, 8].sum()))
-        self._up = np.empty(layout.separator_starts[-1])
-        self._down = np.empty(layout.separator_starts[-1])
+        self._tables = np.empty(tables)
+        self._sums = np.empty(tables)
 
     def run(self, theta: NDArray[np.float64]) -> float:
         """log Z at theta, [layout.starts[-1]]; fills `belief` and `marginals`. d log Z / d theta = marginals.
@@ -43,20 +42,22 @@ class Inference:
         Works in probability space; where that would lose precision, again in log space.
         """
         at = self.layout
-        arrays = (at.nodes, at.groups, at.maps, at.outer, at.inner)
-        buffers = (self._up, self._down, self._shared)
+        arrays = (at.nodes, at.first, at.links, at.maps, at.outer, at.inner)
+        buffers = (self._tables, self.belief, self._sums)
+        factors = self._tables[: len(self._logs)]
         _spread(at.members, at.maps, at.outer, at.inner, theta, self._logs)
         log_z = 0.0
         if len(self._lengths):
             peaks = np.maximum.reduceat(self._logs, at.group_starts[:-1])
             self._logs -= np.repeat(peaks, self._lengths)
             log_z = float(peaks.sum())
-        factors = np.exp(self._logs)
-        found = calibrate(*arrays, factors, self.belief, self._rows, *buffers)
+        np.exp(self._logs, out=factors)
+        found = calibrate(*arrays, *buffers)
         if math.isnan(found):
             self.log_space_runs += 1
-            found = calibrate_logs(*arrays, self._logs, self.belief, *buffers)
-        _collect(at.members, at.maps, at.outer, at.inner, self._shared, self.marginals)
+            factors[:] = self._logs
+            found = calibrate_logs(*arrays, *buffers)
+        _collect(at.members, at.maps, at.outer, at.inner, self._sums, self.marginals)
         return log_z + found
 
 

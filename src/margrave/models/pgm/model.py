@@ -13,8 +13,8 @@ from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.pairs import pair_marginals
-from margrave.models.pgm.project import marginal
-from margrave.models.pgm.sample import conditioned, draw
+from margrave.models.pgm.project import marginal, marginals
+from margrave.models.pgm.sample import conditioned, cut, draw
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
 
@@ -98,16 +98,14 @@ class GraphicalModel:
         return self._shaped(clique, wanted, table)
 
     def project_many(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
-        """The marginals of many cliques at once: all pairs in a few matrix products, the rest one by one."""
+        """The marginals of many cliques at once: all pairs in a few matrix products, the rest together."""
         layout, belief = self._inference.layout, self._inference.belief
         engine = [self._engine(clique) for clique in cliques]
         pairs = {(c[0], c[1]) for c in engine if len(c) == 2}
         known: dict[tuple[int, ...], NDArray[np.float64]] = {}
         if len(pairs) >= FEW:
             known |= {(u, v): table for (u, v), table in pair_marginals(layout, belief, pairs).items()}
-        for wanted in engine:
-            if wanted not in known:
-                known[wanted] = marginal(layout, belief, wanted)
+        known |= marginals(layout, belief, dict.fromkeys(c for c in engine if c not in known))
         return [
             self._shaped(clique, wanted, known[wanted])
             for clique, wanted in zip(cliques, engine, strict=True)
@@ -127,12 +125,12 @@ class GraphicalModel:
         if rows < 0:
             raise InputError(invalid("rows", "at least 0", "Ask for a number of rows.", got=rows))
         evidence = {self._place[n]: c for n, c in checked(self._domain, given or {}).items()}
-        layout, belief = self._inference.layout, self._inference.belief
+        layout, theta, belief = self._inference.layout, self._solution.theta, self._inference.belief
         if evidence:
-            layout, belief = conditioned(layout, self._solution.theta, evidence)
-        drawn = draw(layout, belief, rows, rng)
+            theta, (layout, belief) = cut(layout, theta, evidence), conditioned(layout, theta, evidence)
+        drawn = list(draw(layout, theta, belief, rows, rng))
         for v, code in evidence.items():
-            drawn[v] = np.full(rows, code, dtype=np.int64)
+            drawn[v] = np.full(rows, code)
         columns = [
             drawn[self._place[name]].astype(code_dtype(self._domain[name])) for name in self._domain.names
         ]

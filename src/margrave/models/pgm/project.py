@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,58 +10,109 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["MOST", "marginal", "sums"]
+__all__ = ["MOST", "marginal", "marginals", "sums"]
 
 Floats = NDArray[np.float64]
-Table = tuple[Floats, tuple[int, ...]]
+Clique = tuple[int, ...]
+Table = tuple[Floats, Clique]
 
 MOST = 1 << 28
 """Most cells of one projected table, or of one table on the way to it."""
 
+REMEMBERED = 1 << 16
+"""Most cells of a message that is kept while many cliques are projected."""
 
-def marginal(layout: Layout, belief: Floats, wanted: tuple[int, ...]) -> Floats:
-    """Probabilities of some attributes, ascending, shape layout.shape(wanted).
 
-    Variable elimination over the smallest part of the tree that holds them; nothing larger than the
-    separators and the wanted attributes on one side is ever built.
+def marginal(layout: Layout, belief: Floats, wanted: Clique) -> Floats:
+    """Probabilities of some attributes, ascending, shape layout.shape(wanted); see `marginals`."""
+    return marginals(layout, belief, [wanted])[wanted]
+
+
+def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict[Clique, Floats]:
+    """Probabilities of several cliques, each ascending, of shape layout.shape(clique).
+
+    Variable elimination over the smallest part of the tree that holds a clique; nothing larger than the
+    separators and the wanted attributes on one side is ever built. What all cliques ask of one tree clique
+    is summed up in one go.
 
     Args:
         layout: The tree.
         belief: Probabilities of its cliques, calibrated.
-        wanted: Attributes, ascending.
+        cliques: Distinct cliques, ascending.
 
     Raises:
-        InputError: The table would have more than MOST cells.
+        InputError: A table would have more than MOST cells.
     """
-    _guard(layout, wanted)
-    home = layout.home(wanted)
-    if home >= 0:
-        return summed(layout, belief, home, wanted)
-    keep = _pruned(layout, set(wanted))
-    messages: dict[int, list[Table]] = {k: [] for k in keep}
-    finished: list[Table] = []
+    links = _links(layout)
+    steps: dict[Clique, list[Step]] = {}
+    asked: list[set[Clique]] = [set() for _ in layout.tree.cliques]
+    for wanted in cliques:
+        _guard(layout, wanted)
+        home = layout.home(wanted)
+        steps[wanted] = [] if home >= 0 else _steps(layout, links, wanted)
+        for node, needed in [(home, wanted)] if home >= 0 else [step[:2] for step in steps[wanted]]:
+            asked[node].add(needed)
+    tables: list[dict[Clique, Floats]] = []
+    found: dict[Clique, Floats] = {}
+    for k, clique in enumerate(layout.tree.cliques):
+        table = belief[layout.node_starts[k] : layout.node_starts[k + 1]].reshape(layout.shape(clique))
+        tables.append(sums(table, clique, asked[k]))
+    known: dict[tuple[int, Clique], Floats] = {}
+    for wanted, several in steps.items():
+        if several:
+            found[wanted] = _eliminated(layout, tables, several, wanted, known)
+        else:
+            found[wanted] = tables[layout.home(wanted)][wanted]
+    return found
+
+
+Step = tuple[int, Clique, Clique]
+"""A node of the elimination, the attributes its own table keeps, and those its message has."""
+
+
+def _steps(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: Clique) -> list[Step]:
+    """The nodes that hold a clique together, children first, and what each keeps and sends."""
+    keep = _pruned(layout, links, set(wanted))
+    below: dict[int, set[int]] = {k: set() for k in keep}
+    steps = []
     for k in sorted(keep):
         clique, parent = layout.tree.cliques[k], layout.tree.parents[k]
-        top = parent not in keep
-        separator = () if top else layout.tree.separators[k]
-        below = {v for _, names in messages[k] for v in names}
-        needed = tuple(v for v in clique if v in below or v in wanted or v in separator)
-        table = summed(layout, belief, k, needed)
-        if not top:
-            table = _given(table, needed, separator)
-        out = tuple(sorted(set(separator) | (below | set(clique)) & set(wanted)))
+        separator = layout.tree.separators[k] if parent in keep else ()
+        needed = tuple(v for v in clique if v in below[k] or v in wanted or v in separator)
+        out = tuple(sorted(set(separator) | (below[k] | set(clique)) & set(wanted)))
         _guard(layout, out)
-        sent = contracted([(table, needed), *messages[k]], out)
-        (finished if top else messages[parent]).append((sent, out))
+        if parent in keep:
+            below[parent] |= set(out)
+        steps.append((k, needed, out))
+    return steps
+
+
+def _eliminated(
+    layout: Layout,
+    tables: Sequence[Mapping[Clique, Floats]],
+    steps: Sequence[Step],
+    wanted: Clique,
+    known: dict[tuple[int, Clique], Floats],
+) -> Floats:
+    """The product of the nodes' conditionals, summed down to the wanted attributes.
+
+    A message depends on its node and its attributes alone; small ones are kept in `known` for other cliques.
+    """
+    keep = {k for k, _, _ in steps}
+    messages: dict[int, list[Table]] = {k: [] for k in keep}
+    finished: list[Table] = []
+    for k, needed, out in steps:
+        table, parent = tables[k][needed], layout.tree.parents[k]
+        received = messages.pop(k)
+        sent = known.get((k, out)) if parent in keep else None
+        if sent is None:
+            if parent in keep:
+                table = _given(table, needed, layout.tree.separators[k])
+            sent = contracted([(table, needed), *received], out)
+            if parent in keep and sent.size <= REMEMBERED:
+                known[k, out] = sent
+        (messages[parent] if parent in keep else finished).append((sent, out))
     return contracted(finished, wanted)
-
-
-def summed(layout: Layout, belief: Floats, node: int, wanted: Sequence[int]) -> Floats:
-    """The marginal of some attributes of one tree clique, ascending."""
-    clique = layout.tree.cliques[node]
-    table = belief[layout.node_starts[node] : layout.node_starts[node + 1]].reshape(layout.shape(clique))
-    gone = tuple(i for i, v in enumerate(clique) if v not in set(wanted))
-    return np.asarray(table.sum(axis=gone), dtype=np.float64) if gone else table
 
 
 def sums(table: Floats, names: tuple[int, ...], asked: set[tuple[int, ...]]) -> dict[tuple[int, ...], Floats]:
@@ -146,22 +197,31 @@ def _given(table: Floats, names: tuple[int, ...], given: Sequence[int]) -> Float
     return conditional
 
 
-def _pruned(layout: Layout, wanted: set[int]) -> set[int]:
-    """Nodes of the smallest subtree of each component that holds the wanted attributes of it."""
-    tree = layout.tree
-    links: list[dict[int, tuple[int, ...]]] = [{} for _ in tree.cliques]
-    for k, parent in enumerate(tree.parents):
+def _links(layout: Layout) -> list[dict[int, Clique]]:
+    """Each node's neighbours in the tree and the separators to them."""
+    links: list[dict[int, Clique]] = [{} for _ in layout.tree.cliques]
+    for k, parent in enumerate(layout.tree.parents):
         if parent >= 0:
-            links[k][parent] = links[parent][k] = tree.separators[k]
-    keep = set(range(len(tree.cliques)))
-    queue = list(keep)
+            links[k][parent] = links[parent][k] = layout.tree.separators[k]
+    return links
+
+
+def _pruned(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: set[int]) -> set[int]:
+    """Nodes of the smallest subtree of each component that holds the wanted attributes of it."""
+    keep = set(range(len(links)))
+    held = [wanted.intersection(clique) for clique in layout.tree.cliques]
+    degree = [len(near) for near in links]
+    queue = [k for k in keep if degree[k] <= 1]
     while queue:
         k = queue.pop()
-        near = [n for n in links[k] if n in keep]
-        held = wanted & set(tree.cliques[k])
-        if k in keep and len(near) <= 1 and held <= set(links[k][near[0]] if near else ()):
+        if k not in keep or degree[k] > 1:
+            continue
+        near = next((n for n in links[k] if n in keep), -1)
+        if held[k] <= set(links[k][near] if near >= 0 else ()):
             keep.discard(k)
-            queue += near
+            if near >= 0:
+                degree[near] -= 1
+                queue.append(near)
     return keep
 
 

@@ -16,6 +16,9 @@ __all__ = ["IndexMaps", "Layout", "starts", "too_large"]
 ROW = 8
 """Trailing axes are taken into a row until it has this many cells, so that short axes still fill vectors."""
 
+FOLD = 8
+"""Measured tables of a node are joined to one while it has at most 1 / FOLD of the node's cells."""
+
 
 @dataclass(slots=True)
 class IndexMaps:
@@ -127,8 +130,9 @@ class Layout:
         if self.tree.cells > max_cells:
             raise too_large(self.tree.cells, max_cells)
         maps = IndexMaps(self.sizes)
-        self._place_nodes(maps)
         self._place_groups(maps)
+        self._place_nodes(maps)
+        self._link()
         self.maps, self.outer, self.inner = maps.arrays()
 
     def cells(self, clique: Sequence[int]) -> int:
@@ -146,40 +150,74 @@ class Layout:
             [self.cells(s) if p >= 0 else 0 for s, p in zip(tree.separators, tree.parents, strict=True)]
         )
         rows = []
-        first = 0
         for k, (clique, parent, separator) in enumerate(
             zip(tree.cliques, tree.parents, tree.separators, strict=True)
         ):
             own = maps.add(clique, separator) if parent >= 0 else -1
             theirs = maps.add(tree.cliques[parent], separator) if parent >= 0 else -1
-            length = self.separator_starts[k + 1] - self.separator_starts[k]
-            at = (self.node_starts[k], self.cells(clique), parent, self.separator_starts[k], length)
-            width = maps.split(clique)[1]
-            rows.append((*at, own, theirs, first, at[1] // width, width))
-            first += at[1] // width
-        self.nodes = np.asarray(rows, dtype=np.int64).reshape(-1, 10)
+            begin, length = self.separator_starts[k], self.separator_starts[k + 1] - self.separator_starts[k]
+            cells, width = self.cells(clique), maps.split(clique)[1]
+            at = (self.node_starts[k], cells, parent, self.group_starts[-1] + begin, length)
+            rows.append((*at, own, theirs, cells // width, width))
+        self.nodes = np.asarray(rows, dtype=np.int64).reshape(-1, 9)
+
+    def _link(self) -> None:
+        """What is spread over each node: rows (map, start) of its groups and its children's separators."""
+        near: list[list[tuple[int, int]]] = [[] for _ in self.tree.cliques]
+        for home, at, start in self.groups.tolist():
+            near[home].append((at, start))
+        for _, _, parent, start, _, _, theirs, _, _ in self.nodes.tolist():
+            if parent >= 0:
+                near[parent].append((theirs, start))
+        self.first = np.asarray(starts([len(rows) for rows in near]), dtype=np.int64)
+        self.links = np.asarray([row for rows in near for row in rows], dtype=np.int64).reshape(-1, 2)
 
     def _place_groups(self, maps: IndexMaps) -> None:
-        sets = [frozenset(clique) for clique in self.measured]
-        largest = [k for k, s in enumerate(sets) if not any(s < other for other in sets)]
-        homes = [self.home(self.measured[k]) for k in largest]
-        chosen = sorted(range(len(largest)), key=lambda g: (homes[g], g))
-        groups = [self.measured[largest[g]] for g in chosen]
+        hosts = self._hosts()
+        homes = {clique: self.home(clique) for clique in hosts}
+        groups = sorted(hosts, key=lambda clique: (homes[clique], clique))
         self.group_starts = starts([self.cells(clique) for clique in groups])
         self.groups = np.asarray(
             [
-                (homes[g], maps.add(self.tree.cliques[homes[g]], clique), self.group_starts[i])
-                for i, (g, clique) in enumerate(zip(chosen, groups, strict=True))
+                (homes[clique], maps.add(self.tree.cliques[homes[clique]], clique), self.group_starts[i])
+                for i, clique in enumerate(groups)
             ],
             dtype=np.int64,
         ).reshape(-1, 3)
         self.starts = starts([self.cells(clique) for clique in self.measured])
         members = []
         for k, clique in enumerate(self.measured):
-            hosts = [i for i, group in enumerate(groups) if sets[k] <= set(group)]
-            host = min(hosts, key=lambda i: (self.cells(groups[i]), i))
+            around = [i for i, group in enumerate(groups) if set(clique) <= set(group)]
+            host = min(around, key=lambda i: (self.cells(groups[i]), i))
             members.append((self.group_starts[host], maps.add(groups[host], clique), self.starts[k]))
         self.members = np.asarray(members, dtype=np.int64).reshape(-1, 3)
+
+    def _hosts(self) -> list[tuple[int, ...]]:
+        """The tables that are spread over the tree: the largest measured cliques, small ones joined.
+
+        Cliques of one node are joined two by two, those of the smallest union first, while the union has at
+        most 1 / FOLD of the node's cells: what it costs to fill is small beside a pass over the node.
+        """
+        sets = {frozenset(clique) for clique in self.measured}
+        by_node: dict[int, list[tuple[int, ...]]] = {}
+        for found in sorted(tuple(sorted(s)) for s in sets if not any(s < other for other in sets)):
+            by_node.setdefault(self.home(found), []).append(found)
+        hosts: list[tuple[int, ...]] = []
+        for node, cliques in by_node.items():
+            most = self.cells(self.tree.cliques[node]) // FOLD
+            while len(cliques) > 1:
+                unions = [
+                    (self.cells(union), union, i, j)
+                    for j in range(len(cliques))
+                    for i in range(j)
+                    for union in [tuple(sorted({*cliques[i], *cliques[j]}))]
+                ]
+                cells, union, _, _ = min(unions)
+                if cells > most:
+                    break
+                cliques = [c for c in cliques if not set(c) <= set(union)] + [union]
+            hosts += cliques
+        return hosts
 
     def home(self, clique: Sequence[int]) -> int:
         """The smallest tree clique that holds all of some attributes; -1 when none does."""

@@ -1,0 +1,6 @@
+"""A mixture of products fitted to all measured pairs at once; see docs/models.md."""
+
+from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.model import MixtureModel
+
+__all__ = ["Mixture", "MixtureModel"]

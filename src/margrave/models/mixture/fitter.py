@@ -1,0 +1,269 @@
+"""Mixture: fits a mixture of product distributions to noisy one-way and pair marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models.memory import A_CODE, A_SQUARE, PROGRAM
+from margrave.models.memory import LEAST as LEAST_MEMORY
+from margrave.models.mixture.model import MixtureModel, restored
+from margrave.models.mixture.objective import Objective, Point, point
+from margrave.models.mixture.optimise import Descent, descend
+from margrave.models.mixture.stacked import Stacked, stack
+from margrave.models.mixture.targeted import targeted
+from margrave.models.pooled import Pooled, estimated_total, pool
+from margrave.models.splitting import SHARE, halves, pick
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Mixture"]
+
+Floats = NDArray[np.float64]
+
+FACTORS = (0.5, 1.0, 2.0)
+"""Prices tried, over the rule's; none above DEAREST."""
+DEAREST = 1500.0
+"""Highest price by the rule: where noise is small the error hardly depends on it."""
+SCOUT_COMPONENTS, SCOUT_STEPS = 120, 200
+"""Size and length of the fits that only choose a price."""
+LEAST, MOST, WORK = 250, 600, 2.1e7
+"""Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
+SPREAD = 0.5
+"""Standard deviation of the starting logarithms around the one-ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Fits p(x) = sum_k w_k prod_i Q_ki(x_i) to all measured pairs at once.
+
+    Minimises the squared residuals over their variances, plus `information` for each nat of dependence
+    between component and attributes, plus `smoothness` for unlike neighbours among ordered codes (see
+    `objective`). There is no junction tree: cost is codes^2 * components a step, memory 12 codes^2 bytes.
+
+    The rule for the price of a nat is information = 10 sqrt(rows mu), at most 1500, with mu^2 the precision
+    of all measurements together, sum over tables of 1 / sigma^2; half and twice of it are tried on split
+    noise (`margrave.models.splitting`), which costs no privacy, and taken where they are clearly better.
+
+    Args:
+        components: Products in each mixture, K; None for 250 to 600, fewer for more codes.
+        restarts: Mixtures fitted from different starts; the model is their average, itself a mixture.
+        steps: Optimiser steps of each.
+        information: Price of a nat; None for the rule and its choice by split noise.
+        smoothness: Price of unlike neighbours, over that of a nat.
+        target: An attribute that rows are meant to predict: it is drawn given all others from an additive
+            model fitted to its pairs (`margrave.models.additive`) instead of from the mixture.
+        rate: First step length of the optimiser.
+        seed: Of the starting points, the split noise and the target's reference rows.
+        max_codes: Most codes all attributes may have together.
+        max_memory: Bytes that the program may take with the model and what works on it, the loaded table
+            aside; lowers max_codes to what fits.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from margrave.release import NoisyMarginal
+        >>> from margrave.schema.domain import Domain
+        >>> domain = Domain(("a", "b"), (2, 2))
+        >>> table = NoisyMarginal(("a", "b"), np.array([[500.0, 100.0], [100.0, 300.0]]), 1.0)
+        >>> model = Mixture(components=10).fit(domain, [table])
+        >>> bool(np.abs(model.project(("a", "b")) - table.values).max() < 20)
+        True
+    """
+
+    components: int | None = None
+    restarts: int = 2
+    steps: int = 300
+    information: float | None = None
+    smoothness: float = 1 / 3
+    target: str | None = None
+    rate: float = 0.1
+    seed: int = 0
+    max_codes: int = 8192
+    max_memory: int | None = None
+
+    def __post_init__(self) -> None:
+        for param in ("components", "restarts", "steps", "max_codes"):
+            value = getattr(self, param)
+            if value is not None and value < 1:
+                raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
+        for param, value in (("information", self.information), ("rate", self.rate)):
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
+        if self.max_memory is not None and self.max_memory < LEAST_MEMORY:
+            least = f"at least {LEAST_MEMORY // 10**6} MB"
+            raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
+        if not (np.isfinite(self.smoothness) and self.smoothness >= 0):
+            raise InputError(invalid("smoothness", "at least 0", "Try 0.33.", got=self.smoothness))
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "mixture"
+
+    @property
+    def most_codes(self) -> int:
+        """Codes that all attributes may have together under both limits."""
+        if self.max_memory is None:
+            return self.max_codes
+        held = A_CODE * (self.components or MOST) * self.restarts
+        room = max(self.max_memory - PROGRAM, 0)
+        return min(self.max_codes, int((math.sqrt(held**2 + 4.0 * A_SQUARE * room) - held) / (2 * A_SQUARE)))
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+        effort: Effort = FULL,
+    ) -> MixtureModel:
+        """The mixture that explains the measurements; see the class. `warm` is not used.
+
+        A rough fit is one small mixture at the rule's price, without a target. After the effort's deadline no
+        step is taken and no other start is tried; `converged` tells what came of it.
+
+        Cliques of three or more attributes count through their pairs.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
+            SchemaError: The domain has no attribute `target`.
+        """
+        rows = estimated_total(measurements) if total is None else float(total)
+        if not (np.isfinite(rows) and rows > 0):
+            raise InputError(
+                invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
+            )
+        self.admit(domain, [])
+        tables = pool(domain, measurements)
+        if effort.rough:
+            return self._scout._fit(domain, tables, rows, self.information or _rule(tables, rows), effort)
+        return self._fit(domain, tables, rows, self.information or self._chosen(domain, tables, rows), effort)
+
+    def _fit(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, price: float, effort: Effort
+    ) -> MixtureModel:
+        stacked = stack(domain, tables, rows)
+        runs = [self._descent(stacked, price, self.seed, effort)]
+        for start in range(1, self.restarts):
+            if not _over(effort):
+                runs.append(self._descent(stacked, price, self.seed + start, effort))
+        worst = max((found for _, found in runs), key=lambda found: found.gap)
+        weights = np.concatenate([at.weights for at, _ in runs]).astype(np.float64)
+        shares = _exact(stacked, np.concatenate([at.shares for at, _ in runs], axis=1))
+        model = MixtureModel(domain, rows, weights / weights.sum(), shares, price, worst)
+        if self.target is None or len(domain) < 2:
+            return model
+        return targeted(model, self.target, tables, self.seed)
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+    ) -> MixtureModel:
+        """The model whose `state` was saved, with no optimisation.
+
+        Raises:
+            ReleaseError: The state is not that of a mixture over this domain.
+        """
+        return restored(domain, state)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check that the stacked table fits, before anything is measured.
+
+        Raises:
+            InputError: The attributes have more than max_codes codes together.
+            SchemaError: The domain has no attribute `target`.
+        """
+        codes = sum(domain.sizes)
+        if codes > self.most_codes:
+            remedy = "Merge rare categories, use fewer bins, or raise max_codes or max_memory."
+            raise InputError(invalid("codes", f"at most {self.most_codes}", remedy, got=codes))
+        if self.target is not None:
+            domain.index(self.target)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells of the stacked table, whatever is measured, shape [candidates]."""
+        return np.full(len(candidates), float(sum(domain.sizes)) ** 2)
+
+    @property
+    def _scout(self) -> Mixture:
+        """The settings of fits that only help to choose."""
+        few = min(self.components or MOST, SCOUT_COMPONENTS)
+        return replace(self, components=few, steps=min(self.steps, SCOUT_STEPS), restarts=1, target=None)
+
+    def _descent(self, stacked: Stacked, price: float, seed: int, effort: Effort) -> tuple[Point, Descent]:
+        components = self.components or round(min(max(WORK / max(stacked.codes, 1) ** 2, LEAST), MOST))
+        objective = Objective(stacked, components, price, self.smoothness * price)
+        at = _start(stacked, components, np.random.default_rng(seed))
+        return at, descend(objective, at, self.steps, self.rate, lambda: _over(effort))
+
+    def _chosen(self, domain: Domain, tables: Sequence[Pooled], rows: float) -> float:
+        """The rule's price, or half or twice of it where split noise prefers that beyond doubt."""
+        rule = _rule(tables, rows)
+        if not any(len(table.clique) > 1 for table in tables):
+            return rule
+        fitted, judged = halves(tables, np.random.default_rng(self.seed))
+        stacked = stack(domain, fitted, rows)
+        prices = [min(rule * factor, DEAREST) for factor in FACTORS]
+        # The objective's squares lose 1 + g^2 of their weight, so the price follows.
+        lost = (1.0 + SHARE) ** -0.5
+        points = [self._scout._descent(stacked, lost * price, self.seed, FULL)[0] for price in prices]
+        models = [MixtureModel(domain, rows, at.weights, at.shares, 0.0, None) for at in points]
+        cliques = [table.clique for table in judged]
+        expected = [model.project_many(cliques) for model in models]
+        return prices[pick(expected, judged, rows, FACTORS.index(1.0))]
+
+
+def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:
+    """The conditionals in double precision, each summing to 1; uniform for attributes not measured."""
+    exact = shares.astype(np.float64)
+    for i in range(stacked.attributes):
+        part = slice(stacked.starts[i], stacked.starts[i + 1])
+        if not (stacked.one_weights[part].any() or stacked.pair_weights[part].any()):
+            exact[part] = 1.0
+        exact[part] /= exact[part].sum(axis=0)
+    return exact
+
+
+def _over(effort: Effort) -> bool:
+    return effort.deadline is not None and effort.deadline.passed
+
+
+def _rule(tables: Sequence[Pooled], rows: float) -> float:
+    """10 sqrt(rows mu), at most DEAREST, mu^2 being the sum over tables of 1 / sigma^2."""
+    precision = sum(float((table.sigma**-2.0).mean()) for table in tables)
+    return min(10.0 * math.sqrt(rows * math.sqrt(max(precision, 1e-12))), DEAREST)
+
+
+def _start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:
+    """Around the measured one-ways; uniform where an attribute has none."""
+    logs = np.zeros((stacked.codes, components), np.float32)
+    for i in range(stacked.attributes):
+        part = slice(stacked.starts[i], stacked.starts[i + 1])
+        base = np.maximum(_one_way(stacked, part), 1e-6)
+        logs[part] = np.log(base / base.sum())[:, None]
+    logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
+    return point(logs, np.zeros(components), stacked.starts)
+
+
+def _one_way(stacked: Stacked, part: slice) -> Floats:
+    """Noisy proportions of one attribute: measured itself, else summed out of its first measured pair."""
+    if stacked.one_weights[part].any():
+        return stacked.ones[part].astype(np.float64)
+    for j in range(stacked.attributes):
+        other = slice(stacked.starts[j], stacked.starts[j + 1])
+        if stacked.pair_weights[part, other].any():
+            return np.asarray(stacked.pairs[part, other].sum(axis=1, dtype=np.float64))
+    return np.ones(part.stop - part.start)

@@ -1,0 +1,83 @@
+"""Stacked: all one-way and pair measurements as one square table over the codes of all attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models.pooled import Pooled
+from margrave.schema.domain import Domain
+
+__all__ = ["Stacked", "stack"]
+
+Singles = NDArray[np.float32]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """Measured proportions and their precisions, the attributes' codes side by side.
+
+    Args:
+        starts: Where each attribute's codes begin, and their number at the end, shape [attributes + 1].
+        ordered: Leading codes of each attribute that stand in order, shape [attributes].
+        pairs: Noisy proportions of pairs, symmetric, 0 where unmeasured, shape [codes, codes].
+        pair_weights: 1 / variance of each, 0 where unmeasured and on the diagonal blocks.
+        ones: Noisy proportions of single codes, shape [codes].
+        one_weights: 1 / variance of each, 0 where unmeasured.
+    """
+
+    starts: Longs
+    ordered: Longs
+    pairs: Singles
+    pair_weights: Singles
+    ones: Singles
+    one_weights: Singles
+
+    @property
+    def codes(self) -> int:
+        """Codes of all attributes together."""
+        return int(self.starts[-1])
+
+    @property
+    def attributes(self) -> int:
+        """Number of attributes."""
+        return len(self.starts) - 1
+
+
+def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
+    """The measurements in proportions of `rows`.
+
+    A table of three or more attributes counts through its pairs: each is its sum over the others, with the
+    variances added up. What overlapping tables say of one pair is pooled by precision.
+    """
+    starts = np.concatenate([[0], np.cumsum(domain.sizes)]).astype(np.int64)
+    codes = int(starts[-1])
+    pairs, weights = np.zeros((codes, codes), np.float64), np.zeros((codes, codes), np.float64)
+    ones, one_weights = np.zeros(codes), np.zeros(codes)
+    for table in tables:
+        at = [slice(starts[i], starts[i + 1]) for i in map(domain.index, table.clique)]
+        if len(at) == 1:
+            weight = (rows / table.sigma) ** 2
+            ones[at[0]] += weight * (table.values / rows)
+            one_weights[at[0]] += weight
+            continue
+        for a, b in combinations(range(len(at)), 2):
+            others = tuple(axis for axis in range(len(at)) if axis not in (a, b))
+            weight = rows**2 / (table.sigma**2).sum(axis=others)
+            pairs[at[a], at[b]] += weight * (table.values.sum(axis=others) / rows)
+            weights[at[a], at[b]] += weight
+    for values, precision in ((pairs, weights), (ones, one_weights)):
+        np.divide(values, precision, out=values, where=precision > 0)
+    return Stacked(
+        starts,
+        np.asarray(domain.ordered, dtype=np.int64),
+        (pairs + pairs.T).astype(np.float32),
+        (weights + weights.T).astype(np.float32),
+        ones.astype(np.float32),
+        one_weights.astype(np.float32),
+    )

@@ -1,0 +1,139 @@
+"""AllPairs: every pair, first alike, then more of those that turned out to be dependent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Effort
+from margrave.progress import OnStep, Step
+from margrave.schema.domain import Clique
+from margrave.select.allocate import all_cliques, unmeasured
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Model
+
+__all__ = ["AllPairs"]
+
+GRAIN = 1 << 20
+"""Shares of rho are whole multiples of 1 / GRAIN."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AllPairs:
+    """Measure every pair once alike and once by what the first look says it is worth.
+
+    1. One-way marginals share `ones` of rho; those that discovery left behind with no more noise are not
+       bought again.
+    2. All pairs share `look` of the rest alike, and a rough model is fitted.
+    3. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
+       (its dependence + half the mean dependence), the dependence being the total variation between the
+       model's pair and the product of its one-ways; no pair gets less than the first look.
+    4. The model is fitted to everything.
+
+    **Privacy.** All answers are the curator's Gaussian measurements, so GDP prices them together; how much
+    each costs is decided by earlier releases alone. All of rho is spent.
+
+    Args:
+        ones: Share of rho for one-way marginals.
+        look: Share of what remains for the first look; 1 measures all pairs alike.
+        target: An attribute whose pairs get `emphasis` times what they would get by step 3.
+        emphasis: See target; at least 1.
+        max_clique_cells: Pairs with more cells are left out.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    ones: Fraction = Fraction(1, 20)
+    look: Fraction = Fraction(1, 2)
+    target: str | None = None
+    emphasis: float = 2.0
+    max_clique_cells: int = 1_000_000
+    name: ClassVar[str] = "all_pairs"
+    gaussian_only: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for param, share in (("ones", self.ones), ("look", self.look)):
+            if not 0 < share <= 1 or (param == "ones" and share == 1):
+                raise InputError(invalid(param, "a share above 0 and at most 1", "Try the default."))
+        if not (np.isfinite(self.emphasis) and self.emphasis >= 1):
+            raise InputError(invalid("emphasis", "at least 1", "Try 2.", got=self.emphasis))
+
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when the last fit stops and returns the best so far; all of rho is spent all the same.
+        """
+        domain = curator.domain
+        if self.target is not None:
+            domain.index(self.target)
+        pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
+        fitter.admit(domain, pairs)
+        self._one_ways(curator, len(pairs), on_step)
+        if pairs:
+            rest = curator.remaining
+            on_step(Step("measure", f"{len(pairs)} pairs alike", 1, curator.progress))
+            curator.measure(pairs, rest * Fraction(self.look) / len(pairs))
+            if self.look < 1:
+                self._unequal(curator, fitter, pairs, rest, on_step)
+        on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
+        effort = Effort(deadline=deadline)
+        return fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
+
+    def _one_ways(self, curator: Curator, pairs: int, on_step: OnStep) -> None:
+        domain = curator.domain
+        share = curator.remaining * (Fraction(self.ones) if pairs else 1) / max(len(domain), 1)
+        singles = unmeasured(domain, curator.measurements, curator.sigma(share))
+        if not pairs:
+            # Nothing else to spend on: all of rho goes to one-ways, known ones included.
+            singles = [(name,) for name in domain.names]
+        on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
+        if singles:
+            curator.measure(singles, share)
+
+    def _unequal(
+        self, curator: Curator, fitter: Fitter, pairs: list[Clique], rest: Fraction, on_step: OnStep
+    ) -> None:
+        rough = Effort(rough=True)
+        rows = curator.public_rows
+        model = fitter.fit(curator.domain, curator.measurements, total=rows, effort=rough)
+        worth = self._worth(model, pairs)
+        on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
+        left = curator.remaining
+        for clique, share in self._shares(worth, rest, left).items():
+            curator.measure([clique], share)
+
+    def _worth(self, model: Model, pairs: list[Clique]) -> dict[Clique, float]:
+        """The root of each pair's dependence under the model, damped, with the target's emphasis."""
+        ways = {name: model.project((name,)) / model.total for name in model.domain.names}
+        tables = model.project_many(pairs)
+        apart = [
+            0.5 * float(np.abs(table / model.total - np.outer(ways[a], ways[b])).sum())
+            for (a, b), table in zip(pairs, tables, strict=True)
+        ]
+        damped = np.sqrt(np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6))
+        return {
+            clique: float(value) * (self.emphasis if self.target in clique else 1.0)
+            for clique, value in zip(pairs, damped, strict=True)
+        }
+
+    def _shares(
+        self, worth: Mapping[Clique, float], rest: Fraction, left: Fraction
+    ) -> dict[Clique, Fraction]:
+        """What each pair still gets of `left`, so that look and rest together are in proportion to worth."""
+        whole = sum(worth.values())
+        looked = float(self.look) / len(worth)
+        wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
+        grains = {clique: round(GRAIN * value) for clique, value in wanted.items()}
+        grains = {clique: grain for clique, grain in grains.items() if grain} or dict.fromkeys(worth, 1)
+        total = sum(grains.values())
+        return {clique: left * grain / total for clique, grain in grains.items()}

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from margrave.errors import InputError, ReleaseError, SchemaError
+from margrave.models import additive
+from margrave.models.additive import Additive, fit_additive
+from margrave.models.descent import lowest
+from margrave.models.pooled import Pooled
+from margrave.schema.domain import Domain
+
+SIZES = {"a": 4, "b": 3, "y": 2, "c": 5}
+ROWS = 6000
+
+
+def world(width, seed=0, rows=ROWS):
+    """A domain whose target y has `width` codes, rows of the others, and an additive p(y | rest)."""
+    domain = Domain.of({**SIZES, "y": width})
+    rng = np.random.default_rng(seed)
+    columns = {"a": rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])}
+    columns["b"] = (columns["a"] + rng.choice(3, rows, p=[0.6, 0.2, 0.2])) % 3
+    columns["c"] = rng.integers(0, 5, rows)
+    potentials = np.concatenate([rng.normal(0, 1, (12, width)), rng.normal(0, 0.5, (1, width))])
+    return domain, columns, Additive(domain, "y", potentials, 0.0, 0, True)
+
+
+def expected_tables(domain, columns, shares, sigma, names="abc", own=True):
+    """The target's pairs and own table, exact for these conditionals, with a stated noise."""
+    codes = np.eye(domain["y"])
+    found = []
+    for name in names:
+        table = np.eye(domain[name])[columns[name]].T @ shares
+        clique = domain.canonical({name, "y"})
+        values = table if clique[1] == "y" else table.T
+        found.append(Pooled(clique, values, np.full(values.shape, sigma)))
+    if own:
+        found.append(Pooled(("y",), shares.sum(axis=0), np.full(len(codes), sigma)))
+    return found
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_the_gradient_is_that_of_the_value(width):
+    rng = np.random.default_rng(4)
+    starts, lines = [0, 3, 8], 9
+    codes = np.stack([rng.integers(0, 3, 50), rng.integers(3, 8, 50), np.full(50, 8)], axis=1)
+    table, ridge = rng.normal(0, 0.2, (lines, width)), rng.uniform(0.01, 0.1, (lines, width))
+    dual = additive._Dual(codes.astype(np.int32), starts, table, ridge)
+    at = rng.normal(0, 1, lines * width)
+    gradient = dual(at)[1]
+    for i, step in enumerate(1e-5 * np.eye(len(at))):
+        slope = (dual(at + step)[0] - dual(at - step)[0]) / 2e-5
+        assert slope == pytest.approx(gradient[i], abs=1e-8)
+    spread = np.abs(dual(at)[1]).reshape(lines, width)
+    assert dual.gap(gradient) == pytest.approx(max(spread[a:b].sum() for a, b in ((0, 3), (3, 8), (8, 9))))
+
+
+def test_two_codes_and_the_general_kernel_agree():
+    domain, columns, truth = world(2)
+    lift = np.ascontiguousarray(truth.potentials[:, 1] - truth.potentials[:, 0])
+    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3], None)
+    special, general = np.zeros((13, 2)), np.zeros((13, 2))
+    value = additive._binary(codes, lift, special) + truth.potentials[codes, 0].sum()
+    assert value == pytest.approx(additive._general(codes, truth.potentials, general))
+    np.testing.assert_allclose(special[:, 1], general[:, 1])
+
+
+@pytest.mark.parametrize("width", [2, 6])
+def test_a_log_linear_conditional_is_recovered_from_exact_tables(width):
+    domain, columns, truth = world(width)
+    shares = truth.probabilities(columns)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    tables = expected_tables(domain, columns, shares, 0.01)
+    found = fit_additive(domain, "y", tables, ROWS, columns, tolerance=1e-6, max_iterations=2000)
+    assert found.converged
+    assert found.gap <= 1e-6
+    assert np.abs(found.probabilities(columns) - shares).max() < 2e-3
+
+
+def test_the_rows_expectations_meet_the_tables_when_noise_is_small():
+    domain, columns, _ = world(3)
+    rng = np.random.default_rng(8)
+    shares = rng.dirichlet(np.ones(3), size=ROWS)
+    tables = expected_tables(domain, columns, shares, 1e-3)
+    found = fit_additive(domain, "y", tables, ROWS, columns, tolerance=1e-7, max_iterations=2000)
+    for got, asked in zip(
+        expected_tables(domain, columns, found.probabilities(columns), 1.0), tables, strict=True
+    ):
+        np.testing.assert_allclose(got.values, asked.values, atol=0.02)
+
+
+def test_what_is_left_unexplained_is_ridge_times_potential():
+    domain, columns, truth = world(3)
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 60.0)
+    found = fit_additive(domain, "y", tables, ROWS, columns, strength=2.0, tolerance=1e-9)
+    left = tables[0].values - expected_tables(domain, columns, found.probabilities(columns), 1.0)[0].values
+    np.testing.assert_allclose(left / ROWS, 2.0 * 60.0 / ROWS * found.potentials[:4], atol=1e-7)
+
+
+def test_more_noise_means_a_conditional_nearer_to_the_marginal():
+    domain, columns, truth = world(2)
+    shares = truth.probabilities(columns)
+    marginal = shares.mean(axis=0)
+    apart = []
+    for sigma in (0.1, 30.0, 300.0, 30_000.0):
+        tables = expected_tables(domain, columns, shares, sigma, own=False)
+        tables.append(Pooled(("y",), ROWS * marginal, np.full(2, 1e-3)))
+        found = fit_additive(domain, "y", tables, ROWS, columns).probabilities(columns)
+        apart.append(np.abs(found - marginal).mean())
+    assert apart == sorted(apart, reverse=True)
+    assert apart[0] > 0.9 * np.abs(shares - marginal).mean()
+    assert apart[-1] < 0.02
+
+
+def test_lines_whose_sums_are_off_leave_the_conditional_where_it_is():
+    domain, columns, truth = world(3)
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 40.0, names="ab")
+    moved = [Pooled(t.clique, t.values + 7.0, t.sigma) for t in tables]
+    one, two = (fit_additive(domain, "y", t, ROWS, columns, tolerance=1e-9) for t in (tables, moved))
+    np.testing.assert_allclose(one.probabilities(columns), two.probabilities(columns), atol=1e-6)
+
+
+def test_without_pairs_the_targets_own_table_is_all():
+    domain, columns, _ = world(3)
+    own = Pooled(("y",), np.array([600.0, 300.0, 100.0]), np.full(3, 0.01))
+    pair = Pooled(("a", "y"), np.full((4, 3), 1000 / 12), np.full((4, 3), 1.0))
+    other = Pooled(("a", "b"), np.full((4, 3), 1000 / 12), np.full((4, 3), 1.0))
+    none = {name: column[:0] for name, column in columns.items()}
+    for rows, tables in ((columns, [own, other]), (none, [own, pair])):
+        found = fit_additive(domain, "y", tables, 1000.0, rows, tolerance=1e-6)
+        np.testing.assert_allclose(
+            found.probabilities(columns), np.tile([0.6, 0.3, 0.1], (ROWS, 1)), atol=1e-4
+        )
+    uniform = fit_additive(domain, "y", [other], 1000.0, columns)
+    assert (uniform.probabilities(columns) == 1 / 3).all()
+    assert not uniform.potentials.any()
+
+
+def test_a_pair_that_was_not_measured_and_a_code_that_no_row_has_have_no_potentials():
+    domain, columns, truth = world(2)
+    columns = {**columns, "a": np.minimum(columns["a"], 2)}
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 5.0, names="ac")
+    tables[0].values[3] += [50.0, -50.0]
+    found = fit_additive(domain, "y", tables, ROWS, columns)
+    assert found.converged
+    assert found.potentials[:3].any()
+    assert not found.potentials[3:7].any()
+
+
+def test_a_target_of_one_code_no_rows_and_no_other_attributes():
+    domain, columns, _ = world(1)
+    own = Pooled(("y",), np.array([100.0]), np.ones(1))
+    found = fit_additive(domain, "y", [own], 100.0, columns)
+    assert found.converged
+    assert (found.probabilities(columns) == 1.0).all()
+    assert not found.draw(columns, np.random.default_rng(0)).any()
+    domain, columns, truth = world(3)
+    none = {name: column[:0] for name, column in columns.items()}
+    assert truth.probabilities(none).shape == (0, 3)
+    assert truth.draw(none, np.random.default_rng(0)).shape == (0,)
+    alone = Domain(("y",), (2,))
+    own = Pooled(("y",), np.array([75.0, 25.0]), np.full(2, 0.01))
+    found = fit_additive(alone, "y", [own], 100.0, {"y": np.zeros(8, dtype=np.int64)})
+    rows = {"y": np.zeros(8, dtype=np.int64)}
+    assert np.bincount(found.draw(rows, np.random.default_rng(0))).tolist() == [6, 2]
+
+
+@pytest.mark.parametrize("width", [2, 5])
+def test_a_draw_has_the_expected_counts_overall_and_among_like_rows(width):
+    _, columns, truth = world(width)
+    shares = truth.probabilities(columns)
+    codes = truth.draw(columns, np.random.default_rng(3))
+    assert np.abs(np.bincount(codes, minlength=width) - shares.sum(axis=0)).max() < 1 + 1e-6
+    likely = shares[:, 1] > 0.5
+    excess = (np.eye(width)[codes] - shares)[likely].sum(axis=0)
+    assert np.abs(excess).max() < (1 + 1e-6 if width == 2 else 6)
+
+
+def test_a_draw_has_each_rows_own_probabilities():
+    _, columns, truth = world(3, rows=40)
+    shares, rng, runs = truth.probabilities(columns), np.random.default_rng(5), 3000
+    counts = np.zeros_like(shares)
+    for _ in range(runs):
+        counts[np.arange(40), truth.draw(columns, rng)] += 1
+    errors = (counts / runs - shares) / np.sqrt(shares * (1 - shares) / runs)
+    assert np.abs(errors).max() < 4.5
+    assert 0.6 < (errors**2).mean() < 1.5
+
+
+def test_only_the_first_so_many_rows_are_fitted_and_they_are_spread(monkeypatch):
+    domain, columns, truth = world(2)
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 10.0)
+    monkeypatch.setattr(additive, "MOST_ROWS", 2000)
+    some = fit_additive(domain, "y", tables, ROWS, columns)
+    third = fit_additive(domain, "y", tables, ROWS, {name: c[::3] for name, c in columns.items()})
+    assert np.array_equal(some.potentials, third.potentials)
+
+
+def test_narrow_codes_and_the_targets_own_column_change_nothing():
+    _, columns, truth = world(2)
+    narrow = {name: column.astype(np.uint8) for name, column in columns.items()}
+    narrow["y"] = np.full(ROWS, 200, dtype=np.uint8)
+    assert np.array_equal(truth.probabilities(columns), truth.probabilities(narrow))
+
+
+def test_a_saved_state_restores_the_same_and_a_damaged_one_is_refused():
+    domain, columns, truth = world(3)
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 10.0)
+    found = fit_additive(domain, "y", tables, ROWS, columns)
+    again = Additive.restore(domain, "y", found.state())
+    assert np.array_equal(again.potentials, found.potentials)
+    assert (again.gap, again.iterations, again.converged) == (found.gap, found.iterations, True)
+    state = found.state()
+    for damage in (
+        {"potentials": state["potentials"][:-1]},
+        {"potentials": state["potentials"] * np.nan},
+        {"fit": state["fit"][:2]},
+    ):
+        with pytest.raises(ReleaseError, match="state"):
+            Additive.restore(domain, "y", {**state, **damage})
+    with pytest.raises(ReleaseError, match="state"):
+        Additive.restore(domain, "y", {"fit": state["fit"]})
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    domain, columns, truth = world(2)
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 10.0)
+    for wrong, named in (
+        (np.full(ROWS, 4), "codes"),
+        (np.full(ROWS, -1), "codes"),
+        (np.zeros(3, int), "a row"),
+    ):
+        with pytest.raises(InputError, match=named):
+            truth.probabilities({**columns, "a": wrong})
+        with pytest.raises(InputError, match=named):
+            fit_additive(domain, "y", tables, ROWS, {**columns, "a": wrong})
+    with pytest.raises(InputError, match="'c'"):
+        truth.probabilities({"a": columns["a"], "b": columns["b"]})
+    for wrong in ({"total": 0.0}, {"total": np.nan}, {"total": 1.0, "strength": 0.0}):
+        with pytest.raises(InputError, match=r"total|strength"):
+            fit_additive(domain, "y", tables, columns=columns, **wrong)
+    with pytest.raises(SchemaError):
+        fit_additive(domain, "z", tables, ROWS, columns)
+
+
+def test_the_optimiser_goes_down_and_says_when_it_stops_early():
+    domain, columns, truth = world(4)
+    tables = expected_tables(domain, columns, truth.probabilities(columns), 0.01)
+    gaps = [fit_additive(domain, "y", tables, ROWS, columns, 1.5, 1e-7, most) for most in (2, 10, 2000)]
+    assert [found.converged for found in gaps] == [False, False, True]
+    assert all(found.iterations <= most for found, most in zip(gaps, (2, 10, 2000), strict=True))
+
+    class Bowl:
+        def __call__(self, at):
+            return float(at @ (np.arange(1, 6) * at)) / 2 - float(at.sum()), np.arange(1, 6) * at - 1.0
+
+        def curvature(self):
+            return np.ones(5)
+
+        def gap(self, gradient):
+            return float(np.abs(gradient).max())
+
+    values = [Bowl()(lowest(Bowl(), np.zeros(5), 1e-12, most)[0])[0] for most in (0, 1, 3, 100)]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(values))
+    np.testing.assert_allclose(lowest(Bowl(), np.zeros(5), 1e-12, 100)[0], 1 / np.arange(1, 6))

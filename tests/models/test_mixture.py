@@ -1,0 +1,233 @@
+"""The mixture of products: gradient, exact cases, conditionals, rows, the choice of its price."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from margrave.errors import InputError, ReleaseError
+from margrave.limits import Deadline, Effort
+from margrave.models.mixture import Mixture, MixtureModel
+from margrave.models.mixture.fitter import _rule
+from margrave.models.mixture.objective import Objective, point
+from margrave.models.mixture.optimise import descend
+from margrave.models.mixture.stacked import stack
+from margrave.models.pooled import pool
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Domain
+
+DOMAIN = Domain(("a", "b", "c", "d"), (6, 3, 4, 2), (5, 0, 4, 0))
+
+
+def two_components() -> tuple[np.ndarray, list[np.ndarray]]:
+    """Weights and conditionals of a known mixture over DOMAIN."""
+    rng = np.random.default_rng(4)
+    return np.array([0.35, 0.65]), [rng.dirichlet(np.full(n, 0.7), size=2) for n in DOMAIN.sizes]
+
+
+def measured(sigma: float, rows: float = 10_000.0, seed: int = 0) -> list[NoisyMarginal]:
+    """All one-ways and pairs of the known mixture, with noise."""
+    rng = np.random.default_rng(seed)
+    weights, parts = two_components()
+    made = []
+    for clique in [c for k in (1, 2) for c in itertools.combinations(range(4), k)]:
+        table = weights
+        for i in clique:
+            table = table[..., None, :] * parts[i].T
+        exact = rows * table.sum(axis=-1)
+        noisy = exact + sigma * rng.standard_normal(exact.shape)
+        made.append(NoisyMarginal(tuple(DOMAIN.names[i] for i in clique), noisy, sigma))
+    return made
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MixtureModel:
+    return Mixture(components=20, restarts=1).fit(DOMAIN, measured(5.0))
+
+
+def test_the_gradient_is_that_of_the_value() -> None:
+    rng = np.random.default_rng(1)
+    stacked = stack(DOMAIN, pool(DOMAIN, measured(300.0)), 10_000.0)
+    logs = rng.standard_normal((15, 4)).astype(np.float32)
+    weigh = rng.standard_normal(4)
+    for information, smoothness in ((0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)):
+        objective = Objective(stacked, 4, information, smoothness)
+        at = point(logs, weigh, stacked.starts)
+        _, by_weight = objective(at)
+        objective.centre(at)
+        by_log = at.weights * at.shares * objective.gradient
+        slope = at.weights * (by_weight - float(at.weights @ by_weight))
+        for _ in range(4):
+            way = rng.standard_normal(logs.shape).astype(np.float32)
+            lean = rng.standard_normal(4)
+            ends = [point(logs + h * way, weigh + h * lean, stacked.starts) for h in (5e-3, -5e-3)]
+            rise = (objective(ends[0])[0] - objective(ends[1])[0]) / 1e-2
+            expected = float((by_log * way).sum() + slope @ lean)
+            assert rise == pytest.approx(expected, rel=0.02, abs=2e-3 * abs(objective(at)[0]) ** 0.5)
+
+
+def test_one_component_is_the_product_of_the_one_ways() -> None:
+    ones = [m for m in measured(1.0) if len(m.clique) == 1]
+    model = Mixture(components=1, restarts=1, smoothness=0.0).fit(DOMAIN, ones)
+    for m in ones:
+        assert np.abs(model.project(m.clique) - m.values).max() < 10
+    product = np.outer(model.project(("a",)), model.project(("c",))) / model.total
+    assert np.allclose(model.project(("a", "c")), product, atol=1e-2)
+
+
+def test_a_known_mixture_is_recovered_from_its_pairs() -> None:
+    model = Mixture(components=2, restarts=1, information=1e-3, steps=1500).fit(DOMAIN, measured(0.5))
+    for m in measured(1e-9):
+        assert 0.5 * np.abs(model.project(m.clique) - m.values).sum() < 30  # of 10,000 rows
+    weights, parts = two_components()
+    truth = np.einsum("k,ka,kb,kc->abc", weights, *parts[:3])
+    assert 0.5 * np.abs(model.project(("a", "b", "c")) / model.total - truth).sum() < 0.02
+
+
+def test_information_has_its_price() -> None:
+    dear = Mixture(components=20, restarts=1, information=1e7).fit(DOMAIN, measured(50.0))
+    product = np.outer(dear.project(("a",)), dear.project(("b",))) / dear.total
+    assert 0.5 * np.abs(dear.project(("a", "b")) - product).sum() < 0.002 * dear.total
+    fair = Mixture(components=20, restarts=1).fit(DOMAIN, measured(50.0))
+    clear = Mixture(components=20, restarts=1, information=1e-3).fit(DOMAIN, measured(50.0))
+    truth = {m.clique: m.values for m in measured(1e-9)}
+    errors = [
+        sum(np.abs(model.project(clique) - table).sum() for clique, table in truth.items())
+        for model in (clear, fair, dear)
+    ]
+    assert errors[1] < errors[0]
+    assert errors[1] < errors[2]
+
+
+def test_smoothness_draws_ordered_codes_together_and_no_others() -> None:
+    rough = measured(200.0, seed=3)
+
+    def unevenness(smoothness: float, name: str) -> float:
+        fitter = Mixture(components=20, restarts=1, information=20.0, smoothness=smoothness)
+        model = fitter.fit(DOMAIN, rough)
+        ratios = model.project((name, "d"))[:5] / model.project((name,))[:5, None]
+        return float(np.abs(np.diff(ratios[:, 0])).sum())
+
+    assert unevenness(50.0, "a") < 0.7 * unevenness(0.0, "a")
+    plain = Domain(DOMAIN.names, DOMAIN.sizes)
+    one, two = (Mixture(components=5, restarts=1, smoothness=s).fit(plain, rough) for s in (0.0, 50.0))
+    assert np.array_equal(one.project(("a", "b")), two.project(("a", "b")))
+
+
+def test_wide_cliques_count_through_their_pairs() -> None:
+    weights, parts = two_components()
+    joint = 10_000 * np.einsum("k,ka,kb,kc->abc", weights, *parts[:3])
+    table = NoisyMarginal(("c", "a", "b"), joint.transpose(2, 0, 1), 3.0)
+    model = Mixture(components=20, restarts=1).fit(DOMAIN, [table])
+    assert 0.5 * np.abs(model.project(("a", "b")) - joint.sum(axis=2)).sum() < 150
+    stacked = stack(DOMAIN, pool(DOMAIN, [NoisyMarginal(("a", "b", "c"), joint, 3.0)]), 10_000.0)
+    assert stacked.pair_weights[0, 6] == pytest.approx(1e8 / (9.0 * 4), rel=1e-6)  # four codes of c added
+
+
+def test_unequal_measurements_are_weighed_by_their_precision() -> None:
+    good, bad = (np.array([[600.0, 400.0]] * 2).T, np.array([[100.0, 900.0]] * 2).T)
+    domain = Domain(("x", "y"), (2, 2))
+    both = [NoisyMarginal(("x", "y"), good, 1.0), NoisyMarginal(("x", "y"), bad, 1000.0)]
+    model = Mixture(components=5, restarts=1).fit(domain, both)
+    assert model.project(("x",))[0] / model.total == pytest.approx(0.6, abs=0.01)
+
+
+def test_conditioning_agrees_with_brute_force(fitted: MixtureModel) -> None:
+    joint = fitted.project(DOMAIN.names) / fitted.total
+    given = {"b": 1, "d": 0}
+    wanted = joint[:, 1, :, 0] / joint[:, 1, :, 0].sum()
+    rows = fitted.sample(40_000, np.random.default_rng(0), given)
+    assert (rows.column("b") == 1).all()
+    assert (rows.column("d") == 0).all()
+    found = np.zeros((6, 4))
+    np.add.at(found, (rows.column("a"), rows.column("c")), 1 / 40_000)
+    assert 0.5 * np.abs(found - wanted).sum() < 0.003
+    weights = fitted.posterior(given)
+    mixed = np.einsum("k,ak,ck->ac", weights, fitted.block("a"), fitted.block("c"))
+    assert np.abs(mixed - wanted).max() < 1e-6
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 5_000])
+def test_rows_follow_the_model(fitted: MixtureModel, rows: int) -> None:
+    sample = fitted.sample(rows, np.random.default_rng(3))
+    assert sample.rows == rows
+    for name in DOMAIN.names:
+        counts = np.bincount(sample.column(name), minlength=DOMAIN[name])
+        expected = rows * fitted.project((name,)) / fitted.total
+        assert np.abs(counts - expected).max() <= 20  # within one a component
+    if rows == 5_000:
+        table = np.zeros((6, 4))
+        np.add.at(table, (sample.column("a"), sample.column("c")), 1.0)
+        assert 0.5 * np.abs(table / rows - fitted.project(("a", "c")) / fitted.total).sum() < 0.004
+
+
+def test_the_same_seed_gives_the_same_model_and_rows() -> None:
+    one, two = (Mixture(components=6, steps=40).fit(DOMAIN, measured(20.0)) for _ in range(2))
+    assert np.array_equal(one.shares, two.shares)
+    other = Mixture(components=6, steps=40, seed=1).fit(DOMAIN, measured(20.0))
+    assert not np.array_equal(one.shares, other.shares)
+    rows = [one.sample(50, np.random.default_rng(5)).column("a") for _ in range(2)]
+    assert np.array_equal(*rows)
+
+
+def test_restored_models_are_the_same(fitted: MixtureModel) -> None:
+    again = Mixture().restore(DOMAIN, [], fitted.state())
+    assert np.array_equal(again.project(("a", "b", "d")), fitted.project(("a", "b", "d")))
+    for key, damage in (
+        ("weights", fitted.weights * 2),
+        ("shares", fitted.shares[:-1]),
+        ("shares", -fitted.shares),
+        ("total", np.asarray(-1.0)),
+    ):
+        with pytest.raises(ReleaseError, match="damaged"):
+            Mixture().restore(DOMAIN, [], fitted.state() | {key: damage})
+
+
+def test_convergence_is_told() -> None:
+    long = Mixture(components=10, restarts=1, steps=400).fit(DOMAIN, measured(20.0))
+    short = Mixture(components=10, restarts=1, steps=3).fit(DOMAIN, measured(20.0))
+    assert long.converged
+    assert not short.converged
+    late = Mixture(components=10).fit(DOMAIN, measured(20.0), effort=Effort(deadline=Deadline(0.0)))
+    assert late.descent is not None
+    assert late.descent.steps == 0
+    assert not late.converged
+
+
+def test_more_steps_do_not_raise_the_objective() -> None:
+    stacked = stack(DOMAIN, pool(DOMAIN, measured(20.0)), 10_000.0)
+    values = []
+    for steps in (1, 30, 300):
+        logs = np.random.default_rng(0).standard_normal((15, 12)).astype(np.float32)
+        at = point(logs, np.zeros(12), stacked.starts)
+        values.append(descend(Objective(stacked, 12, 100.0, 30.0), at, steps, 0.1).value)
+    assert values[0] > values[1] > values[2]
+
+
+def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> None:
+    tables = pool(DOMAIN, measured(10.0))
+    assert _rule(tables, 1e4) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
+    finer = pool(DOMAIN, measured(5.0))
+    assert _rule(finer, 1e4) == pytest.approx(2**0.5 * _rule(tables, 1e4))
+    model = Mixture(components=10, restarts=1).fit(DOMAIN, measured(10.0))
+    rule = _rule(tables, model.total)
+    assert min(abs(model.information - min(f * rule, 1500.0)) for f in (0.5, 1.0, 2.0)) < 1e-6
+    rough = Mixture().fit(DOMAIN, measured(10.0), effort=Effort(rough=True))
+    assert rough.information == pytest.approx(_rule(tables, rough.total))
+    assert len(rough.weights) == 120
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"components": 0}, {"steps": 0}, {"information": -1.0}, {"smoothness": -0.1}, {"rate": np.nan}]
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        replace(Mixture(), **wrong)
+
+
+def test_too_many_codes_are_refused_before_anything_is_bought() -> None:
+    with pytest.raises(InputError, match="codes must be at most 14"):
+        Mixture(max_codes=14).admit(DOMAIN, [])

@@ -1,0 +1,112 @@
+"""AllPairs: what it buys, in which shares, and that it spends everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import open_source
+from margrave.errors import InputError, SchemaError
+from margrave.measure.curator import Curator
+from margrave.models.independent import Independent
+from margrave.models.mixture import Mixture
+from margrave.privacy.accounting import GDP
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.noise.seeded import SeededSource
+from margrave.privacy.unit import Neighbours
+from margrave.progress import silent
+from margrave.schema.schema import Schema
+from margrave.select.all_pairs import AllPairs
+
+FEW = Mixture(components=20, restarts=1)
+
+
+def opened(columns: int = 4, rows: int = 4000) -> tuple[Curator, Ledger]:
+    """x0 and x1 are nearly the same, the others independent."""
+    rng = np.random.default_rng(0)
+    data = {f"x{i}": rng.integers(0, 4, rows) for i in range(columns)}
+    if columns > 1:
+        data["x1"] = np.where(rng.random(rows) < 0.1, data["x1"], data["x0"])
+    source, _ = open_source(pa.table(data))
+    ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
+    curator = Curator(source, ledger, SeededSource(1))
+    curator.discover(Schema.from_sizes(dict.fromkeys(data, 4)))
+    return curator, ledger
+
+
+def precision(curator: Curator) -> Counter[tuple[str, ...]]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for m in curator.measurements:
+        found[m.clique] += float(m.sigma) ** -2.0
+    return found
+
+
+def test_all_pairs_are_bought_and_everything_is_spent() -> None:
+    curator, ledger = opened()
+    model = AllPairs().run(curator, FEW, silent)
+    found = precision(curator)
+    assert sum(len(clique) == 2 for clique in found) == 6
+    assert sum(len(clique) == 1 for clique in found) == 4
+    assert ledger.remaining >= 0
+    assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+    assert len(model.weights) == 20
+
+
+def test_one_ways_get_their_share() -> None:
+    curator, _ = opened()
+    AllPairs(ones=Fraction(1, 4)).run(curator, FEW, silent)
+    found = precision(curator)
+    singles = sum(value for clique, value in found.items() if len(clique) == 1)
+    assert singles / found.total() == pytest.approx(0.25, rel=0.01)
+
+
+def test_dependent_pairs_get_more_and_none_less_than_the_look() -> None:
+    curator, _ = opened()
+    AllPairs(look=Fraction(1, 2)).run(curator, FEW, silent)
+    found = precision(curator)
+    pairs = {clique: value for clique, value in found.items() if len(clique) == 2}
+    rest = [value for clique, value in pairs.items() if clique != ("x0", "x1")]
+    assert pairs["x0", "x1"] > 1.5 * max(rest)
+    assert min(pairs.values()) > 0.49 * sum(pairs.values()) / 6
+
+
+def test_a_whole_look_measures_all_pairs_alike() -> None:
+    curator, _ = opened()
+    AllPairs(look=Fraction(1)).run(curator, FEW, silent)
+    pairs = [value for clique, value in precision(curator).items() if len(clique) == 2]
+    assert max(pairs) == pytest.approx(min(pairs))
+
+
+def test_pairs_with_the_target_get_more() -> None:
+    shares = []
+    for emphasis in (1.0, 3.0):
+        curator, _ = opened()
+        AllPairs(target="x3", emphasis=emphasis).run(curator, FEW, silent)
+        found = precision(curator)
+        shares.append(sum(v for clique, v in found.items() if "x3" in clique and len(clique) == 2))
+    assert shares[1] > 1.5 * shares[0]
+
+
+def test_one_column_gets_everything() -> None:
+    curator, ledger = opened(columns=1)
+    model = AllPairs().run(curator, Independent(), silent)
+    assert [m.clique for m in curator.measurements] == [("x0",)]
+    assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+    assert model.project(("x0",)).sum() == pytest.approx(model.total)
+
+
+def test_wrong_settings_are_refused_before_anything_is_bought() -> None:
+    with pytest.raises(InputError, match="look"):
+        AllPairs(look=Fraction(0))
+    with pytest.raises(InputError, match="emphasis"):
+        AllPairs(emphasis=0.5)
+    curator, ledger = opened()
+    with pytest.raises(SchemaError, match="clique"):
+        AllPairs(target="nobody").run(curator, FEW, silent)
+    with pytest.raises(InputError, match="codes"):
+        AllPairs().run(curator, Mixture(max_codes=3), silent)
+    assert ledger.spent == 0
