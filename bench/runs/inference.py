@@ -2,7 +2,8 @@
 
     python bench/runs/inference.py
     python bench/runs/inference.py --table codes.csv --peer none
-    python bench/runs/inference.py --trees 1e3 1e4 1e5 1e6 1e7 1e8
+    python bench/runs/inference.py --trees 1e3 1e4 1e5 1e6 1e7 1e8 --threads 1 2
+    python bench/runs/inference.py --potentials 1e5 1e6
 
 Data: 32,561 rows over a domain of Adult's sizes, drawn from a seeded random tree, or the integer-coded
 CSV given by --table (a header, then codes from 0). Measured: all one-ways and 18 seeded pairs, Gaussian
@@ -11,7 +12,11 @@ seconds of one thread, which other work on the machine stretches little, but for
 whose compilation for a new structure is what a fit costs; mbi runs in a process of its own.
 --trees times one inference alone, on chains of ten cliques of attributes with 10 codes that have about so
 many cells together, all their pairs measured; `used` is what a fit of five steps, all pairs and 10,000 rows
-then add to the process's largest resident memory, in bytes a cell.
+then add to the process's largest resident memory, in bytes a cell. With --threads, `cpu` and `wall` are the
+least processor and wall seconds of one inference for each number of threads, taken in turns, with the load of
+the machine: on a busy one, threads gain in `wall` only what is free.
+--potentials takes 40 steps of the optimiser at most on four triples of about so many cells together:
+processor seconds, and how many of them are inference; the rest is the optimiser's vector work.
 """
 
 from __future__ import annotations
@@ -33,6 +38,9 @@ from pathlib import Path
 import numpy as np
 
 from margrave.models import PGM
+from margrave.models.pgm.estimate import Dual, minimise
+from margrave.models.pgm.inference import Inference
+from margrave.models.pgm.tree import Layout
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -176,9 +184,48 @@ def measured_exactly(domain: Domain, codes: np.ndarray, cliques: list[tuple[str,
     return exact
 
 
-def trees(targets: list[float], repeats: int) -> list[dict[str, float]]:
-    """Time and memory of junction trees of several sizes, smallest first."""
+def turns(inference: Inference, theta: np.ndarray, threads: list[int], repeats: int) -> dict[str, object]:
+    """Least processor and wall seconds of an inference by threads; every turn must give the same bits."""
+    least = {count: [np.inf, np.inf] for count in threads}
+    found = set()
+    for _ in range(repeats):
+        for count in threads:
+            inference.threads = count
+            wall, used = time.perf_counter(), time.process_time()
+            log_z = inference.run(theta)
+            times = (time.process_time() - used, time.perf_counter() - wall)
+            least[count] = [min(a, b) for a, b in zip(least[count], times, strict=True)]
+            found.add((log_z, inference.marginals.tobytes()))
+    if len(found) > 1:
+        raise RuntimeError("the number of threads changed the result")
+    cpu, wall_by = ({str(count): both[i] for count, both in least.items()} for i in (0, 1))
+    return {"cpu": cpu, "wall": wall_by, "load": os.getloadavg()[0]}
+
+
+def potentials(targets: list[float], repeats: int) -> list[dict[str, float]]:
+    """Time of optimisations with many potentials, in processor seconds, and of the inferences in them."""
     found = []
+    for target in sorted(targets):
+        size = max(round((target / 4) ** (1 / 3)), 2)
+        layout = Layout((size,) * 9, [(v, v + 1, v + 2) for v in range(0, 8, 2)], 1 << 30)
+        rng, cells = np.random.default_rng(0), layout.starts[-1]
+        shares = (rng.gamma(0.3, 1.0, cells) + rng.normal(size=cells)) / 1e5
+        dual = Dual(Inference(layout), shares, np.full(cells, 1.5e-6))
+        work = partial(minimise, dual, np.zeros(cells), 40, 1e-9)
+        solution = work()
+        before = dual.evaluations
+        seconds = best(repeats, work)
+        evaluations = (dual.evaluations - before) // (repeats + 1)
+        one = best(repeats, partial(dual.inference.run, solution.theta))
+        line = {"potentials": cells, "cells": layout.node_starts[-1], "evaluations": evaluations}
+        found.append(line | {"optimisation": seconds, "inferences": one * evaluations})
+        print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+def trees(targets: list[float], repeats: int, threads: list[int]) -> list[dict[str, object]]:
+    """Time and memory of junction trees of several sizes, smallest first."""
+    found: list[dict[str, object]] = []
     for target in sorted(targets):
         width = max(round(np.log10(target)) - 1, 2)
         domain = Domain(tuple(f"x{v}" for v in range(width + 9)), (10,) * (width + 9))
@@ -190,12 +237,14 @@ def trees(targets: list[float], repeats: int) -> list[dict[str, float]]:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         model = PGM(max_iterations=5, max_cells=1 << 30).fit(domain, noisy, total=5000.0)
         theta = model._solution.theta
+        model._inference.threads = 1
         seconds = best(repeats, partial(model._inference.run, theta))
         model.project_many(list(combinations(domain.names, 2)))
         model.sample(10_000, rng)
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         line = {"cells": model.cells, "inference": seconds, "nanoseconds_a_cell": 1e9 * seconds / model.cells}
-        found.append(line | {"used": (after - before) / model.cells, "peak": after})
+        line |= {"used": (after - before) / model.cells, "peak": after}
+        found.append(line | turns(model._inference, theta, threads, 3 * repeats))
         print(json.dumps(found[-1]), flush=True)
     return found
 
@@ -207,13 +256,18 @@ def main() -> None:
     parser.add_argument("--table", help="integer-coded CSV; a seeded random tree by default")
     parser.add_argument("--peer", choices=("mbi", "none"), default="mbi")
     parser.add_argument("--trees", nargs="+", type=float, help="only time inference at these sizes")
+    parser.add_argument("--potentials", nargs="+", type=float, help="only time fits of so many potentials")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1], help="threads to compare on --trees")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
     if arguments.trees:
-        line: dict[str, object] = {"data": "chains", "trees": trees(arguments.trees, arguments.repeats)}
-        keep(line)
+        found = trees(arguments.trees, arguments.repeats, arguments.threads)
+        keep({"data": "chains", "trees": found})
+        return
+    if arguments.potentials:
+        keep({"data": "triples", "potentials": potentials(arguments.potentials, arguments.repeats)})
         return
     domain, codes = table(arguments.table, rng)
     figures = run(domain, codes, measured(domain, codes, rng), arguments)

@@ -14,9 +14,11 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError
 from margrave.models.independent import Independent
+from margrave.models.mixture import Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
+from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
@@ -27,9 +29,14 @@ STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "mst": lambda names: MST(),
     "all one-ways": lambda names: AllKWay(1),
     "all pairs": lambda names: AllKWay(2),
+    "every pair twice": lambda names: AllPairs(),
     "fixed": lambda names: Fixed([tuple(names[:2]), tuple(names[-1:])]),
 }
-FITTERS: dict[str, Callable[[], Any]] = {"pgm": PGM, "independent": Independent}
+FITTERS: dict[str, Callable[[], Any]] = {
+    "pgm": PGM,
+    "independent": Independent,
+    "mixture": lambda: Mixture(components=12, steps=30),
+}
 
 Table = tuple[pa.Table, mg.Schema | None]
 

@@ -10,6 +10,7 @@ from margrave.models.independent import simplex
 from margrave.models.pgm.estimate import Dual, minimise
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import Inference
+from margrave.models.pgm.penalty import explained
 from margrave.models.pgm.tree import Layout
 from margrave.models.pooled import estimated_total, pool
 from margrave.release import NoisyMarginal
@@ -89,8 +90,9 @@ def test_the_gradient_is_zero_at_the_solution():
     assert model.converged
     assert model.gap <= 1e-10
     for clique, theta in model.potentials().items():
-        values = next(m.values for m in pool(ABC, noisy) if m.clique == clique)
-        left = model.project(clique) / 300 - values / 300 + 0.5 * (10 / 300) * theta
+        table = next(m for m in explained(pool(ABC, noisy)) if m.clique == clique)
+        strength = 0.5 if len(clique) > 1 else 0.5 / 8
+        left = (model.project(clique) - table.values + strength * table.sigma * theta) / 300
         np.testing.assert_allclose(left - left.mean(), 0, atol=1e-9)
 
 
@@ -246,3 +248,60 @@ def test_memory_lowers_what_a_tree_may_hold():
         small.admit(domain, [("a", "b", "c")])
     with pytest.raises(InputError, match="max_memory"):
         PGM(max_memory=10**6)
+
+
+def test_one_ways_are_pooled_from_every_table_that_holds_them():
+    ab, one = np.arange(12.0).reshape(3, 4), np.array([9.0, 20.0, 41.0])
+    tables = pool(ABC, [NoisyMarginal(("a", "b"), ab, 2.0), NoisyMarginal(("a",), one, 3.0)])
+    found = {table.clique: table for table in explained(tables)}
+    assert set(found) == {("a",), ("b",), ("a", "b")}
+    # A sum over four cells has variance 4 * 2^2 = 16, the one-way 9.
+    np.testing.assert_allclose(found["a",].values, (ab.sum(axis=1) / 16 + one / 9) / (1 / 16 + 1 / 9))
+    np.testing.assert_allclose(found["a",].sigma, (1 / 16 + 1 / 9) ** -0.5)
+    np.testing.assert_allclose(found["b",].values, ab.sum(axis=0))
+    np.testing.assert_allclose(found["b",].sigma, np.sqrt(12.0))
+    np.testing.assert_array_equal(found["a", "b"].values, ab)
+
+
+def test_pooling_one_ways_from_sums_of_cells_with_noise_of_their_own():
+    sigma = np.array([[1.0, 2.0], [3.0, 4.0]])
+    values = np.array([[10.0, 20.0], [30.0, 40.0]])
+    domain = Domain(("a", "b"), (2, 2))
+    found = explained(pool(domain, [NoisyMarginal(("a", "b"), values, sigma)]))
+    assert [table.clique for table in found] == [("a",), ("b",), ("a", "b")]
+    np.testing.assert_allclose(found[0].sigma, np.sqrt([5.0, 25.0]))
+    np.testing.assert_allclose(found[1].sigma, np.sqrt([10.0, 20.0]))
+
+
+def dependent(seed, rows=5000.0, noise=50.0):
+    """The truth over three attributes, and one-ways and two pairs of it under noise."""
+    rng = np.random.default_rng(seed)
+    domain = Domain(("a", "b", "c"), (12, 10, 8))
+    chain = rng.dirichlet(np.full(10, 0.4), size=12), rng.dirichlet(np.full(8, 0.4), size=10)
+    truth = rows * rng.dirichlet(np.ones(12))[:, None, None] * chain[0][:, :, None] * chain[1][None]
+    noisy = []
+    for clique, axes in ((("a",), (1, 2)), (("b",), (0, 2)), (("a", "b"), (2,)), (("b", "c"), (0,))):
+        exact = truth.sum(axis=axes)
+        noisy.append(NoisyMarginal(clique, exact + noise * rng.normal(size=exact.shape), noise))
+    return domain, truth, noisy
+
+
+def test_noise_aware_fits_are_nearer_to_the_truth_than_least_squares():
+    nearer = []
+    for seed in range(8):
+        domain, truth, noisy = dependent(seed)
+        errors = []
+        for penalty in ("noise_aware", "squares"):
+            model = PGM(penalty=penalty, max_iterations=5000).fit(domain, noisy, total=5000.0)
+            errors.append(np.abs(model.project(("a", "b", "c")) - truth).sum())
+        nearer.append(errors[0] < errors[1])
+    assert sum(nearer) >= 6
+
+
+@pytest.mark.parametrize("penalty", ["noise_aware", "squares"])
+def test_a_model_is_restored_whichever_one_ways_it_was_fitted_to(penalty):
+    _, _, measurements = exact(sigma=5.0)
+    fitted = PGM(penalty=penalty).fit(ABC, measurements)
+    restored = PGM().restore(ABC, measurements, fitted.state())
+    np.testing.assert_array_equal(restored.project(("a", "b", "c")), fitted.project(("a", "b", "c")))
+    assert set(restored.potentials()) == set(fitted.potentials())

@@ -19,7 +19,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
-from margrave.schema.domain import Clique
+from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
 from margrave.select.all_kway import AllKWay
 from margrave.select.fixed import Fixed
@@ -142,3 +142,22 @@ def test_a_fitters_limit_keeps_large_pairs_out_of_the_tree() -> None:
         assert float(ledger.remaining / ledger.total) < 1e-6
         sizes.append(model.cells)  # type: ignore[attr-defined]
     assert sizes[1] <= 100 < sizes[0]
+
+
+def test_a_wide_table_is_not_held_against_the_limit_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The three columns of 60 would make a table of 216,000 cells together, but no spanning tree holds it.
+    rng, asked = np.random.default_rng(0), []
+    table = pa.table(
+        {name: rng.permutation(np.arange(600) % 60) for name in "abc"} | {"d": np.arange(600) % 2}
+    )
+    cells = PGM.cells
+
+    def counted(self: PGM, domain: Domain, cliques: list[Clique], candidates: list[Clique]) -> object:
+        asked.append(len(candidates))
+        return cells(self, domain, cliques, candidates)
+
+    monkeypatch.setattr(PGM, "cells", counted)
+    curator, _ = _open(table)
+    model = MST().run(curator, PGM(max_cells=10_000), silent)
+    assert model.cells <= 10_000  # type: ignore[attr-defined]
+    assert sum(asked) == 1

@@ -23,11 +23,17 @@ import margrave.measure.gaussian as door
 from margrave import Guarantee, Schema, Synthesizer, Unit
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Adjacency
-from margrave.select import AIM, MST, AllKWay, Batched
+from margrave.select import AIM, MST, AllKWay, AllPairs, Batched
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 EPSILON, DELTA = 8.0, 1e-5
-STRATEGIES = {"independent": AllKWay(degree=1), "mst": MST(), "aim": AIM(rounds=6), "batched": Batched()}
+STRATEGIES = {
+    "independent": AllKWay(degree=1),
+    "mst": MST(),
+    "aim": AIM(rounds=6),
+    "batched": Batched(),
+    "auto": AllPairs(),
+}
 Table = dict[str, NDArray[np.int64]]
 
 

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from margrave.models.independent import Independent
+    from margrave.models.mixture.fitter import Mixture
     from margrave.models.pgm.fitter import PGM
     from margrave.models.table import resolve
 
-__all__ = ["PGM", "Independent", "resolve"]
+__all__ = ["PGM", "Independent", "Mixture", "resolve"]
 
 _HOMES = {
     "PGM": "margrave.models.pgm.fitter",
     "Independent": "margrave.models.independent",
+    "Mixture": "margrave.models.mixture.fitter",
     "resolve": "margrave.models.table",
 }
 

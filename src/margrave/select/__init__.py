@@ -2,8 +2,9 @@
 
 from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
+from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
 
-__all__ = ["AIM", "MST", "AllKWay", "Batched", "Fixed"]
+__all__ = ["AIM", "MST", "AllKWay", "AllPairs", "Batched", "Fixed"]

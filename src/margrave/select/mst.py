@@ -90,7 +90,7 @@ class MST:
             pair = domain.canonical(edge)
             tree.append(pair)
             _join(component, pair)
-        draws, tight = _draws(component, pairs), _tight(domain, fitter, pairs)
+        draws, tight = _draws(component, pairs), _tight(component, domain, fitter, tree, pairs)
         for _ in range(draws):
             open_pairs = [p for p in pairs if component[p[0]] != component[p[1]]]
             if tight:
@@ -110,9 +110,19 @@ def _pairs(domain: Domain, max_cells: int) -> list[Clique]:
     return [pair for pair in combinations(domain.names, 2) if domain.size(pair) <= max_cells]
 
 
-def _tight(domain: Domain, fitter: Fitter, pairs: Sequence[Clique]) -> bool:
-    """Whether a tree of the largest pairs would be too large for the fitter."""
-    largest = sorted(pairs, key=domain.size)[-len(domain) :]
+def _tight(
+    component: dict[str, int],
+    domain: Domain,
+    fitter: Fitter,
+    given: Sequence[Clique],
+    pairs: Sequence[Clique],
+) -> bool:
+    """Whether the spanning tree of the most cells would be too large for the fitter."""
+    trial, largest = dict(component), list(given)
+    for pair in sorted(pairs, key=domain.size, reverse=True):
+        if trial[pair[0]] != trial[pair[1]]:
+            _join(trial, pair)
+            largest.append(pair)
     return not np.isfinite(fitter.cells(domain, largest, [()])[0])
 
 

@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
+from margrave.models.coarse import coarsen, recalled
+from margrave.models.device import opened
 from margrave.models.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models.memory import LEAST as LEAST_MEMORY
+from margrave.models.mixture.grouped import GroupedMixture
 from margrave.models.mixture.model import MixtureModel, restored
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.optimise import Descent, descend
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.targeted import targeted
+from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
 from margrave.models.pooled import Pooled, estimated_total, pool
 from margrave.models.splitting import SHARE, halves, pick
 from margrave.schema.domain import Clique, Domain
@@ -39,6 +43,9 @@ SCOUT_COMPONENTS, SCOUT_STEPS = 120, 200
 """Size and length of the fits that only choose a price."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
+WIDE, FEWEST = 1500, 60
+"""With more codes than WIDE, LEAST falls in proportion, to FEWEST, and the rule's price is taken as it is:
+the noise on so many pairs hides finer structure."""
 SPREAD = 0.5
 """Standard deviation of the starting logarithms around the one-ways."""
 
@@ -65,12 +72,19 @@ class Mixture:
             model fitted to its pairs (`margrave.models.additive`) instead of from the mixture.
         rate: First step length of the optimiser.
         seed: Of the starting points, the split noise and the target's reference rows.
-        max_codes: Most codes all attributes may have together.
+        largest: Attributes with more codes are modelled in this many groups of codes
+            (`margrave.models.coarse`).
+        max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
+        device: Where the descent runs: "cpu" (None) for the compiled kernels; "cuda", "cuda:1" or "mps", with
+            PyTorch, where a CUDA device's memory limits max_codes too; "torch-cpu" for the same code on the
+            processor. Single precision everywhere. The additive model of a target, rows and marginals stay
+            on the processor.
 
     Raises:
-        InputError: An argument is out of range.
+        InputError: An argument is out of range, or there is no such device.
+        MissingExtraError: The device needs PyTorch, which is not installed.
 
     Example:
         >>> import numpy as np
@@ -91,11 +105,13 @@ class Mixture:
     target: str | None = None
     rate: float = 0.1
     seed: int = 0
+    largest: int = 512
     max_codes: int = 8192
     max_memory: int | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
-        for param in ("components", "restarts", "steps", "max_codes"):
+        for param in ("components", "restarts", "steps", "max_codes", "largest"):
             value = getattr(self, param)
             if value is not None and value < 1:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
@@ -107,6 +123,7 @@ class Mixture:
             raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
         if not (np.isfinite(self.smoothness) and self.smoothness >= 0):
             raise InputError(invalid("smoothness", "at least 0", "Try 0.33.", got=self.smoothness))
+        opened(self.device)
 
     @property
     def name(self) -> str:
@@ -116,11 +133,13 @@ class Mixture:
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
-        if self.max_memory is None:
-            return self.max_codes
-        held = A_CODE * (self.components or MOST) * self.restarts
-        room = max(self.max_memory - PROGRAM, 0)
-        return min(self.max_codes, int((math.sqrt(held**2 + 4.0 * A_SQUARE * room) - held) / (2 * A_SQUARE)))
+        components, device, most = self.components or MOST, opened(self.device), self.max_codes
+        if self.max_memory is not None:
+            room = max(self.max_memory - PROGRAM, 0)
+            most = min(most, _within(room, A_SQUARE, A_CODE * components * self.restarts))
+        if device is not None and device.memory is not None:
+            most = min(most, _within(device.memory, A_TENSOR_SQUARE, A_TENSOR_CODE * components))
+        return most
 
     def fit(
         self,
@@ -130,7 +149,7 @@ class Mixture:
         total: float | None = None,
         warm: Model | None = None,
         effort: Effort = FULL,
-    ) -> MixtureModel:
+    ) -> MixtureModel | GroupedMixture:
         """The mixture that explains the measurements; see the class. `warm` is not used.
 
         A rough fit is one small mixture at the rule's price, without a target. After the effort's deadline no
@@ -149,6 +168,13 @@ class Mixture:
             )
         self.admit(domain, [])
         tables = pool(domain, measurements)
+        coarse = coarsen(domain, tables, self.largest)
+        if coarse is None:
+            return self._best(domain, tables, rows, effort)
+        model = self._best(coarse.inner, [coarse.summed(table) for table in tables], rows, effort)
+        return GroupedMixture(model, coarse)
+
+    def _best(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> MixtureModel:
         if effort.rough:
             return self._scout._fit(domain, tables, rows, self.information or _rule(tables, rows), effort)
         return self._fit(domain, tables, rows, self.information or self._chosen(domain, tables, rows), effort)
@@ -171,13 +197,16 @@ class Mixture:
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
-    ) -> MixtureModel:
+    ) -> MixtureModel | GroupedMixture:
         """The model whose `state` was saved, with no optimisation.
 
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        return restored(domain, state)
+        coarse = recalled(domain, state)
+        if coarse is None:
+            return restored(domain, state)
+        return GroupedMixture(restored(coarse.inner, state), coarse)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the stacked table fits, before anything is measured.
@@ -186,7 +215,7 @@ class Mixture:
             InputError: The attributes have more than max_codes codes together.
             SchemaError: The domain has no attribute `target`.
         """
-        codes = sum(domain.sizes)
+        codes = sum(min(size, self.largest) for size in domain.sizes)
         if codes > self.most_codes:
             remedy = "Merge rare categories, use fewer bins, or raise max_codes or max_memory."
             raise InputError(invalid("codes", f"at most {self.most_codes}", remedy, got=codes))
@@ -204,15 +233,19 @@ class Mixture:
         return replace(self, components=few, steps=min(self.steps, SCOUT_STEPS), restarts=1, target=None)
 
     def _descent(self, stacked: Stacked, price: float, seed: int, effort: Effort) -> tuple[Point, Descent]:
-        components = self.components or round(min(max(WORK / max(stacked.codes, 1) ** 2, LEAST), MOST))
-        objective = Objective(stacked, components, price, self.smoothness * price)
+        components = self.components or _components(stacked.codes)
         at = _start(stacked, components, np.random.default_rng(seed))
+        device, smoothness = opened(self.device), self.smoothness * price
+        if device is not None:
+            on = TensorObjective(stacked, price, smoothness, device)
+            return at, descend_tensors(on, at, self.steps, self.rate, lambda: _over(effort))
+        objective = Objective(stacked, components, price, smoothness)
         return at, descend(objective, at, self.steps, self.rate, lambda: _over(effort))
 
     def _chosen(self, domain: Domain, tables: Sequence[Pooled], rows: float) -> float:
         """The rule's price, or half or twice of it where split noise prefers that beyond doubt."""
         rule = _rule(tables, rows)
-        if not any(len(table.clique) > 1 for table in tables):
+        if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
             return rule
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
         stacked = stack(domain, fitted, rows)
@@ -235,6 +268,16 @@ def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:
             exact[part] = 1.0
         exact[part] /= exact[part].sum(axis=0)
     return exact
+
+
+def _within(room: int, square: int, code: int) -> int:
+    """The most codes n with square n^2 + code n at most room."""
+    return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
+
+
+def _components(codes: int) -> int:
+    least = max(LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
+    return round(min(max(WORK / max(codes, 1) ** 2, least), MOST))
 
 
 def _over(effort: Effort) -> bool:

@@ -58,7 +58,7 @@ class Point:
         _normalise(self.logs, self.shares, starts)
         self.weigh -= self.weigh.max()
         self.weigh -= np.log(np.exp(self.weigh).sum())
-        self.weights = np.exp(self.weigh).astype(np.float32)
+        self.weights = np.exp(self.weigh).astype(self.logs.dtype)
 
 
 def point(logs: Singles, weigh: Floats, starts: Longs) -> Point:
@@ -96,7 +96,7 @@ class Objective:
         np.matmul(self._model, at.shares, out=self.gradient)
         miss = s.one_weights * (ones - s.ones)
         fit += float((miss * (ones - s.ones)).sum(dtype=np.float64))
-        offset = (2.0 * miss).astype(np.float32)
+        offset = (2.0 * miss).astype(self.gradient.dtype)
         by_weight = _pull(self.gradient, at.shares, offset)
         rest = _prices(
             self.gradient, at.logs, at.shares, at.weights, ones,
@@ -112,7 +112,7 @@ class Objective:
 @summing
 def _normalise(logs: Singles, shares: Singles, starts: Longs) -> None:
     components = logs.shape[1]
-    total, shift = np.empty(components, np.float32), np.empty(components, np.float32)
+    total, shift = np.empty(components, logs.dtype), np.empty(components, logs.dtype)
     for i in range(len(starts) - 1):
         total[:] = 0.0
         for c in range(starts[i], starts[i + 1]):
@@ -146,7 +146,7 @@ def _residual(model: Singles, target: Singles, weights: Singles) -> float:
 def _pull(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
     """Adds the one-ways' part; returns the derivative of the squares by each weight."""
     codes, components = gradient.shape
-    pairs, ones = np.zeros(components, np.float32), np.zeros(components, np.float32)
+    pairs, ones = np.zeros(components, gradient.dtype), np.zeros(components, gradient.dtype)
     for c in range(codes):
         for k in range(components):
             pairs[k] += gradient[c, k] * shares[c, k]
@@ -170,7 +170,7 @@ def _prices(
 ) -> float:
     """Adds information and smoothness to the gradient and to by_weight; returns their value."""
     components = logs.shape[1]
-    paid = np.zeros(components, np.float32)
+    paid = np.zeros(components, gradient.dtype)
     for c in range(logs.shape[0]):
         own = np.log(ones[c])
         for k in range(components):
@@ -201,7 +201,7 @@ def _smooth(
     """The part of one attribute's ordered codes; derivatives run through m as well as through Q."""
     codes, components = shares.shape
     through = np.zeros(codes, np.float64)
-    cost = np.zeros(components, np.float32)
+    cost = np.zeros(components, gradient.dtype)
     for c in range(codes - 1):
         both = ones[c] + ones[c + 1]
         h = smoothness * ones[c] * ones[c + 1] / both
@@ -224,8 +224,9 @@ def _smooth(
         value += weights[k] * cost[k]
         by_weight[k] += cost[k]
     for c in range(codes):
+        also = gradient.dtype.type(through[c])
         for k in range(components):
-            gradient[c, k] += np.float32(through[c])
+            gradient[c, k] += also
             by_weight[k] += through[c] * shares[c, k]
     return value
 
@@ -233,7 +234,7 @@ def _smooth(
 @summing
 def _centre(gradient: Singles, shares: Singles, starts: Longs) -> None:
     components = gradient.shape[1]
-    mean = np.empty(components, np.float32)
+    mean = np.empty(components, gradient.dtype)
     for i in range(len(starts) - 1):
         mean[:] = 0.0
         for c in range(starts[i], starts[i + 1]):

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.compiled import compiled, summing
-from margrave.models.pgm.inference import Inference
+from margrave.models.compiled import compiled
+from margrave.models.pgm.history import History, ahead, bent, dot, largest, pulled
 
 if TYPE_CHECKING:
     from margrave.limits import Deadline
+    from margrave.models.pgm.calibration import Calibration
 
 __all__ = ["Dual", "Solution", "approach", "minimise"]
 
 Floats = NDArray[np.float64]
-MEMORY = 12
-"""Pairs of steps and gradient changes that L-BFGS remembers."""
 
 LEAP = 10.0
 """About the most a log-potential is raised in the first step."""
@@ -59,10 +58,11 @@ class Dual:
         ridge: Weight of each potential's square, above 0, shape [measured cells].
     """
 
-    def __init__(self, inference: Inference, target: Floats, ridge: Floats) -> None:
+    def __init__(self, inference: Calibration, target: Floats, ridge: Floats) -> None:
         self.inference = inference
         self.ridge = ridge
-        self.starts = np.asarray(inference.layout.starts[:-1], dtype=np.int64)
+        self._ends = np.asarray(inference.layout.starts, dtype=np.int64)
+        self.starts = self._ends[:-1]
         self.target = self._balanced(target)
         self.evaluations = 0
 
@@ -81,14 +81,14 @@ class Dual:
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """The value and the gradient at theta."""
         self.evaluations += 1
-        pull = self.ridge * theta
         log_z = self.inference.run(theta)
-        value = log_z - float(theta @ self.target) + 0.5 * float(theta @ pull)
-        return value, self.inference.marginals - self.target + pull
+        gradient = np.empty(len(theta))
+        rest = pulled(theta, self.target, self.ridge, self.inference.marginals, gradient)
+        return log_z + float(rest), gradient
 
     def gap(self, gradient: Floats) -> float:
         """The largest L1 norm of the gradient over one measured table."""
-        return float(np.add.reduceat(np.abs(gradient), self.starts).max()) if len(self.starts) else 0.0
+        return float(largest(gradient, self._ends))
 
     def settled(self, theta: Floats, gradient: Floats) -> Floats:
         """theta with the potentials of one table solved for, that of the largest gradient, all others held.
@@ -108,37 +108,11 @@ class Dual:
         A cell that has nearly everything must still be lowered with care; and a cell that is to grow bends
         more the more it grows, so it is held to steps of about LEAP.
         """
-        mu = self.inference.marginals
-        diagonal: Floats = mu * (1.02 - mu) + self.ridge + np.maximum(-gradient, 0.0) / LEAP
-        return diagonal
-
-
-class _History:
-    """The last MEMORY steps and gradient changes, in a ring."""
-
-    def __init__(self, length: int) -> None:
-        self.moved = np.empty((MEMORY, length))
-        self.changed = np.empty((MEMORY, length))
-        self.inverse = np.empty(MEMORY)
-        self.count = 0
-
-    def add(self, moved: Floats, changed: Floats) -> None:
-        """Remember a step, unless the function bends too little along it."""
-        bent = float(moved @ changed)
-        if bent > 1e-12 * float(np.linalg.norm(moved) * np.linalg.norm(changed)):
-            place = self.count % MEMORY
-            self.moved[place], self.changed[place], self.inverse[place] = moved, changed, 1.0 / bent
-            self.count += 1
-
-    def direction(self, gradient: Floats, curvature: Floats) -> Floats:
-        """Minus the approximate inverse Hessian times the gradient."""
-        step = -gradient
-        _two_loops(step, self.moved, self.changed, self.inverse, self.count, curvature)
-        return step
+        return bent(self.inference.marginals, self.ridge, gradient, LEAP)
 
 
 def approach(
-    inference: Inference,
+    inference: Calibration,
     target: Floats,
     ridge: Floats,
     theta: Floats,
@@ -176,24 +150,23 @@ def minimise(
     or with the first step that ends after the deadline; `Solution.converged` tells which.
     """
     theta, value, gradient = _started(dual, theta, max_iterations, tolerance)
-    history = _History(len(theta))
+    history = History(len(theta))
     iterations = 0
     while dual.gap(gradient) > tolerance and iterations < max_iterations:
         if deadline is not None and deadline.passed:
             break
         step = history.direction(gradient, dual.curvature(gradient))
-        slope = float(step @ gradient)
+        slope = float(dot(step, gradient))
         found = _search(dual, theta, value, gradient, step, slope) if slope < 0.0 else None
         if found is None:
             if not history.count:
                 break
-            history = _History(len(theta))
+            history = History(len(theta))
             value, gradient = dual(theta)
             continue
-        length, value, fresh = found
-        moved = length * step
-        history.add(moved, fresh - gradient)
-        theta, gradient = theta + moved, fresh
+        length, value, fresh, theta = found
+        history.add(length, step, fresh, gradient)
+        gradient = fresh
         iterations += 1
     gap = dual.gap(gradient)
     return Solution(theta, gap, iterations, dual.evaluations, gap <= tolerance)
@@ -246,28 +219,6 @@ def _solved(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Floats:
     return solution
 
 
-@summing
-def _two_loops(
-    q: Floats, moved: Floats, changed: Floats, inverse: Floats, count: int, curvature: Floats
-) -> None:
-    """The two-loop recursion in place, started from the inverse of the scaled diagonal curvature."""
-    held = min(count, MEMORY)
-    weights = np.empty(held)
-    for back in range(held):
-        k = (count - 1 - back) % MEMORY
-        weights[back] = inverse[k] * np.sum(moved[k] * q)
-        q -= weights[back] * changed[k]
-    scale = 1.0
-    if held:
-        k = (count - 1) % MEMORY
-        scale = 1.0 / (inverse[k] * np.sum(changed[k] * changed[k] / curvature))
-    for i in range(len(q)):
-        q[i] *= scale / curvature[i]
-    for back in range(held - 1, -1, -1):
-        k = (count - 1 - back) % MEMORY
-        q += (weights[back] - inverse[k] * np.sum(changed[k] * q)) * moved[k]
-
-
 def _search(
     dual: Callable[[Floats], tuple[float, Floats]],
     theta: Floats,
@@ -275,24 +226,25 @@ def _search(
     gradient: Floats,
     step: Floats,
     slope: float,
-) -> tuple[float, float, Floats] | None:
+) -> tuple[float, float, Floats, Floats] | None:
     """A step length that meets the strong Wolfe conditions (c1 1e-4, c2 0.9), by bracketing and secants.
 
-    Returns the length, the value and the gradient there; None when no length descends.
+    Returns the length, the value, the gradient and theta there; None when no length descends.
     """
     low, high, length = 0.0, np.inf, 1.0
     low_slope = slope
-    best: tuple[float, float, Floats] | None = None
+    best: tuple[float, float, Floats, Floats] | None = None
     slack = 1e-14 * abs(value)
     for tried in range(25):
-        trial, fresh = dual(theta + length * step)
-        end = float(fresh @ step)
+        place = ahead(theta, length, step)
+        trial, fresh = dual(place)
+        end = float(dot(fresh, step))
         if not np.isfinite(trial) or trial > value + 1e-4 * length * slope + slack:
             high = length
             near = np.isfinite(trial) and tried < 4
             length = _between(low, high, low_slope, end) if near else low + 0.1 * (high - low)
             continue
-        best = (length, trial, fresh)
+        best = (length, trial, fresh, place)
         if abs(end) <= 0.9 * abs(slope):
             return best
         if end < 0.0:

@@ -11,25 +11,29 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
+from margrave.models.device import opened
 from margrave.models.memory import A_CELL, LEAST, PROGRAM
 from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.model import GraphicalModel
+from margrave.models.pgm.penalty import explained, ridges
 from margrave.models.pgm.sizes import candidate_cells, tree_cells
+from margrave.models.pgm.tensor import A_TENSOR_CELL, TensorInference
 from margrave.models.pgm.tree import Layout, too_large
 from margrave.models.pooled import Pooled, estimated_total, pool
+from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
+    from margrave.models.pgm.calibration import Calibration
     from margrave.protocols import Model
-    from margrave.release import NoisyMarginal
 
 __all__ = ["PENALTIES", "PGM"]
 
 PENALTIES = ("noise_aware", "squares")
-"""How a potential is held back: by sigma / N (see docs/models.md), or by (sigma / N)^2, which is exactly
-least squares weighted by 1 / sigma^2 with the entropy added."""
+"""How a potential is held back: by sigma / N, with one-ways pooled first (see docs/models.md), or by
+(sigma / N)^2, which is exactly least squares weighted by 1 / sigma^2 with the entropy added."""
 
 ROUGH = 10.0
 """How much looser the tolerance is between the rounds of an adaptive strategy: bench/LEADERBOARD.md."""
@@ -40,8 +44,8 @@ class PGM:
     """Fits p(x) = exp(sum_r theta_r(x_r) - log Z), one table of potentials a measured clique.
 
     Minimises log Z(theta) - <theta, y / N> + sum(c * theta^2) / 2 with c = strength * sigma / N
-    ("noise_aware") or c = strength * (sigma / N)^2 ("squares"). Attributes that were not measured come
-    out uniform.
+    ("noise_aware", an eighth of it for one-ways, which are first pooled from all tables that hold them) or
+    c = strength * (sigma / N)^2 ("squares"). Attributes that were not measured come out uniform.
 
     Args:
         strength: How much entropy counts against the measurements, above 0.
@@ -52,9 +56,13 @@ class PGM:
         max_cells: Most cells all tables of the junction tree may have together, at most 2^31 - 1.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_cells to what fits, at A_CELL bytes a cell and PROGRAM for the rest.
+        device: Where inference runs: "cpu" (None) for the compiled kernels; "cuda" or "cuda:1", with PyTorch,
+            whose memory then limits max_cells too; "torch-cpu" for the same code on the processor.
+            Rows and marginals are drawn from the model on the processor in every case.
 
     Raises:
-        InputError: An argument is out of range.
+        InputError: An argument is out of range, or there is no such device.
+        MissingExtraError: The device needs PyTorch, which is not installed.
 
     Example:
         >>> import numpy as np
@@ -66,12 +74,13 @@ class PGM:
         [[10.0, 3.3], [10.0, 3.3], [10.0, 3.3]]
     """
 
-    strength: float = 0.15
+    strength: float = 0.1
     max_iterations: int = 1000
     tolerance: float = 1e-3
     penalty: str = "noise_aware"
     max_cells: int = 1 << 28
     max_memory: int | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         for param, value in (("strength", self.strength), ("tolerance", self.tolerance)):
@@ -87,6 +96,10 @@ class PGM:
             raise InputError(
                 invalid("max_memory", f"at least {LEAST // 10**6} MB", "Give more.", got=self.max_memory)
             )
+        device = opened(self.device)
+        if device is not None and not device.double:
+            remedy = "Leave it out for the processor."
+            raise InputError(invalid("device", "one with double precision", remedy, got=self.device))
 
     @property
     def name(self) -> str:
@@ -96,9 +109,13 @@ class PGM:
     @property
     def most_cells(self) -> int:
         """Cells a junction tree may have under both limits."""
-        if self.max_memory is None:
-            return self.max_cells
-        return min(self.max_cells, (self.max_memory - PROGRAM) // A_CELL)
+        device = opened(self.device)
+        most = self.max_cells
+        if self.max_memory is not None:
+            most = min(most, (self.max_memory - PROGRAM) // A_CELL)
+        if device is not None and device.memory is not None:
+            most = min(most, device.memory // A_TENSOR_CELL)
+        return most
 
     def fit(
         self,
@@ -123,16 +140,14 @@ class PGM:
             InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
         """
         rows = _rows(measurements, total)
-        pooled, inference = self._open(domain, measurements)
-        names = ranked(domain)
-        target = _flat(names, [t.values for t in pooled], pooled)
-        noise = _flat(names, [t.sigma for t in pooled], pooled) / rows
-        ridge = self.strength * (noise if self.penalty == "noise_aware" else noise**2)
+        aware, names = self.penalty == "noise_aware", ranked(domain)
+        measured = pool(domain, measurements)
+        pooled, inference = self._open(domain, _released(explained(measured) if aware else measured))
+        target = _flat(names, [table.values / rows for table in pooled], pooled)
+        ridge = _flat(names, ridges(pooled, self.strength, rows, aware), pooled)
         theta = _flat(names, _warm(domain, pooled, warm), pooled)
         tolerance = self.tolerance * (ROUGH if effort.rough else 1.0)
-        solution = approach(
-            inference, target / rows, ridge, theta, self.max_iterations, tolerance, effort.deadline
-        )
+        solution = approach(inference, target, ridge, theta, self.max_iterations, tolerance, effort.deadline)
         return self._close(domain, pooled, inference, solution, rows)
 
     def restore(
@@ -146,7 +161,10 @@ class PGM:
         Raises:
             ReleaseError: The state is not that of a model of these measurements.
         """
-        pooled, inference = self._open(domain, measurements)
+        measured = pool(domain, measurements)
+        # A fit by least squares, or one from before one-ways were pooled, holds what was released only.
+        plain = np.size(state.get("theta", 0)) == sum(table.values.size for table in measured)
+        pooled, inference = self._open(domain, _released(measured if plain else explained(measured)))
         sizes = [domain.size(table.clique) for table in pooled]
         theta = _array(state, "theta", sum(sizes))
         total, gap, iterations, evaluations, converged = _array(state, "fit", 5)
@@ -178,20 +196,29 @@ class PGM:
         found = candidate_cells(domain, cliques, candidates)
         return np.where(found > self.most_cells, np.inf, found)
 
-    def _open(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> tuple[list[Pooled], Inference]:
+    def _open(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal]
+    ) -> tuple[list[Pooled], Calibration]:
         pooled = pool(domain, measurements)
         place = {name: i for i, name in enumerate(ranked(domain))}
         # Attributes of one code do not matter to the engine: their axes are left out.
         measured = [tuple(sorted(place[n] for n in table.clique if domain[n] > 1)) for table in pooled]
         sizes = domain.shape(ranked(domain))
-        return pooled, Inference(Layout(sizes, measured, self.most_cells))
+        layout = Layout(sizes, measured, self.most_cells)
+        device = opened(self.device)
+        return pooled, Inference(layout) if device is None else TensorInference(layout, device)
 
     def _close(
-        self, domain: Domain, pooled: list[Pooled], inference: Inference, solution: Solution, total: float
+        self, domain: Domain, pooled: list[Pooled], inference: Calibration, solution: Solution, total: float
     ) -> GraphicalModel:
         inference.run(solution.theta)
         cliques = tuple(table.clique for table in pooled)
         return GraphicalModel(domain, total, cliques, inference, solution)
+
+
+def _released(tables: Sequence[Pooled]) -> list[NoisyMarginal]:
+    """Pooled tables as measurements again."""
+    return [NoisyMarginal(table.clique, table.values, table.sigma) for table in tables]
 
 
 def _rows(measurements: Sequence[NoisyMarginal], total: float | None) -> float:

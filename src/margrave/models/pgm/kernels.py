@@ -15,7 +15,28 @@ from numpy.typing import NDArray
 
 from margrave.models.compiled import compiled, summing
 
-__all__ = ["calibrate", "calibrate_logs", "gather_add", "scatter_add"]
+__all__ = [
+    "CELLS",
+    "LENGTH",
+    "OWN",
+    "PARENT",
+    "ROWS",
+    "SAFE",
+    "SEPARATOR",
+    "TINY",
+    "WIDTH",
+    "add_copies",
+    "calibrate",
+    "gather_add",
+    "lost",
+    "lower_nodes",
+    "lower_part",
+    "raise_nodes",
+    "raise_part",
+    "renewed",
+    "scaled",
+    "scatter_add",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -30,7 +51,7 @@ BLOCK = 2048
 """Cells worked on at a time: they stay in the fastest cache while all tables pass over them."""
 
 TINY = 1e-300
-"""Below this a probability is as good as lost; what that may cost is bounded in `_lost`."""
+"""Below this a probability is as good as lost; what that may cost is bounded in `lost`."""
 
 SAFE = 600.0
 """Largest log factor by which anything lost may have been scaled up: e^600 * 1e-300 < 1e-39."""
@@ -140,61 +161,129 @@ def calibrate(
     and sums with the groups' marginals, then the messages down. Messages are scaled to a largest entry of 1;
     cells pass through memory once each way. Jensen, Lauritzen and Olesen 1990.
     """
-    count = len(nodes)
-    scale = np.empty(count)
-    for k in range(count):
-        s, n, near = nodes[k, SEPARATOR], nodes[k, LENGTH], links[first[k] : first[k + 1]]
-        tables[s : s + n] = 0.0
-        scale[k] = _raised(nodes[k], near, maps, outer, inner, tables, belief)
-        if nodes[k, PARENT] >= 0:
-            scale[k] = tables[s : s + n].max()
-            if scale[k] > TINY:
-                tables[s : s + n] /= scale[k]
-        if not scale[k] > TINY:
-            return np.nan
-    if _lost(nodes, scale) > SAFE:
+    scale = np.empty(len(nodes))
+    if not raise_nodes(0, len(nodes), nodes, first, links, maps, outer, inner, tables, belief, scale):
+        return np.nan
+    if lost(nodes, scale) > SAFE:
         return np.nan
     sums[:] = 0.0
-    for k in range(count - 1, -1, -1):
-        _renewed(nodes[k], scale[k], tables, sums)
-        factor = 1.0 if nodes[k, PARENT] >= 0 else 1.0 / scale[k]
-        near = links[first[k] : first[k + 1]]
-        _lowered(nodes[k], near, factor, maps, outer, inner, tables, belief, sums)
+    lower_nodes(0, len(nodes), nodes, first, links, maps, outer, inner, tables, belief, sums, scale)
     return float(np.log(scale).sum())
 
 
 @compiled
-def _renewed(node: Longs, scale: float, tables: Floats, sums: Floats) -> None:
-    """The separator's message up becomes the ratio of what it should be to what it was."""
-    for c in range(node[SEPARATOR], node[SEPARATOR] + node[LENGTH]):
-        before = tables[c] * scale
-        tables[c] = sums[c] / before if before > TINY else 0.0
+def raise_nodes(
+    begin: int,
+    end: int,
+    nodes: Longs,
+    first: Longs,
+    links: Longs,
+    maps: Longs,
+    outer: Ints,
+    inner: Ints,
+    tables: Floats,
+    belief: Floats,
+    scale: Floats,
+) -> bool:
+    """Fill the nodes from begin to before end, send their messages up; False where one is lost."""
+    part, own = np.array([0, 0, 0, 1]), np.empty((1, 2), dtype=np.int64)
+    for k in range(begin, end):
+        s, n, near = nodes[k, SEPARATOR], nodes[k, LENGTH], links[first[k] : first[k + 1]]
+        tables[s : s + n] = 0.0
+        part[1], own[0, 0], own[0, 1] = nodes[k, ROWS], nodes[k, OWN], s
+        into = own if nodes[k, PARENT] >= 0 else own[:0]
+        scale[k] = raise_part(nodes[k], part, near, into, maps, outer, inner, tables, belief, tables)
+        if not scaled(k, nodes, tables, scale):
+            return False
+    return True
 
 
 @compiled
-def _raised(
-    node: Longs, links: Longs, maps: Longs, outer: Ints, inner: Ints, tables: Floats, belief: Floats
+def scaled(k: int, nodes: Longs, tables: Floats, scale: Floats) -> bool:
+    """Divide a node's message by its largest entry, kept in `scale`; False where that is lost."""
+    if nodes[k, PARENT] >= 0:
+        message = tables[nodes[k, SEPARATOR] : nodes[k, SEPARATOR] + nodes[k, LENGTH]]
+        scale[k] = message.max()
+        if scale[k] > TINY:
+            message /= scale[k]
+    return bool(scale[k] > TINY)
+
+
+@compiled
+def lower_nodes(
+    begin: int,
+    end: int,
+    nodes: Longs,
+    first: Longs,
+    links: Longs,
+    maps: Longs,
+    outer: Ints,
+    inner: Ints,
+    tables: Floats,
+    belief: Floats,
+    sums: Floats,
+    scale: Floats,
+) -> None:
+    """Calibrate the nodes from before end down to begin and add them up to all their tables."""
+    part = np.array([0, 0, 0, 1])
+    for k in range(end - 1, begin - 1, -1):
+        factor = renewed(nodes[k], scale[k], tables, sums)
+        part[1] = nodes[k, ROWS]
+        near = links[first[k] : first[k + 1]]
+        lower_part(nodes[k], part, near, factor, maps, outer, inner, tables, belief, sums)
+
+
+@compiled
+def renewed(node: Longs, scale: float, tables: Floats, sums: Floats) -> float:
+    """The separator's message up becomes the ratio of what it should be to what it was.
+
+    Returns the factor that all of the node is still to be multiplied by.
+    """
+    for c in range(node[SEPARATOR], node[SEPARATOR] + node[LENGTH]):
+        before = tables[c] * scale
+        tables[c] = sums[c] / before if before > TINY else 0.0
+    return 1.0 if node[PARENT] >= 0 else 1.0 / scale
+
+
+@compiled
+def raise_part(
+    node: Longs,
+    part: Longs,
+    links: Longs,
+    into: Longs,
+    maps: Longs,
+    outer: Ints,
+    inner: Ints,
+    tables: Floats,
+    belief: Floats,
+    out: Floats,
 ) -> float:
-    """Fill a node with the product of its tables, add it up to its message and return its sum."""
+    """Fill part of a node with the product of its tables and add it up to its message, `into` of `out`.
+
+    part: rows (first, how many, apart, times): so many rows from the first on, and again so far apart.
+    Returns the sum of a root's part.
+    """
     step = max(BLOCK // node[WIDTH], 1)
     rows = np.empty(step)
     everything = 0.0
-    for r0 in range(0, node[ROWS], step):
-        r1 = min(r0 + step, node[ROWS])
-        rows[:] = 1.0
-        for k in range(len(links)):
-            at = maps[links[k, 0]]
-            if at[2] == 0:
-                _multiply_each(rows, r1 - r0, tables, links[k, 1], outer, at[3] + r0)
-        _spread_rows(node, r0, r1, rows, belief)
-        for k in range(len(links)):
-            at = maps[links[k, 0]]
-            if at[2] != 0:
-                _multiply_rows(belief, node[START], at, r0, r1, outer, inner, tables, links[k, 1])
-        if node[PARENT] < 0:
-            everything += _sum_rows(node, r0, r1, 1.0, belief, rows)
-        else:
-            _add_rows(belief, node[START], maps[node[OWN]], r0, r1, outer, inner, tables, node[SEPARATOR])
+    for time in range(part[3]):
+        begin = part[0] + time * part[2]
+        for r0 in range(begin, begin + part[1], step):
+            r1 = min(r0 + step, begin + part[1])
+            rows[:] = 1.0
+            for k in range(len(links)):
+                at = maps[links[k, 0]]
+                if at[2] == 0:
+                    _multiply_each(rows, r1 - r0, tables, links[k, 1], outer, at[3] + r0)
+            _spread_rows(node, r0, r1, rows, belief)
+            for k in range(len(links)):
+                at = maps[links[k, 0]]
+                if at[2] != 0:
+                    _multiply_rows(belief, node[START], at, r0, r1, outer, inner, tables, links[k, 1])
+            if len(into):
+                _add_rows(belief, node[START], maps[into[0, 0]], r0, r1, outer, inner, out, into[0, 1])
+            else:
+                everything += _sum_rows(node, r0, r1, belief)
     return everything
 
 
@@ -215,18 +304,12 @@ def _spread_rows(node: Longs, r0: int, r1: int, rows: Floats, belief: Floats) ->
 
 
 @summing
-def _sum_rows(node: Longs, r0: int, r1: int, factor: float, belief: Floats, rows: Floats) -> float:
-    """Put the sums of rows r0 to r1 of a node in `rows`, and return their sum."""
-    width = np.uintp(node[WIDTH])
-    everything = 0.0
-    for r in range(r0, r1):
-        c = np.uintp(node[START] + r * node[WIDTH])
-        total = 0.0
-        for j in range(width):
-            total += belief[c + j]
-        rows[r - r0] = total
-        everything += total
-    return everything
+def _sum_rows(node: Longs, r0: int, r1: int, belief: Floats) -> float:
+    """The sum of rows r0 to r1 of a node."""
+    total = 0.0
+    for c in range(node[START] + r0 * node[WIDTH], node[START] + r1 * node[WIDTH]):
+        total += belief[c]
+    return total
 
 
 @summing
@@ -244,9 +327,10 @@ def _settle(node: Longs, r0: int, r1: int, belief: Floats, rows: Floats) -> None
 
 
 @compiled
-def _lowered(
+def lower_part(
     node: Longs,
-    links: Longs,
+    part: Longs,
+    into: Longs,
     factor: float,
     maps: Longs,
     outer: Ints,
@@ -255,30 +339,40 @@ def _lowered(
     belief: Floats,
     sums: Floats,
 ) -> None:
-    """Multiply a node by a number and the message from its parent, and add it up to all its tables."""
+    """Multiply part of a node by a number and the message from its parent, and add it up to all its tables.
+
+    part: as in `raise_part`. into: rows (map, start in sums).
+    """
     step = max(BLOCK // node[WIDTH], 1)
     rows = np.empty(step)
-    for r0 in range(0, node[ROWS], step):
-        r1 = min(r0 + step, node[ROWS])
-        rows[:] = factor
-        if node[PARENT] >= 0:
-            own = maps[node[OWN]]
-            if own[2] == 0:
-                _multiply_each(rows, r1 - r0, tables, node[SEPARATOR], outer, own[3] + r0)
-            else:
-                _multiply_rows(belief, node[START], own, r0, r1, outer, inner, tables, node[SEPARATOR])
-        _settle(node, r0, r1, belief, rows)
-        for k in range(len(links)):
-            at = maps[links[k, 0]]
-            if at[2] == 0:
-                for r in range(r1 - r0):
-                    sums[links[k, 1] + outer[at[3] + r0 + r]] += rows[r]
-            else:
-                _add_rows(belief, node[START], at, r0, r1, outer, inner, sums, links[k, 1])
+    for time in range(part[3]):
+        begin = part[0] + time * part[2]
+        for r0 in range(begin, begin + part[1], step):
+            r1 = min(r0 + step, begin + part[1])
+            rows[:] = factor
+            if node[PARENT] >= 0:
+                own, s = maps[node[OWN]], node[SEPARATOR]
+                if own[2] == 0:
+                    _multiply_each(rows, r1 - r0, tables, s, outer, own[3] + r0)
+                else:
+                    _multiply_rows(belief, node[START], own, r0, r1, outer, inner, tables, s)
+            _settle(node, r0, r1, belief, rows)
+            for k in range(len(into)):
+                at = maps[into[k, 0]]
+                if at[2] == 0:
+                    _add_each(rows, r1 - r0, sums, into[k, 1], outer, at[3] + r0)
+                else:
+                    _add_rows(belief, node[START], at, r0, r1, outer, inner, sums, into[k, 1])
 
 
 @compiled
-def _lost(nodes: Longs, scale: Floats) -> float:
+def _add_each(rows: Floats, count: int, table: Floats, start: int, outer: Ints, first: int) -> None:
+    for r in range(count):
+        table[start + outer[first + r]] += rows[r]
+
+
+@compiled
+def lost(nodes: Longs, scale: Floats) -> float:
     """The largest log factor by which scaling has raised what fell below TINY somewhere in the tree.
 
     All factors and messages are at most 1, so a configuration lost in a node would have weighed at most
@@ -294,79 +388,11 @@ def _lost(nodes: Longs, scale: Floats) -> float:
 
 
 @compiled
-def calibrate_logs(
-    nodes: Longs,
-    first: Longs,
-    links: Longs,
-    maps: Longs,
-    outer: Ints,
-    inner: Ints,
-    tables: Floats,
-    belief: Floats,
-    sums: Floats,
-) -> float:
-    """As `calibrate`, all in log space: slower, safe for any finite potentials. tables: logs of factors."""
-    belief[:] = 0.0
-    normaliser = 0.0
-    for k in range(len(nodes)):
-        start, cells, parent, s, n, own, _, _, _ = nodes[k]
-        for link in range(first[k], first[k + 1]):
-            gather_add(belief, start, maps[links[link, 0]], outer, inner, tables, links[link, 1])
-        if parent < 0:
-            normaliser += _normalise(belief, start, start + cells)
-        else:
-            _log_sum(belief, start, maps[own], outer, inner, tables, sums, s, n)
-    for k in range(len(nodes) - 1, -1, -1):
-        start, cells, parent, s, n, own, theirs, _, _ = nodes[k]
-        if parent >= 0:
-            sent = tables[s : s + n].copy()
-            _log_sum(belief, nodes[parent, 0], maps[theirs], outer, inner, tables, sums, s, n)
-            tables[s : s + n] -= sent
-            gather_add(belief, start, maps[own], outer, inner, tables, s)
-    for c in range(len(belief)):
-        belief[c] = np.exp(belief[c])
-    sums[:] = 0.0
-    for k in range(len(nodes)):
-        for link in range(first[k], first[k + 1]):
-            scatter_add(belief, nodes[k, 0], maps[links[link, 0]], outer, inner, sums, links[link, 1])
-    return normaliser
-
-
-@compiled
-def _normalise(logs: Floats, first: int, last: int) -> float:
-    """Subtract from logs[first:last] the log of the sum of their exponentials, and return it."""
-    largest = logs[first:last].max()
-    total = 0.0
-    for c in range(first, last):
-        total += np.exp(logs[c] - largest)
-    found = largest + np.log(total)
-    logs[first:last] -= found
-    return float(found)
-
-
-@compiled
-def _log_sum(
-    source: Floats,
-    base: int,
-    at: Longs,
-    outer: Ints,
-    inner: Ints,
-    out: Floats,
-    peak: Floats,
-    s: int,
-    n: int,
+def add_copies(
+    copies: Floats, first: int, apart: int, count: int, target: Floats, start: int, n: int
 ) -> None:
-    """out[s:s+n] = the log of the sum of exponentials of a source's cells that map there."""
-    rows, width, o, i = at[0], at[1], at[3], at[4]
-    peak[s : s + n] = -np.inf
-    out[s : s + n] = 0.0
-    for r in range(rows):
-        for j in range(width):
-            t = s + outer[o + r] + inner[i + j]
-            peak[t] = max(peak[t], source[base + r * width + j])
-    for r in range(rows):
-        for j in range(width):
-            t = s + outer[o + r] + inner[i + j]
-            out[t] += np.exp(source[base + r * width + j] - peak[t])
-    for c in range(s, s + n):
-        out[c] = np.log(out[c]) + peak[c]
+    """Add n cells of so many copies, the first at `first` and the others so far apart, to target[start:]."""
+    for k in range(count):
+        source = first + k * apart
+        for c in range(n):
+            target[start + c] += copies[source + c]

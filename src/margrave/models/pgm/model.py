@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,14 @@ from margrave.errors import InputError, invalid
 from margrave.models.evidence import checked
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.graph import ranked
-from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.pairs import pair_marginals
 from margrave.models.pgm.project import marginal, marginals
 from margrave.models.pgm.sample import conditioned, cut, draw
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
+
+if TYPE_CHECKING:
+    from margrave.models.pgm.calibration import Calibration
 
 __all__ = ["GraphicalModel"]
 
@@ -40,7 +43,7 @@ class GraphicalModel:
         domain: Domain,
         total: float,
         cliques: Sequence[Clique],
-        inference: Inference,
+        inference: Calibration,
         solution: Solution,
     ) -> None:
         self._domain = domain

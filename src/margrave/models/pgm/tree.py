@@ -176,6 +176,7 @@ class Layout:
         hosts = self._hosts()
         homes = {clique: self.home(clique) for clique in hosts}
         groups = sorted(hosts, key=lambda clique: (homes[clique], clique))
+        self.hosts = tuple(groups)
         self.group_starts = starts([self.cells(clique) for clique in groups])
         self.groups = np.asarray(
             [

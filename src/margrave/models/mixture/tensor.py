@@ -1,0 +1,209 @@
+"""Tensor: the mixture's objective and optimiser on PyTorch, by the formulas of `objective` and `optimise`.
+
+Start, steps and formulas are those of the compiled kernels; only sums are added up in another order: in
+double precision both end at the same point. It is untimed on a GPU, so which sizes gain by it is not known;
+bench/runs/device.py measures that. Nothing waits for the device between steps. On a GPU, products are as
+precise as `torch.set_float32_matmul_precision` says: full float32, unless the program has asked for less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models.device import Device
+from margrave.models.mixture.objective import FLOOR, LOWEST, Point
+from margrave.models.mixture.optimise import LAST, MEMORY, MOMENTUM, Descent
+from margrave.models.mixture.stacked import Stacked
+
+__all__ = ["A_TENSOR_CODE", "A_TENSOR_SQUARE", "TensorObjective", "TensorPoint", "descend_tensors"]
+
+A_TENSOR_SQUARE, A_TENSOR_CODE = 24, 64
+"""Bytes at most on the device of each pair of codes, and of each code in each component, in float32."""
+
+PART, KEPT = float(np.float32(1.0 - MOMENTUM)), float(np.float32(1.0 - MEMORY))
+"""Rounded as in the kernels, so that both paths take the same steps."""
+
+
+@dataclass(slots=True)
+class TensorPoint:
+    """A `Point` on a device.
+
+    Args:
+        logs: log Q, shape [codes, components].
+        weigh: log w, shape [components], in the device's most precise type.
+        shares: Q, shape [codes, components].
+        weights: w, shape [components].
+    """
+
+    logs: Any
+    weigh: Any
+    shares: Any
+    weights: Any
+
+
+class TensorObjective:
+    """The value and the natural gradient of one set of measurements, on a device; see `Objective`.
+
+    Args:
+        stacked: The measurements.
+        information: Price of a nat of dependence, in the units of the squared residuals.
+        smoothness: Price of unlike neighbours among ordered codes.
+        device: Where to compute.
+        double: Compute in double precision, which the compiled kernels do not.
+    """
+
+    def __init__(
+        self, stacked: Stacked, information: float, smoothness: float, device: Device, double: bool = False
+    ) -> None:
+        torch = device.torch
+        self.stacked = stacked
+        self.device = device
+        self.dtype = torch.float64 if double else torch.float32
+        self.information = float(np.float32(information))
+        self.smoothness = float(np.float32(smoothness))
+        self._pairs, self._pair_weights, self._ones, self._one_weights = (
+            device.put(part, self.dtype)
+            for part in (stacked.pairs, stacked.pair_weights, stacked.ones, stacked.one_weights)
+        )
+        owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
+        self._owner = device.put(owner, torch.int64)
+        member = np.arange(stacked.attributes)[:, None] == owner[None, :]
+        self._member = device.put(member, self.dtype)
+        low = _neighbours(stacked)
+        self._low, self._high = device.put(low, torch.int64), device.put(low + 1, torch.int64)
+
+    def __call__(self, at: TensorPoint) -> tuple[Any, Any, Any]:
+        """The value, the derivative by each weight [components], and that by Q over w [codes, components]."""
+        torch, wide = self.device.torch, self.device.wide
+        ones = (at.shares @ at.weights).clamp_(min=float(FLOOR))
+        miss = (at.shares * at.weights) @ at.shares.T
+        miss -= self._pairs
+        pull = miss * self._pair_weights
+        value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
+        gradient = pull.mul_(2.0) @ at.shares
+        by_weight = 0.5 * (gradient * at.shares).sum(0).to(wide)
+        short = ones - self._ones
+        offset = 2.0 * self._one_weights * short
+        value = value + 0.5 * (offset * short).sum().to(wide)
+        by_weight += (offset @ at.shares).to(wide)
+        gradient += offset[:, None]
+        nats = self.information * (at.logs - ones.log()[:, None])
+        gradient += nats
+        paid = (at.shares * nats).sum(0)
+        value = value + (at.weights @ paid).to(wide)
+        by_weight += paid.to(wide)
+        if self.smoothness > 0.0 and len(self._low):
+            value = value + self._smooth(gradient, at, ones, by_weight)
+        return value, by_weight, gradient
+
+    def centre(self, gradient: Any, at: TensorPoint) -> None:
+        """Make the gradient that of the logarithms: take out its mean under each Q_k."""
+        gradient -= self._spread(self._member @ (gradient * at.shares))
+
+    def settle(self, at: TensorPoint) -> None:
+        """Normalise logs and weights, and bring shares and weights up to date."""
+        at.logs.clamp_(min=float(LOWEST))
+        shares = at.logs.exp()
+        total = self._member @ shares
+        at.shares = shares.mul_(self._spread(1.0 / total))
+        at.logs -= self._spread(total.log())
+        at.weigh = self.device.torch.log_softmax(at.weigh, 0)
+        at.weights = at.weigh.exp().to(self.dtype)
+
+    def gap(self, gradient: Any, at: TensorPoint) -> float:
+        """Mean over attributes of E|natural gradient|, over the price of a nat."""
+        moved = float((gradient * at.shares).abs().sum(0) @ at.weights)
+        return moved / max(self.stacked.attributes, 1) / max(self.information, 1e-30)
+
+    def _spread(self, table: Any) -> Any:
+        """What is said of attributes said of each of their codes, shape [codes, components]."""
+        return table.index_select(0, self._owner)
+
+    def _smooth(self, gradient: Any, at: TensorPoint, ones: Any, by_weight: Any) -> Any:
+        """The price of unlike neighbours, added to both derivatives; see `objective._smooth`.
+
+        No code is twice in `_low` or in `_high`, so every sum below has one order on any device.
+        """
+        below, above = ones[self._low], ones[self._high]
+        both, low, high = below + above, 1.0 / below, 1.0 / above
+        lower, upper = at.shares[self._low], at.shares[self._high]
+        step = upper * high[:, None] - lower * low[:, None]
+        pull = (self.smoothness * below * above / both)[:, None] * step
+        gradient.index_add_(0, self._high, pull * high[:, None])
+        gradient.index_add_(0, self._low, pull * low[:, None], alpha=-1.0)
+        cost = 0.5 * (pull * step).sum(0)
+        half = 0.5 * self.smoothness * ((step * step) @ at.weights)
+        through = self.device.torch.zeros_like(ones)
+        through.index_add_(0, self._low, half * (above / both) ** 2 + ((pull * lower) @ at.weights) * low**2)
+        through.index_add_(
+            0, self._high, half * (below / both) ** 2 - ((pull * upper) @ at.weights) * high**2
+        )
+        gradient += through[:, None]
+        by_weight += (cost + through @ at.shares).to(self.device.wide)
+        return (at.weights @ cost).to(self.device.wide)
+
+
+def descend_tensors(
+    objective: TensorObjective,
+    at: Point,
+    steps: int,
+    rate: float,
+    stop: Callable[[], bool] = lambda: False,
+) -> Descent:
+    """Move `at` down the objective, in place; see `optimise.descend`.
+
+    The device is sent steps ahead of what it has done, so a few more may run after `stop` has said so.
+    """
+    device, dtype = objective.device, objective.dtype
+    on = TensorPoint(
+        *(device.put(part, kind) for part, kind in _parts(at, dtype, device.wide)),
+    )
+    mean, square = device.torch.zeros_like(on.logs), device.torch.zeros_like(on.logs)
+    slope, bend = device.torch.zeros_like(on.weigh), device.torch.zeros_like(on.weigh)
+    done = 0
+    while done < steps and not stop():
+        done += 1
+        _, by_weight, gradient = objective(on)
+        objective.centre(gradient, on)
+        length = rate * (1.0 - done / steps + LAST)
+        early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
+        _advance(on.logs, gradient, mean, square, length / early, 1.0 / young)
+        weights = on.weights.to(device.wide)
+        pull = weights * (by_weight - weights @ by_weight)
+        slope += (1.0 - MOMENTUM) * (pull - slope)
+        bend += (1.0 - MEMORY) * (pull * pull - bend)
+        on.weigh -= length / early * slope / ((bend / young).sqrt() + 1e-12)
+        objective.settle(on)
+    value, _, gradient = objective(on)
+    objective.centre(gradient, on)
+    for part, found in ((at.logs, on.logs), (at.shares, on.shares), (at.weigh, on.weigh)):
+        part[...] = found.cpu().numpy()
+    at.weights = on.weights.cpu().numpy().astype(at.logs.dtype)
+    return Descent(float(value), objective.gap(gradient, on), done)
+
+
+def _advance(logs: Any, gradient: Any, mean: Any, square: Any, scale: float, bias: float) -> None:
+    """One step; no logarithm moves by more than 1."""
+    mean += PART * (gradient - mean)
+    square += KEPT * (gradient * gradient - square)
+    step = float(np.float32(scale)) * mean
+    step /= (square * float(np.float32(bias))).sqrt_().add_(float(np.float32(1e-12)))
+    logs -= step.clamp_(-1.0, 1.0)
+
+
+def _parts(at: Point, dtype: Any, wide: Any) -> list[tuple[NDArray[Any], Any]]:
+    return [(at.logs, dtype), (at.weigh, wide), (at.shares, dtype), (at.weights, dtype)]
+
+
+def _neighbours(stacked: Stacked) -> NDArray[np.int64]:
+    """Codes whose next code is their neighbour in an attribute's order."""
+    found = [np.zeros(0, np.int64)]
+    for start, count in zip(stacked.starts[:-1], stacked.ordered, strict=True):
+        if count > 1:
+            found.append(np.arange(start, start + count - 1))
+    return np.concatenate(found)
