@@ -196,7 +196,7 @@ def _short(value: float) -> str:
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:g}{letter}"
-    return f"{value:.6g}"
+    return f"{value:.6g}".replace("e-0", "e-")
 
 
 def latest(lines: Iterable[Line]) -> dict[tuple[str, str, float], list[Line]]:
@@ -284,7 +284,7 @@ def table(what: str, points: Mapping[tuple[str, str, float], list[Line]]) -> str
     """A curve's points as a Markdown table, a row each."""
     wanted = CURVES[what][1]
     heads = [CURVES[what][0], *(["who"] if what != "cells" else [])]
-    heads += [label.replace("|", ": ").replace(": seconds", ", s") for label, _ in wanted]
+    heads += [label.replace("|seconds", ", seconds").rpartition("|")[2] for label, _ in wanted]
     rows = [heads, ["---"] * len(heads)]
     for (curve, name, x), runs in points.items():
         if curve == what:
@@ -297,14 +297,20 @@ def _cell(runs: Sequence[Line], key: str) -> str:
     """A figure with least and most, or why there is none."""
     values = [float(line[key]) for line in runs if line.get(key) is not None]  # type: ignore[arg-type]
     if not values:
-        status = str(runs[-1]["status"])
+        status = "done" if any(line["status"] == "done" for line in runs) else str(runs[-1]["status"])
         return {"limit": f"over {runs[-1].get('limit', 0):.0f}", "done": ""}.get(status, status)
-    spread = f" [{_figure(min(values))}, {_figure(max(values))}]" if len(values) > 1 else ""
+    spread = f" [{_figure(min(values))}, {_figure(max(values))}]" if len(values) > 1 and key != "peak" else ""
     return _figure(statistics.median(values)) + spread + (" *" if key == "cpu" and _cut_short(runs) else "")
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}" if value >= 0.001 else f"{value:.2g}"
+    return (
+        f"{value:,.0f}"
+        if value >= 100
+        else f"{value:#.3g}"
+        if value >= 0.001
+        else f"{value:.2g}".replace("e-0", "e-")
+    )
 
 
 def main() -> None:

@@ -226,11 +226,12 @@ def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Cli
     """
     if any(weight != int(weight) or weight < 0 for weight in workload.values()) or not any(workload.values()):
         raise InputError(invalid("workload", "whole weights, none negative, not all 0", "Check the weights."))
-    sets = [(set(clique), int(weight)) for clique, weight in workload.items()]
-    return {
-        clique: sum(weight * len(other & set(clique)) for other, weight in sets)
-        for clique in closure(list(workload), domain)
-    }
+    # |r ∩ s| counts the attributes of r that s holds: the sum goes over attributes, not over pairs r, s.
+    held = dict.fromkeys(domain.names, 0)
+    for clique, weight in workload.items():
+        for name in set(clique):
+            held[name] += int(weight)
+    return {clique: sum(held[name] for name in clique) for clique in closure(list(workload), domain)}
 
 
 def _spent(curator: Curator) -> float:
