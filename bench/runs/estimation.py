@@ -15,9 +15,9 @@ them, from the real table; `measured` that of the released ones. Estimators:
     mirror, lbfgs mbi's MirrorDescent and LBFGS in double precision, --steps steps; it tests no convergence
 
 Ours stop after --limit seconds and say whether they converged (! where not: judge nothing by it); least
-squares starts from our model. Trees of more than --peer-cells cells are not given to mbi, which compiles for each structure; its seconds hold that. cpu is
-processor time. Bought at delta 1e-5, add/remove; noise is secure, so repeats differ. Nothing here is private:
-the real table is looked at to judge.
+squares starts from our model. Trees of more than --peer-cells cells are not given to mbi, which compiles
+for each structure; its seconds hold that. cpu is processor time. Bought at delta 1e-5, add/remove; noise is
+secure, so repeats differ. Nothing here is private: the real table is looked at to judge.
 """
 
 from __future__ import annotations
