@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import Deadline, Effort
+from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.allocate import all_cliques, closure, unmeasured
+from margrave.select.pace import Pace
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -28,12 +29,6 @@ __all__ = ["AIM", "workload_weights"]
 MEASURE, CHOOSE = Fraction(9, 10), Fraction(1, 10)
 NOISE_L1 = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
-FINAL = 12.0
-"""About how many rough fits the last one costs, which is done to full precision."""
-LATEST = 3
-"""Rounds that tell what the next one costs."""
-ROUNDS_LEFT = 8.0
-"""With a deadline, a tree may grow until this many final fits of its size would take all the time left."""
 
 
 @final
@@ -86,7 +81,7 @@ class AIM:
 
         deadline: when to be done; the nearer of it and `max_seconds` counts.
         """
-        domain, pace = curator.domain, _Pace(self._deadline(deadline))
+        domain, pace = curator.domain, Pace(self._deadline(deadline))
         weights = self._candidates(domain)
         candidates = list(weights)
         step = curator.total / (self.rounds or 16 * len(domain))
@@ -161,57 +156,6 @@ class AIM:
         )
         curator.measure([allowed[index]], curator.remaining if last else rho * MEASURE)
         return expected[index], allowed[index]
-
-
-class _Pace:
-    """How a run stands with its deadline; without one it never ends early and never holds back.
-
-    The cost of what is still to be done is judged by the cheapest of the last LATEST rounds, since a first
-    use of a kernel or another program's burst makes single ones slow.
-    """
-
-    def __init__(self, deadline: Deadline | None) -> None:
-        self.rough = Effort(rough=True, deadline=deadline)
-        self.full = Effort(deadline=deadline)
-        self._deadline = deadline
-        self._rounds: list[float] = []
-        self._fits: list[float] = []
-        self._cells: list[float] = []
-        self._size = 1.0
-        self._before = self._left
-
-    @property
-    def _left(self) -> float:
-        return math.inf if self._deadline is None else self._deadline.left
-
-    @property
-    def ends(self) -> bool:
-        """Whether another round and the last fit would not fit in."""
-        return self._left < 2.0 * _latest(self._rounds) + FINAL * _latest(self._fits)
-
-    @property
-    def cells(self) -> float:
-        """Cells of the largest tree that may be grown to."""
-        cost = ROUNDS_LEFT * FINAL * _latest(self._cells)
-        return self._left / cost if cost > 0.0 and self._left < math.inf else math.inf
-
-    def fitting(self, cells: float) -> None:
-        """Note that a fit of so many cells begins."""
-        self._size = max(cells, 1.0)
-        self._started = self._left
-
-    def fitted(self) -> None:
-        """Note that it is over, and the round with it."""
-        if self._deadline is not None:
-            left = self._left
-            self._fits.append(self._started - left)
-            self._cells.append(self._fits[-1] / self._size)
-            self._rounds.append(self._before - left)
-            self._before = left
-
-
-def _latest(costs: list[float]) -> float:
-    return min(costs[-LATEST:], default=0.0)
 
 
 def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Clique, int]:
