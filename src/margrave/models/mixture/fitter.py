@@ -39,7 +39,7 @@ FACTORS = (0.5, 1.0, 2.0)
 """Prices tried, over the rule's; none above DEAREST."""
 DEAREST = 1500.0
 """Highest price by the rule: where noise is small the error hardly depends on it."""
-SCOUT_COMPONENTS, SCOUT_STEPS = 120, 200
+SCOUT_COMPONENTS, SCOUT_STEPS = 120, 150
 """Size and length of the fits that only choose a price."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
