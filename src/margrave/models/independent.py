@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models.evidence import checked
-from margrave.models.pooled import estimated_total, pool
+from margrave.models.pooled import one_ways, pool, rows_of
 from margrave.models.rounding import draw_column
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
@@ -53,24 +53,14 @@ class Independent:
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        rows = estimated_total(measurements) if total is None else float(total)
-        if not (np.isfinite(rows) and rows > 0):
-            raise InputError(
-                invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
-            )
-        sums = {name: (np.zeros(domain[name]), np.zeros(domain[name])) for name in domain.names}
-        for table in pool(domain, measurements):
-            for axis, name in enumerate(table.clique):
-                others = tuple(i for i in range(len(table.clique)) if i != axis)
-                precision = 1.0 / (table.sigma**2).sum(axis=others)
-                weighted, held = sums[name]
-                sums[name] = (weighted + precision * table.values.sum(axis=others), held + precision)
-        ways = []
-        for name in domain.names:
-            weighted, held = sums[name]
-            measured = bool(held[0] > 0)
-            uniform = np.full(domain[name], 1.0 / domain[name])
-            ways.append(simplex(weighted / held / rows, 1.0 / held) if measured else uniform)
+        rows = rows_of(measurements, total)
+        found = one_ways(pool(domain, measurements))
+        ways = [
+            simplex(found[name].values / rows, found[name].sigma ** 2)
+            if name in found
+            else np.full(domain[name], 1.0 / domain[name])
+            for name in domain.names
+        ]
         return IndependentModel(domain, rows, ways)
 
     def restore(

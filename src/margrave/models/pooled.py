@@ -16,7 +16,7 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
-__all__ = ["Pooled", "estimated_total", "pool"]
+__all__ = ["Pooled", "estimated_total", "one_ways", "pool", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,37 @@ def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
         return 1.0
     mean = math.fsum(p * s for p, s in zip(precisions, sums, strict=True)) / math.fsum(precisions)
     return max(mean, 1.0)
+
+
+def rows_of(measurements: Sequence[NoisyMarginal], total: float | None) -> float:
+    """The rows a model is to stand for: `total`, or what the measurements speak of when it is None.
+
+    Raises:
+        InputError: It is not a finite number above 0.
+    """
+    rows = estimated_total(measurements) if total is None else float(total)
+    if not (np.isfinite(rows) and rows > 0):
+        raise InputError(
+            invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
+        )
+    return rows
+
+
+def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
+    """The best unbiased estimate of each attribute's one-way from all tables that hold the attribute.
+
+    A table over more attributes says by its sums what each of its one-ways is, with the variance of a sum;
+    all estimates of one one-way are pooled by 1 / variance. Attributes in no table are left out.
+    """
+    sums: dict[str, NDArray[np.float64]] = {}
+    precisions: dict[str, NDArray[np.float64]] = {}
+    for table in tables:
+        for axis, name in enumerate(table.clique):
+            others = tuple(k for k in range(table.values.ndim) if k != axis)
+            precision = 1.0 / (table.sigma**2).sum(axis=others)
+            sums[name] = sums.get(name, 0.0) + table.values.sum(axis=others) * precision
+            precisions[name] = precisions.get(name, 0.0) + precision
+    return {name: Pooled((name,), sums[name] / p, p**-0.5) for name, p in precisions.items()}
 
 
 def _canonical(

@@ -13,15 +13,12 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, unmeasured
+from margrave.select.allocate import all_cliques, apportioned, unmeasured
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 __all__ = ["AllPairs"]
-
-GRAIN = 1 << 20
-"""Shares of rho are whole multiples of 1 / GRAIN."""
 
 
 @final
@@ -80,11 +77,14 @@ class AllPairs:
         fitter.admit(domain, pairs)
         self._one_ways(curator, len(pairs), on_step)
         if pairs:
-            rest = curator.remaining
             on_step(Step("measure", f"{len(pairs)} pairs alike", 1, curator.progress))
-            curator.measure(pairs, rest * Fraction(self.look) / len(pairs))
+            curator.measure(pairs, curator.remaining * Fraction(self.look) / len(pairs))
             if self.look < 1:
-                self._unequal(curator, fitter, pairs, rest, on_step)
+                rough = Effort(rough=True, deadline=deadline)
+                worth = self._worth(curator, fitter, pairs, rough)
+                on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
+                for clique, share in self._shares(worth, curator.remaining).items():
+                    curator.measure([clique], share)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
         effort = Effort(deadline=deadline)
         return fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
@@ -100,20 +100,11 @@ class AllPairs:
         if singles:
             curator.measure(singles, share)
 
-    def _unequal(
-        self, curator: Curator, fitter: Fitter, pairs: list[Clique], rest: Fraction, on_step: OnStep
-    ) -> None:
-        rough = Effort(rough=True)
-        rows = curator.public_rows
-        model = fitter.fit(curator.domain, curator.measurements, total=rows, effort=rough)
-        worth = self._worth(model, pairs)
-        on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
-        left = curator.remaining
-        for clique, share in self._shares(worth, rest, left).items():
-            curator.measure([clique], share)
-
-    def _worth(self, model: Model, pairs: list[Clique]) -> dict[Clique, float]:
-        """The root of each pair's dependence under the model, damped, with the target's emphasis."""
+    def _worth(
+        self, curator: Curator, fitter: Fitter, pairs: list[Clique], rough: Effort
+    ) -> dict[Clique, float]:
+        """The root of each pair's dependence under a rough model, damped, with the target's emphasis."""
+        model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
         ways = {name: model.project((name,)) / model.total for name in model.domain.names}
         tables = model.project_many(pairs)
         apart = [
@@ -126,14 +117,9 @@ class AllPairs:
             for clique, value in zip(pairs, damped, strict=True)
         }
 
-    def _shares(
-        self, worth: Mapping[Clique, float], rest: Fraction, left: Fraction
-    ) -> dict[Clique, Fraction]:
-        """What each pair still gets of `left`, so that look and rest together are in proportion to worth."""
+    def _shares(self, worth: Mapping[Clique, float], left: Fraction) -> dict[Clique, Fraction]:
+        """What each pair still gets of `left`, so that both looks together are in proportion to worth."""
         whole = sum(worth.values())
         looked = float(self.look) / len(worth)
         wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
-        grains = {clique: round(GRAIN * value) for clique, value in wanted.items()}
-        grains = {clique: grain for clique, grain in grains.items() if grain} or dict.fromkeys(worth, 1)
-        total = sum(grains.values())
-        return {clique: left * grain / total for clique, grain in grains.items()}
+        return apportioned(wanted if any(wanted.values()) else worth, left)

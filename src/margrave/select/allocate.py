@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,10 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
-__all__ = ["all_cliques", "closure", "unmeasured"]
+__all__ = ["all_cliques", "apportioned", "closure", "unmeasured"]
+
+GRAIN = 1 << 20
+"""About how many parts rho is cut into for shares."""
 
 
 def unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
@@ -40,3 +45,11 @@ def closure(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
         for part in combinations(clique, size)
     }
     return sorted(subsets, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
+
+
+def apportioned(weights: Mapping[Clique, float], rho: Fraction) -> dict[Clique, Fraction]:
+    """Exact parts of rho, together all of it, in proportion to the weights; none for a weight of 0."""
+    whole = math.fsum(weights.values())
+    grains = {c: max(round(GRAIN * weight / whole), 1) for c, weight in weights.items() if weight > 0}
+    total = sum(grains.values())
+    return {clique: rho * Fraction(grain, total) for clique, grain in grains.items()}

@@ -12,7 +12,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, unmeasured
+from margrave.select.allocate import all_cliques, apportioned, unmeasured
 from margrave.select.pace import Pace
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Batched"]
 
-GRAIN = 1 << 20
-"""About how many parts rho is cut into for its shares."""
 POWER = 2.0 / 3.0
 """A pair's rho grows with this power of its cells, which minimises the sum of sigma * cells."""
 
@@ -168,10 +166,7 @@ def _measured(curator: Curator) -> list[Clique]:
 
 def _shares(curator: Curator, cliques: Sequence[Clique], rho: Fraction) -> dict[Clique, Fraction]:
     """Each clique's part of rho, in proportion to cells^POWER."""
-    weights = [curator.domain.size(clique) ** POWER for clique in cliques]
-    whole = math.fsum(weights)
-    grains = [max(round(GRAIN * weight / whole), 1) for weight in weights]
-    return {clique: rho * Fraction(grain, sum(grains)) for clique, grain in zip(cliques, grains, strict=True)}
+    return apportioned({clique: curator.domain.size(clique) ** POWER for clique in cliques}, rho)
 
 
 def _buy(curator: Curator, cliques: Sequence[Clique], rho: Fraction) -> None:

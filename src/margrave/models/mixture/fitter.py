@@ -23,7 +23,7 @@ from margrave.models.mixture.optimise import Descent, descend
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.targeted import targeted
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
-from margrave.models.pooled import Pooled, estimated_total, pool
+from margrave.models.pooled import Pooled, pool, rows_of
 from margrave.models.splitting import SHARE, halves, pick
 from margrave.schema.domain import Clique, Domain
 
@@ -161,11 +161,7 @@ class Mixture:
             InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
             SchemaError: The domain has no attribute `target`.
         """
-        rows = estimated_total(measurements) if total is None else float(total)
-        if not (np.isfinite(rows) and rows > 0):
-            raise InputError(
-                invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
-            )
+        rows = rows_of(measurements, total)
         self.admit(domain, [])
         tables = pool(domain, measurements)
         coarse = coarsen(domain, tables, self.largest)
@@ -175,9 +171,10 @@ class Mixture:
         return GroupedMixture(model, coarse)
 
     def _best(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> MixtureModel:
-        if effort.rough:
-            return self._scout._fit(domain, tables, rows, self.information or _rule(tables, rows), effort)
-        return self._fit(domain, tables, rows, self.information or self._chosen(domain, tables, rows), effort)
+        fitter, price = (self._scout if effort.rough else self), self.information
+        if price is None:
+            price = _rule(tables, rows) if effort.rough else self._chosen(domain, tables, rows, effort)
+        return fitter._fit(domain, tables, rows, price, effort)
 
     def _fit(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, price: float, effort: Effort
@@ -242,7 +239,7 @@ class Mixture:
         objective = Objective(stacked, components, price, smoothness)
         return at, descend(objective, at, self.steps, self.rate, lambda: _over(effort))
 
-    def _chosen(self, domain: Domain, tables: Sequence[Pooled], rows: float) -> float:
+    def _chosen(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> float:
         """The rule's price, or half or twice of it where split noise prefers that beyond doubt."""
         rule = _rule(tables, rows)
         if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
@@ -252,7 +249,7 @@ class Mixture:
         prices = [min(rule * factor, DEAREST) for factor in FACTORS]
         # The objective's squares lose 1 + g^2 of their weight, so the price follows.
         lost = (1.0 + SHARE) ** -0.5
-        points = [self._scout._descent(stacked, lost * price, self.seed, FULL)[0] for price in prices]
+        points = [self._scout._descent(stacked, lost * price, self.seed, effort)[0] for price in prices]
         models = [MixtureModel(domain, rows, at.weights, at.shares, 0.0, None) for at in points]
         cliques = [table.clique for table in judged]
         expected = [model.project_many(cliques) for model in models]

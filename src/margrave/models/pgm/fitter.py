@@ -21,13 +21,13 @@ from margrave.models.pgm.penalty import explained, ridges
 from margrave.models.pgm.sizes import candidate_cells, tree_cells
 from margrave.models.pgm.tensor import A_TENSOR_CELL, TensorInference
 from margrave.models.pgm.tree import Layout, too_large
-from margrave.models.pooled import Pooled, estimated_total, pool
-from margrave.release import NoisyMarginal
+from margrave.models.pooled import Pooled, pool, rows_of
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.models.pgm.calibration import Calibration
     from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
 
 __all__ = ["PENALTIES", "PGM"]
 
@@ -139,10 +139,11 @@ class PGM:
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
         """
-        rows = _rows(measurements, total)
+        rows = rows_of(measurements, total)
         aware, names = self.penalty == "noise_aware", ranked(domain)
         measured = pool(domain, measurements)
-        pooled, inference = self._open(domain, _released(explained(measured) if aware else measured))
+        pooled = _explained(domain, measured) if aware else measured
+        inference = self._open(domain, pooled)
         target = _flat(names, [table.values / rows for table in pooled], pooled)
         ridge = _flat(names, ridges(pooled, self.strength, rows, aware), pooled)
         theta = _flat(names, _warm(domain, pooled, warm), pooled)
@@ -164,7 +165,8 @@ class PGM:
         measured = pool(domain, measurements)
         # A fit by least squares, or one from before one-ways were pooled, holds what was released only.
         plain = np.size(state.get("theta", 0)) == sum(table.values.size for table in measured)
-        pooled, inference = self._open(domain, _released(measured if plain else explained(measured)))
+        pooled = measured if plain else _explained(domain, measured)
+        inference = self._open(domain, pooled)
         sizes = [domain.size(table.clique) for table in pooled]
         theta = _array(state, "theta", sum(sizes))
         total, gap, iterations, evaluations, converged = _array(state, "fit", 5)
@@ -196,17 +198,14 @@ class PGM:
         found = candidate_cells(domain, cliques, candidates)
         return np.where(found > self.most_cells, np.inf, found)
 
-    def _open(
-        self, domain: Domain, measurements: Sequence[NoisyMarginal]
-    ) -> tuple[list[Pooled], Calibration]:
-        pooled = pool(domain, measurements)
+    def _open(self, domain: Domain, pooled: Sequence[Pooled]) -> Calibration:
         place = {name: i for i, name in enumerate(ranked(domain))}
         # Attributes of one code do not matter to the engine: their axes are left out.
         measured = [tuple(sorted(place[n] for n in table.clique if domain[n] > 1)) for table in pooled]
         sizes = domain.shape(ranked(domain))
         layout = Layout(sizes, measured, self.most_cells)
         device = opened(self.device)
-        return pooled, Inference(layout) if device is None else TensorInference(layout, device)
+        return Inference(layout) if device is None else TensorInference(layout, device)
 
     def _close(
         self, domain: Domain, pooled: list[Pooled], inference: Calibration, solution: Solution, total: float
@@ -216,19 +215,11 @@ class PGM:
         return GraphicalModel(domain, total, cliques, inference, solution)
 
 
-def _released(tables: Sequence[Pooled]) -> list[NoisyMarginal]:
-    """Pooled tables as measurements again."""
-    return [NoisyMarginal(table.clique, table.values, table.sigma) for table in tables]
-
-
-def _rows(measurements: Sequence[NoisyMarginal], total: float | None) -> float:
-    """The rows to stand for, checked."""
-    rows = estimated_total(measurements) if total is None else float(total)
-    if not (np.isfinite(rows) and rows > 0):
-        raise InputError(
-            invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
-        )
-    return rows
+def _explained(domain: Domain, measured: Sequence[Pooled]) -> list[Pooled]:
+    """The tables with pooled one-ways, in the order of `pool`."""
+    return sorted(
+        explained(measured), key=lambda table: (len(table.clique), [domain.index(n) for n in table.clique])
+    )
 
 
 def _flat(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.pooled import Pooled
+from margrave.models.pooled import Pooled, one_ways
 
 __all__ = ["explained", "ridges"]
 
@@ -20,22 +20,12 @@ ONES = 1 / 8
 def explained(tables: Sequence[Pooled]) -> list[Pooled]:
     """The tables, with every one-way marginal made the best unbiased estimate from all that hold it.
 
-    A table over more attributes says by its sums what each of its one-ways is, with the variance of a sum;
-    all estimates of one one-way are pooled by 1 / variance. Attributes without a one-way table get one.
+    Attributes without a one-way table get one.
 
     Args:
         tables: One table a clique, in any order.
     """
-    sums: dict[str, Floats] = {}
-    precisions: dict[str, Floats] = {}
-    for table in tables:
-        for axis, name in enumerate(table.clique):
-            others = tuple(k for k in range(table.values.ndim) if k != axis)
-            precision = 1.0 / (table.sigma**2).sum(axis=others)
-            sums[name] = sums.get(name, 0.0) + table.values.sum(axis=others) * precision
-            precisions[name] = precisions.get(name, 0.0) + precision
-    ones = [Pooled((name,), sums[name] / p, p**-0.5) for name, p in precisions.items()]
-    return [*ones, *(table for table in tables if len(table.clique) > 1)]
+    return [*one_ways(tables).values(), *(table for table in tables if len(table.clique) > 1)]
 
 
 def ridges(tables: Sequence[Pooled], strength: float, rows: float, noise_aware: bool) -> list[Floats]:
