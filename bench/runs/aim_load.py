@@ -51,6 +51,7 @@ def inside(case: str, data: str, limits: dict[str, float | None]) -> None:
     strategy = AIM(degree=int(degree), **({} if cells is None else {"max_cells": int(cells)}))
     steps: list[str] = []
     synthesizer = margrave.Synthesizer(
+        "aim",
         epsilon=float(epsilon),
         delta=1e-5,
         schema=margrave.Schema.from_sizes(sizes),

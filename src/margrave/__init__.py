@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from margrave import errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
+    from margrave.fitting import fit_tables
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Release
     from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
     from margrave.schema.domain import Domain
     from margrave.schema.schema import Schema
     from margrave.synthesis import Synthesis, load
+    from margrave.tables.files import read_tables
 
 __version__ = "0.1.0.dev0"
 
@@ -41,7 +43,9 @@ _HOMES = {
     "Unit": "margrave.privacy.unit",
     "Unknown": "margrave.schema.columns",
     "evaluate": "margrave._api",
+    "fit_tables": "margrave.fitting",
     "load": "margrave.synthesis",
+    "read_tables": "margrave.tables.files",
     "synthesize": "margrave._api",
 }
 _ROOMS = ("errors", "models", "select")
@@ -63,8 +67,10 @@ __all__ = [
     "Unknown",
     "errors",
     "evaluate",
+    "fit_tables",
     "load",
     "models",
+    "read_tables",
     "select",
     "synthesize",
 ]

@@ -24,6 +24,7 @@ from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
 from margrave.schema.schema import Schema
 from margrave.synthesis import Rng, Synthesis
+from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from margrave.engines.memory import MemoryEngine, MemorySource
@@ -114,6 +115,7 @@ class Synthesizer:
         self.discovery = _share(discovery)
         self.on_step = on_step
 
+    @one_blas_thread()
     def fit(self, data: Any) -> Synthesis:
         """Spend the whole budget on a table and return what may be known about it.
 

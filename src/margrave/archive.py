@@ -21,7 +21,7 @@ from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.schema import Schema
 
-__all__ = ["VERSION", "load_release", "save_release"]
+__all__ = ["VERSION", "guarantee_from_json", "guarantee_to_json", "load_release", "save_release"]
 
 VERSION = 1
 DOCUMENT = "release.json"
@@ -111,9 +111,18 @@ def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
+def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
+    """The guarantee that `guarantee_to_json` wrote."""
+    return Guarantee(
+        float(promise["epsilon"]),
+        float(promise["delta"]),
+        float(promise["rho"]),
+        Neighbours(Unit(promise["owner"], promise["max_rows"]), promise["adjacency"]),
+        str(promise["accounting"]),
+    )
+
+
 def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> Release:
-    promise = document["guarantee"]
-    unit = Unit(promise["owner"], promise["max_rows"])
     return Release(
         schema=Schema.from_json(document["schema"]),
         measurements=tuple(
@@ -124,13 +133,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
             )
             for i, clique in enumerate(document["marginals"])
         ),
-        guarantee=Guarantee(
-            float(promise["epsilon"]),
-            float(promise["delta"]),
-            float(promise["rho"]),
-            Neighbours(unit, promise["adjacency"]),
-            str(promise["accounting"]),
-        ),
+        guarantee=guarantee_from_json(document["guarantee"]),
         events=tuple(event_from_json(event) for event in document["events"]),
         strategy=document["strategy"],
         fitter=document["fitter"],

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from margrave import __version__
+from margrave.cli_tables import fit, tables
 from margrave.errors import InputError, MargraveError, invalid
 
 __all__ = ["app", "main"]
@@ -188,6 +189,10 @@ def evaluate(
     typer.echo(json.dumps(comparison.to_json()) if as_json else str(comparison))
     if report is not None:
         write_text(report, render_comparison(comparison, title=f"{synthetic.name} against {real.name}"))
+
+
+app.command()(tables)
+app.command()(fit)
 
 
 @app.command()

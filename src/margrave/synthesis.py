@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,54 @@ class Synthesis:
     def marginal(self, *names: str) -> NDArray[np.float64]:
         """The model's table of some columns, in rows: shape [codes of each column]."""
         return self.model.project(tuple(names))
+
+    def table(
+        self,
+        *names: str,
+        level: float = 0.95,
+        source: Literal["best", "measured", "model"] = "best",
+        replicates: int = 20,
+        rng: Rng = None,
+    ) -> pa.Table:
+        """The contingency table of some columns with standard errors and confidence limits, one row a cell.
+
+        Args:
+            names: Columns; one or more.
+            level: Of the confidence limits, cell by cell.
+            source: "measured": unbiased, from noisy tables that hold the columns; "model": from the model,
+                with a bootstrap of `replicates` refits; "best": the first where it can be had.
+            replicates: Refits.
+            rng: Of the bootstrap.
+
+        Returns:
+            An Arrow table: the columns' labels, count, std_error, lower, upper, all in rows.
+
+        Raises:
+            SchemaError: There is no such column. InputError: see `margrave.tables.estimates`.
+        """
+        import pyarrow as pa
+
+        from margrave.tables.estimates import estimates
+        from margrave.tables.labelled import cells_of
+
+        found = estimates(self.release, self.model, [names], source=source, replicates=replicates, rng=rng)
+        return pa.table(cells_of(found[0], self.schema, level))
+
+    def write_tables(
+        self, path: str | Path, cliques: Sequence[Sequence[str]] | None = None, *, level: float = 0.95
+    ) -> None:
+        """Write contingency tables with standard errors to a CSV, Parquet, Arrow or JSON file.
+
+        Args:
+            path: Where to; `margrave.read_tables` reads it.
+            cliques: Columns of each table; every table that was measured by default.
+            level: Of the confidence limits.
+        """
+        from margrave.tables.estimates import estimates, released
+        from margrave.tables.files import write_tables
+
+        chosen = released(self.release) if cliques is None else estimates(self.release, self.model, cliques)
+        write_tables(chosen, self.schema, path, guarantee=self.guarantee, level=level)
 
     def sample(
         self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None

@@ -26,6 +26,7 @@ from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, Tenso
 from margrave.models.pooled import Pooled, pool, rows_of
 from margrave.models.splitting import SHARE, halves, pick
 from margrave.schema.domain import Clique, Domain
+from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -170,6 +171,7 @@ class Mixture:
         model = self._best(coarse.inner, [coarse.summed(table) for table in tables], rows, effort)
         return GroupedMixture(model, coarse)
 
+    @one_blas_thread()
     def _best(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> MixtureModel:
         fitter, price = (self._scout if effort.rough else self), self.information
         if price is None:

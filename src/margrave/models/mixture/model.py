@@ -13,6 +13,7 @@ from margrave.models.evidence import checked
 from margrave.models.mixture.rows import conditioned, draw
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
+from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from margrave.models.mixture.optimise import Descent
@@ -121,6 +122,7 @@ class MixtureModel:
         """All pair tables under other component weights, in proportions, shape [codes, codes]."""
         return np.asarray((self.shares * weights) @ self.shares.T)
 
+    @one_blas_thread()
     def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
         """Synthetic rows, conditioned on the codes in `given`, exactly but for a given target.
 

@@ -1,0 +1,73 @@
+"""The commands about contingency tables: `margrave tables` and `margrave fit`. Both are free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+__all__ = ["fit", "tables"]
+
+
+def tables(
+    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A CSV, TSV, Parquet, Arrow or JSON file.")],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of one table, as in sex,age; repeatable. Every measured one by default."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the confidence limits.")] = 0.95,
+) -> None:
+    """Write noisy contingency tables with standard errors from a release file. Free: post-processing."""
+    from margrave.files import check_outputs
+    from margrave.synthesis import load
+
+    check_outputs({"out": out}, {"release": release})
+    synthesis = load(release)
+    cliques = [_names(text, synthesis.schema.names) for text in columns] if columns else None
+    synthesis.write_tables(out, cliques, level=level)
+
+
+def _names(text: str, known: tuple[str, ...]) -> list[str]:
+    """Column names parted by commas, or one name that holds commas itself."""
+    return [text] if text in known else text.split(",")
+
+
+def fit(
+    table: Annotated[Path, typer.Argument(help="Tables with standard errors, as `margrave tables` writes.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
+    schema: Annotated[
+        Path | None, typer.Option(help="schema.json, where the tables do not carry theirs.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="mixture, pgm or independent.")] = "mixture",
+    total: Annotated[float | None, typer.Option(help="The number of rows, if it is public.")] = None,
+    rows: Annotated[int | None, typer.Option(min=0, help="How many rows to draw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of sampling.")] = None,
+    release: Annotated[Path | None, typer.Option(help="Also write a release file here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What the tables were released under, if they do not say.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The same.")] = 1e-9,
+    owner: Annotated[str | None, typer.Option(help="The same: whose rows were protected.")] = None,
+    max_rows: Annotated[int, typer.Option(help="The same: at most so many rows of one owner.")] = 1,
+    adjacency: Annotated[Literal["add_remove", "replace_one"], typer.Option(help="The same.")] = "add_remove",
+) -> None:
+    """Fit a model to noisy tables alone and draw rows from it. Spends nothing: the tables are public."""
+    from margrave.files import check_outputs, suffix_of, write_table
+    from margrave.fitting import fit_tables, stated_guarantee
+    from margrave.privacy.unit import Neighbours, Unit
+
+    suffix_of(out)
+    outputs = {"out": out, "release": release, "report": report}
+    check_outputs(outputs, {"tables": table, "schema": schema})
+    promise = None
+    if epsilon is not None:
+        promise = stated_guarantee(epsilon, delta, Neighbours(Unit(owner, max_rows), adjacency))
+    synthesis = fit_tables(table, schema=schema, model=model, total=total, guarantee=promise)
+    if release is not None:
+        synthesis.save(release)
+    write_table(synthesis.sample_arrow(rows, rng=seed), out)
+    if report is not None:
+        synthesis.report(report)

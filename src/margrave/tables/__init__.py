@@ -1,0 +1,1 @@
+"""Contingency tables of a release: estimated with their uncertainty, written to files and read from them."""

@@ -1,0 +1,79 @@
+"""The tables of a release with their uncertainty, from the noisy tables or from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from margrave.errors import InputError, invalid
+from margrave.models.table import resolve
+from margrave.release import Release
+from margrave.tables.estimate import REPLICATES, Estimate, checked_clique, measured, modelled
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+
+__all__ = ["SOURCES", "Source", "estimates", "released"]
+
+Source = Literal["best", "measured", "model"]
+SOURCES = ("best", "measured", "model")
+
+
+def released(release: Release) -> list[Estimate]:
+    """Every table that was measured, each clique once and in the order of the first, all its looks pooled."""
+    cliques = dict.fromkeys(release.domain.canonical(table.clique) for table in release.measurements)
+    found = (measured(release.domain, release.measurements, clique) for clique in cliques)
+    return [estimate for estimate in found if estimate is not None]
+
+
+def estimates(
+    release: Release,
+    model: Model,
+    cliques: Sequence[Sequence[str]],
+    *,
+    source: Source = "best",
+    replicates: int = REPLICATES,
+    rng: np.random.Generator | int | None = None,
+) -> list[Estimate]:
+    """The tables of some columns, with standard errors.
+
+    Args:
+        release: What was released.
+        model: Fitted to it.
+        cliques: Columns of each table.
+        source: "measured": unbiased, from noisy tables that hold the columns; "model": from the model, with a
+            bootstrap; "best": measured where a noisy table holds the columns, else the model.
+        replicates: Refits of the bootstrap.
+        rng: Of the bootstrap.
+
+    Raises:
+        SchemaError: There is no such column.
+        InputError: source is none of these, or "measured" and no noisy table holds the columns.
+    """
+    if source not in SOURCES:
+        raise InputError(invalid("source", f"one of {list(SOURCES)}", "Pick one.", got=source))
+    wanted = [checked_clique(release.domain, names) for names in cliques]
+    found: dict[int, Estimate] = {}
+    for place, clique in enumerate(wanted):
+        direct = None if source == "model" else measured(release.domain, release.measurements, clique)
+        if direct is not None:
+            found[place] = direct
+        elif source == "measured":
+            remedy = "Use source='model'."
+            raise InputError(invalid("columns", "held by a measured table", remedy, got=list(clique)))
+    rest = [place for place in range(len(wanted)) if place not in found]
+    if rest:
+        public = release.guarantee.neighbours.rows_are_public
+        computed = modelled(
+            model,
+            resolve(release.fitter),
+            release.measurements,
+            [wanted[place] for place in rest],
+            total=release.total if public else None,
+            replicates=replicates,
+            rng=np.random.default_rng(rng),
+        )
+        found |= dict(zip(rest, computed, strict=True))
+    return [found[place] for place in range(len(wanted))]
