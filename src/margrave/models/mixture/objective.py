@@ -89,8 +89,8 @@ class Objective:
     def __call__(self, at: Point) -> tuple[float, Floats]:
         """The value, and the derivative by each weight, shape [components]; `gradient` holds that by Q."""
         s = self.stacked
-        np.multiply(at.shares, at.weights, out=self._scaled)
-        np.matmul(self._scaled, at.shares.T, out=self._model)
+        np.multiply(at.shares, np.sqrt(at.weights), out=self._scaled)
+        np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
         ones = np.maximum(at.shares @ at.weights, FLOOR)
         fit = _residual(self._model, s.pairs, s.pair_weights)
         np.matmul(self._model, at.shares, out=self.gradient)
