@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from adult import errors
+
 from tables import load
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -21,12 +21,13 @@ import statistics
 import subprocess
 import sys
 import time
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from tables import FILES, load, numeric
+from adult import errors
+
+from tables import FILES, coded_schema, load, numeric
 
 RESULTS = Path(__file__).parent.parent / "results"
 TARGETS = {
@@ -51,34 +52,6 @@ def split(name: str, folder: Path) -> tuple[pa.Table, pa.Table, dict[str, int]]:
     order = np.random.default_rng(0).permutation(table.num_rows)
     cut = table.num_rows * 4 // 5
     return table.take(order[:cut]), table.take(order[cut:]), sizes
-
-
-def errors(real: pa.Table, synthetic: pa.Table, sizes: dict[str, int]) -> dict[str, float]:
-    """Mean total variation over one-ways, pairs and 200 triples."""
-    names = list(sizes)
-    triples = list(combinations(names, 3))
-    chosen = np.random.default_rng(0).choice(len(triples), min(200, len(triples)), replace=False)
-    groups = {
-        "ones": [(n,) for n in names],
-        "pairs": list(combinations(names, 2)),
-        "triples": [triples[i] for i in chosen],
-    }
-    sides = [{n: t[n].to_numpy() for n in names} for t in (real, synthetic)]
-    return {
-        kind: float(np.mean([_distance(sides, clique, sizes) for clique in cliques]))
-        for kind, cliques in groups.items()
-    }
-
-
-def _distance(sides: list[dict[str, np.ndarray]], clique: tuple[str, ...], sizes: dict[str, int]) -> float:
-    shares = []
-    for columns in sides:
-        cells = np.zeros(len(columns[clique[0]]), dtype=np.int64)
-        for name in clique:
-            cells = cells * sizes[name] + columns[name]
-        counts = np.bincount(cells, minlength=int(np.prod([sizes[name] for name in clique])))
-        shares.append(counts / counts.sum())
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
 def classified(synthetic: pa.Table, held: pa.Table, target: str) -> dict[str, float]:
@@ -107,14 +80,9 @@ def classified(synthetic: pa.Table, held: pa.Table, target: str) -> dict[str, fl
 def inside(name: str, folder: Path, method: str, epsilon: float) -> dict[str, object]:
     """One run in this process."""
     import margrave as mg
-    from margrave.schema.columns import Categorical, Ordinal
 
     real, held, sizes = split(name, folder)
-    ordered = numeric(name, folder)
-    kinds = {n: Ordinal if n in ordered else Categorical for n in sizes}
-    schema = mg.Schema(
-        tuple(kinds[n](name=n, values=tuple(range(s)), missing=False) for n, s in sizes.items())
-    )
+    schema = coded_schema(sizes, numeric(name, folder))
     target = TARGETS[name]
     told = {"target": target} if method.endswith("+target") else {}
     start = time.perf_counter()

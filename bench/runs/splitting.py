@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from tables import FILES, load, numeric
+
+from tables import FILES, coded_schema, load, numeric
 
 RESULTS = Path(__file__).parent.parent / "results"
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -49,12 +50,8 @@ def once(table: pa.Table, sizes: dict[str, int], ordered: set[str], epsilon: flo
     """One set of measurements, every price."""
     import margrave as mg
     from margrave.models.mixture import Mixture
-    from margrave.schema.columns import Categorical, Ordinal
 
-    kinds = {n: Ordinal if n in ordered else Categorical for n in sizes}
-    schema = mg.Schema(
-        tuple(kinds[n](name=n, values=tuple(range(s)), missing=False) for n, s in sizes.items())
-    )
+    schema = coded_schema(sizes, ordered)
     fitted = mg.Synthesizer("auto", epsilon=epsilon, delta=1e-5, schema=schema).fit(table)
     domain, release = schema.domain, fitted.release
     from margrave.limits import Effort

@@ -23,6 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from margrave import Categorical, Ordinal, Schema
+
 BINS = 32
 MOST_TEXTS, RUNS = 256, 64
 FILES = {
@@ -62,6 +64,16 @@ def numeric(name: str, folder: Path | str) -> set[str]:
         return {*BINNED, "education-num"}
     raw = _read(Path(folder) / FILES[name])
     return {column for column in raw.column_names if _is_numeric(raw[column].type)}
+
+
+def coded_schema(sizes: dict[str, int], ordered: set[str]) -> Schema:
+    """A table of codes as margrave is told of it: sizes public, nothing missing, numbers in order."""
+    return Schema(
+        tuple(
+            (Ordinal if name in ordered else Categorical)(name=name, values=tuple(range(size)), missing=False)
+            for name, size in sizes.items()
+        )
+    )
 
 
 def codes_of(column: pa.ChunkedArray) -> tuple[np.ndarray, int]:
