@@ -123,11 +123,14 @@ def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
 
 
 def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> Release:
+    schema = Schema.from_json(document["schema"])
+    for clique in document["marginals"]:
+        schema.domain.shape([str(name) for name in clique])
     return Release(
-        schema=Schema.from_json(document["schema"]),
+        schema=schema,
         measurements=tuple(
             NoisyMarginal(
-                tuple(clique),
+                tuple(str(name) for name in clique),
                 arrays[f"arrays/marginal/{i}/values.npy"],
                 arrays[f"arrays/marginal/{i}/sigma.npy"],
             )
