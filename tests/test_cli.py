@@ -221,7 +221,8 @@ def test_as_a_program(tmp_path: Path) -> None:
 
 def test_help_is_complete() -> None:
     group: Any = typer.main.get_command(app)
-    assert set(group.commands) == {"synthesize", "plan", "schema", "sample", "evaluate", "demo"}
+    free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger"}
+    assert set(group.commands) == {"synthesize", "owners"} | free
     for name, command in group.commands.items():
         assert command.help, name
         for parameter in command.params:

@@ -93,9 +93,9 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_columns_that_cannot_be_released(tmp_path: Path) -> None:
-    dates = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"day": pa.array([1, 2], pa.date32()), "a": [CANARY, "b"]}), dates)
-    refused(tmp_path, *synthesize(dates, tmp_path), names="column 'day' must be")
+    lists = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"day": [[1], [2]], "a": [CANARY, "b"]}), lists)
+    refused(tmp_path, *synthesize(lists, tmp_path), names="column 'day' must be")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_failure_nobody_foresaw_shows_neither_message_nor_traceback(
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert "unexpected ZeroDivisionError" in done.err
     assert CANARY not in done.err
-    assert files(tmp_path) == {"t.csv", "out.csv.ledger.jsonl"}
+    assert files(tmp_path) == {"t.csv", "out.csv.ledger.jsonl", "out.csv.ledger.jsonl.answers"}
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,4 +332,4 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     done = call(*synthesize(table(tmp_path), tmp_path))
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert "No space left on device" in done.err
-    assert files(tmp_path) == {"t.csv", "out.csv.ledger.jsonl"}
+    assert files(tmp_path) == {"t.csv", "out.csv.ledger.jsonl", "out.csv.ledger.jsonl.answers"}

@@ -17,9 +17,23 @@ if TYPE_CHECKING:
     from margrave import errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.fitting import fit_tables
+    from margrave.owners import owner_sizes
+    from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Release
-    from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
+    from margrave.schema.columns import (
+        Boolean,
+        Categorical,
+        Date,
+        Duration,
+        Identifier,
+        Integer,
+        Moment,
+        Ordinal,
+        Real,
+        Time,
+        Unknown,
+    )
     from margrave.schema.domain import Domain
     from margrave.schema.schema import Schema
     from margrave.synthesis import Synthesis, load
@@ -28,11 +42,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "Book": "margrave.privacy.book",
     "Boolean": "margrave.schema.columns",
     "Categorical": "margrave.schema.columns",
+    "Date": "margrave.schema.columns",
     "Domain": "margrave.schema.domain",
+    "Duration": "margrave.schema.columns",
     "Guarantee": "margrave.release",
+    "Identifier": "margrave.schema.columns",
     "Integer": "margrave.schema.columns",
+    "Moment": "margrave.schema.columns",
     "NoisyMarginal": "margrave.release",
     "Ordinal": "margrave.schema.columns",
     "Real": "margrave.schema.columns",
@@ -40,22 +59,29 @@ _HOMES = {
     "Schema": "margrave.schema.schema",
     "Synthesis": "margrave.synthesis",
     "Synthesizer": "margrave._api",
+    "Time": "margrave.schema.columns",
     "Unit": "margrave.privacy.unit",
     "Unknown": "margrave.schema.columns",
     "evaluate": "margrave._api",
     "fit_tables": "margrave.fitting",
     "load": "margrave.synthesis",
+    "owner_sizes": "margrave.owners",
     "read_tables": "margrave.tables.files",
     "synthesize": "margrave._api",
 }
 _ROOMS = ("errors", "models", "select")
 
 __all__ = [
+    "Book",
     "Boolean",
     "Categorical",
+    "Date",
     "Domain",
+    "Duration",
     "Guarantee",
+    "Identifier",
     "Integer",
+    "Moment",
     "NoisyMarginal",
     "Ordinal",
     "Real",
@@ -63,6 +89,7 @@ __all__ = [
     "Schema",
     "Synthesis",
     "Synthesizer",
+    "Time",
     "Unit",
     "Unknown",
     "errors",
@@ -70,6 +97,7 @@ __all__ = [
     "fit_tables",
     "load",
     "models",
+    "owner_sizes",
     "read_tables",
     "select",
     "synthesize",

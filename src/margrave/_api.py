@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import platform
 from collections.abc import Sequence
@@ -16,21 +15,26 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
+from margrave.parts import aimed, bounded, timed
 from margrave.plan import Plan
 from margrave.privacy.accounting import GDP, ZCDP, Accountant
-from margrave.privacy.ledger import Ledger, check_budget
+from margrave.privacy.ledger import Keep, Ledger, check_budget
+from margrave.privacy.place import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
+from margrave.resuming import check_clockless, facts, modelled
 from margrave.schema.schema import Schema
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from margrave.engines.memory import MemoryEngine, MemorySource
+    from margrave.engines.streaming import StreamSource
     from margrave.evaluation.comparison import Comparison
     from margrave.measure.curator import Curator
-    from margrave.protocols import Fitter, Strategy
+    from margrave.privacy.book import Book
+    from margrave.protocols import Fitter, Source, Strategy
     from margrave.schema.frame import Frame
 
 __all__ = ["Synthesizer", "evaluate", "synthesize"]
@@ -59,7 +63,12 @@ class Synthesizer:
         model: A fitter object or its name instead of the method's.
         target: The column that rows are meant to predict, for methods that can make use of it ("auto").
         missing: Texts that mean a missing value in CSV and TSV files.
-        ledger: Path of a new file in which every spend is written before its noise is drawn.
+        engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
+        ledger: Where every spend is written before its noise is drawn: the path of a new file for this run
+            alone, or a book that all runs share and that keeps their caps (`Book`, or its path, which
+            ends in .book, .db, .sqlite or .sqlite3).
+        dataset: With a book: the name of the data set, as its steward gave it.
+        analyst: With a book: who asks.
         discovery: Share of rho for discovery if all columns need it, in (0, 1).
         max_memory: Bytes that fitted models and what works on them may take, the program included and the
             loaded table not; see `margrave.limits.Limits`.
@@ -90,7 +99,10 @@ class Synthesizer:
         model: Fitter | str | None = None,
         target: str | None = None,
         missing: Sequence[str] = ("",),
-        ledger: str | Path | None = None,
+        engine: str = "auto",
+        ledger: str | Path | Book | None = None,
+        dataset: str | None = None,
+        analyst: str | None = None,
         discovery: Fraction | float = DISCOVERY,
         max_memory: int | None = None,
         max_seconds: float | None = None,
@@ -104,24 +116,26 @@ class Synthesizer:
         self.neighbours = Neighbours(whom, adjacency)
         self.schema = _schema(schema)
         self.limits = Limits(max_memory, max_seconds)
-        self.strategy = _timed(select if select is not None else recipe.strategy(), self.limits)
+        self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
-        self.fitter = _bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
+        self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
         if target is not None:
-            self.strategy, self.fitter = _aimed(self.strategy, self.fitter, target)
-        self.target = target
-        self.missing = tuple(missing)
-        self.ledger_path = ledger
+            self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
+        self.target, self.missing, self.engine = target, tuple(missing), engine
+        self.place = Place(ledger, dataset, analyst)
         self.discovery = _share(discovery)
         self.on_step = on_step
+        self._ledger: Ledger | None = None
 
     @one_blas_thread()
-    def fit(self, data: Any) -> Synthesis:
+    def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
         """Spend the whole budget on a table and return what may be known about it.
 
         Args:
-            data: A pandas or polars frame, an Arrow table, or the path of a CSV, TSV, Parquet or Arrow
-                file.
+            data: A pandas or polars frame, an Arrow table, an ibis table, the path of a CSV, TSV, Parquet or
+                Arrow file, a folder of Parquet files, or `people.duckdb::adults`, a DuckDB table.
+            resume: Go on with the run that was stopped, from its ledger: same table, same arguments. What was
+                released is not paid for again. A number is the run's, where a book has several alike.
 
         Returns:
             The release with its fitted model.
@@ -134,11 +148,11 @@ class Synthesizer:
         source, frame = self._open(data)
         declared = self._declared(source)
         _check_rows(source, declared)
-        curator, ledger = self._door(source, declared)
-        rho = ledger.total * self.discovery_share(declared)
-        schema = curator.discover(self.schema, rho, self.on_step)
-        within = {} if deadline is None else {"deadline": deadline}
-        model = self.strategy.run(curator, self.fitter, self.on_step, **within)
+        curator, ledger = self._door(source, declared, resume)
+        with ledger:
+            rho = ledger.total * self.discovery_share(declared)
+            schema = curator.discover(self.schema, rho, self.on_step)
+            model = modelled(self, curator, ledger, deadline)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = Release(
             schema=schema,
@@ -169,10 +183,10 @@ class Synthesizer:
 
         return outlook(self, source, rows)
 
-    def _open(self, data: Any) -> tuple[MemorySource, Frame]:
-        from margrave.engines.memory import open_source
+    def _open(self, data: Any) -> tuple[Source, Frame]:
+        from margrave.engines.opening import open_source
 
-        source, frame = open_source(data, missing=self.missing)
+        source, frame = open_source(data, missing=self.missing, engine=self.engine)
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
@@ -182,35 +196,44 @@ class Synthesizer:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
         return source, frame
 
-    def _door(self, source: MemorySource, declared: Schema) -> tuple[Curator, Ledger]:
-        """The curator of a table, with a fresh ledger."""
+    def _door(self, source: Source, declared: Schema, resume: bool | int = False) -> tuple[Curator, Ledger]:
+        """The curator of a table, with its ledger."""
         from margrave.measure.curator import Curator
         from margrave.measure.discover import searches_values
 
-        ledger = self.new_ledger(searches_values(declared))
+        if resume is not False:
+            check_clockless(self)
+        keep = self.place.keep(facts(self, source.columns, declared), resume)
+        ledger = self.new_ledger(searches_values(declared), keep)
         try:
-            return Curator(source, ledger), ledger
-        except InputError:
-            if self.ledger_path is not None:  # nothing was spent: the name is free again
-                Path(self.ledger_path).unlink(missing_ok=True)
+            curator = Curator(source, ledger)
+        except BaseException:
+            ledger.discard()  # nothing was spent: the name, or the reservation, is free again
             raise
+        self._ledger = ledger
+        return curator, ledger
 
-    def _declared(self, source: MemorySource) -> Schema:
+    def forget(self) -> None:
+        """Drop the answers that the last run's ledger keeps for resuming it: the release has been saved."""
+        if self._ledger is not None:
+            self._ledger.forget()
+
+    def _declared(self, source: Source) -> Schema:
         """The columns to release, with what is declared about them."""
         from margrave.measure.discover import declare
 
         owner = self.neighbours.unit.owner
         return declare(tuple(c for c in source.columns if c.name != owner), self.schema)
 
-    def new_ledger(self, searches: bool, *, write: bool = True) -> Ledger:
-        """A fresh ledger of this run's budget.
+    def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
+        """A ledger of this run's budget.
 
         Args:
             searches: Whether unknown values are to be searched for, which reserves a share of delta.
-            write: Whether to create the ledger's file, if one was asked for.
+            keep: Opens the journal it is kept in; None for one in memory.
 
         Raises:
-            InputError: The file exists already or cannot be created.
+            InputError: The journal cannot be opened.
         """
         accountant: Accountant = GDP() if self.strategy.gaussian_only else ZCDP()
         return Ledger(
@@ -219,13 +242,13 @@ class Synthesizer:
             neighbours=self.neighbours,
             accountant=accountant,
             partition_delta=Fraction(self.delta) * PARTITIONS if searches else Fraction(0),
-            path=self.ledger_path if write else None,
+            keep=keep,
         )
 
     def discovery_share(self, schema: Schema) -> Fraction:
         """The share of rho for discovery, in proportion to the columns that need it."""
-        unknown = sum(not column.known for column in schema.columns)
-        return self.discovery * Fraction(unknown, len(schema.columns))
+        unknown = sum(not column.known for column in schema.attributes)
+        return self.discovery * Fraction(unknown, max(len(schema.attributes), 1))
 
     def promise(self, ledger: Ledger) -> Guarantee:
         """What a release under this ledger promises."""
@@ -262,47 +285,83 @@ def evaluate(
     test: Any = None,
     missing: Sequence[str] = ("",),
     seed: int = 0,
+    metrics: Sequence[str] = (),
 ) -> Comparison:
     """Hold a synthetic table against the real one. **Not private**: do not publish what it returns.
 
     Args:
-        real: The private table, as for `Synthesizer.fit`.
-        synthetic: The other table, with the same columns.
+        real, synthetic: The private table, as for `Synthesizer.fit`, and the other, with the same columns.
         schema: What is known of the columns; read off both tables where it is silent.
         target: A column to predict: adds scores of a classifier trained on the synthetic rows.
-        test: Held-out real rows for it; the real table by default.
-        missing: Texts that mean a missing value in CSV and TSV files.
-        seed: Of the sampled triples and reference rows.
+        test: Held-out real rows for what wants them; the real table by default.
+        missing, seed: Texts that mean a missing value in text files; of sampled triples and reference rows.
+        metrics: More scores, by names of `margrave.evaluation.METRICS`; see docs/metrics.md.
 
     Raises:
         InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
-    from margrave.engines.memory import open_source
-    from margrave.evaluation.classifier import score_classifier
     from margrave.evaluation.compare import compare
 
-    shared, engines = _shared(real, synthetic, _schema(schema), missing)
+    known = _schema(schema)
+    shared, engines = _shared(real, synthetic, known, missing)
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
+    if metrics:
+        data = {"real": real, "synthetic": synthetic, "test": test}
+        found = found.with_scores(*_asked(metrics, data, shared, known, target, missing, seed))
     if target is None:
         return found
-    held = (
-        engines[0] if test is None else open_source(test, missing=missing)[0].only(shared.names).bind(shared)
-    )
-    return found.with_scores(
-        score_classifier(engines[1].encoded, held.encoded, target, schema=shared, seed=seed)
-    )
+    held = engines[0] if test is None else _held(test, shared, missing).bind(shared)
+    return _classified(found, engines[1], held, target, shared, seed)
 
 
-def _check_rows(source: MemorySource, declared: Schema) -> None:
+def _classified(
+    found: Comparison, synthetic: MemoryEngine, held: MemoryEngine, target: str, schema: Schema, seed: int
+) -> Comparison:
+    from margrave.evaluation.classifier import score_classifier
+
+    scores = score_classifier(synthetic.encoded, held.encoded, target, schema=schema, seed=seed)
+    return found.with_scores(scores)
+
+
+def _held(data: Any, schema: Schema, missing: Sequence[str]) -> MemorySource | StreamSource:
+    from margrave.engines.opening import open_here
+
+    return open_here(data, missing).only(schema.names)
+
+
+def _asked(
+    metrics: Sequence[str],
+    data: dict[str, Any],
+    schema: Schema,
+    known: Schema | None,
+    target: str | None,
+    missing: Sequence[str],
+    seed: int,
+) -> Any:
+    """Scores of metrics and of reference tables, of raw values unless streamed. **Not private.**"""
+    from margrave.engines.frames import read_table
+    from margrave.engines.memory import MemorySource
+    from margrave.evaluation.asked import asked
+
+    tables = {}
+    for name, table in data.items():
+        if table is not None:
+            source = _held(table, schema, missing)
+            small = isinstance(source, MemorySource)
+            tables[name] = (source, read_table(table, missing)[0].select(schema.names) if small else None)
+    return asked(metrics, tables, schema, declared=known, target=target, seed=seed)
+
+
+def _check_rows(source: Source, declared: Schema) -> None:
     """Refuse rows that a declaration rules out, before anything is spent. **Not private.**
 
     Raises:
         InputError: A column that is declared strictly holds something else.
     """
     sure = []
-    for column in declared.columns:
+    for column in declared.attributes:
         trial = column if column.missing is not None else dataclasses.replace(column, missing=True)
         if column.strict and trial.known:
             sure.append(trial)
@@ -314,10 +373,10 @@ def _shared(
     real: Any, synthetic: Any, known: Schema | None, missing: Sequence[str]
 ) -> tuple[Schema, list[MemoryEngine]]:
     """Two tables under one schema, with the columns of the second. **Not private.**"""
-    from margrave.engines.memory import open_source
+    from margrave.engines.opening import open_here
     from margrave.evaluation.observed import observed_schema
 
-    sources = [open_source(table, missing=missing)[0] for table in (real, synthetic)]
+    sources = [open_here(table, missing) for table in (real, synthetic)]
     names = [column.name for column in sources[1].columns]
     sources = [source.only(names) for source in sources]
     schema = observed_schema(sources[0], sources[1], known)
@@ -326,55 +385,6 @@ def _shared(
 
 def _schema(schema: Schema | str | Path | None) -> Schema | None:
     return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
-
-
-def _timed(strategy: Strategy, limits: Limits) -> Strategy:
-    """The strategy, found to keep a deadline where there is one.
-
-    Raises:
-        InputError: It takes none.
-    """
-    if limits.max_seconds is not None and "deadline" not in inspect.signature(strategy.run).parameters:
-        raise InputError(
-            invalid("max_seconds", f"left out with strategy {strategy.name!r}", "It keeps no deadline.")
-        )
-    return strategy
-
-
-def _aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
-    """The strategy and the fitter with the target, where they have a field for it.
-
-    Raises:
-        InputError: Neither has.
-    """
-    parts: list[Any] = [strategy, fitter]
-    able = [hasattr(part, "target") for part in parts]
-    if not any(able):
-        with_it = f"left out with {strategy.name!r} and {fitter.name!r}"
-        raise InputError(invalid("target", with_it, "Use method='auto'.", got=target))
-    aimed = [
-        dataclasses.replace(part, target=target) if fit else part
-        for part, fit in zip(parts, able, strict=True)
-    ]
-    return aimed[0], aimed[1]
-
-
-def _bounded(fitter: Fitter, limits: Limits) -> Fitter:
-    """The fitter with the memory limit, which every fitter with a field `max_memory` takes.
-
-    Raises:
-        InputError: It has none, and its models may be large.
-    """
-    if limits.max_memory is None or fitter.name == "independent":  # its model is a few hundred numbers
-        return fitter
-    asked: Any = fitter
-    if not hasattr(asked, "max_memory"):
-        raise InputError(
-            invalid("max_memory", f"left out with model {fitter.name!r}", "It has no limit of its own.")
-        )
-    least = min(m for m in (limits.max_memory, asked.max_memory) if m is not None)
-    bounded: Fitter = dataclasses.replace(asked, max_memory=least)
-    return bounded
 
 
 def _share(value: Fraction | float) -> Fraction:

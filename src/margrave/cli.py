@@ -11,13 +11,17 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from margrave import __version__
-from margrave.cli_tables import fit, tables
+from margrave.cli_ledger import ledger_app
+from margrave.cli_tables import fit, owners, tables
 from margrave.errors import InputError, MargraveError, invalid
 
 __all__ = ["app", "main"]
 
 INTERRUPTED = 130
-STOPPED = "stopped; what was spent is in the ledger file, and no output was left half-written"
+STOPPED = (
+    "stopped; what was spent is in the ledger file, and no output was left half-written; "
+    "the same command with --resume goes on"
+)
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base of all errors about the command line, wherever this version of Typer keeps Click."""
 
@@ -29,7 +33,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with the private table.")]
+Table = Annotated[
+    Path,
+    typer.Argument(help="CSV, TSV, Parquet or Arrow file, folder of Parquet, or DATABASE.duckdb::TABLE."),
+]
+Engine = Annotated[Literal["auto", "memory", "stream"], typer.Option(help="Load a file, or read in batches.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")]
 Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
 Method = Annotated[str, typer.Option(help="aim, mst or independent.")]
@@ -50,6 +58,16 @@ MaxMemory = Annotated[
 MaxSeconds = Annotated[
     float | None, typer.Option("--max-seconds", help="End early but complete; the guarantee stays exact.")
 ]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(help="New ledger file, OUT.ledger.jsonl by default; or a book: *.book, *.db, *.sqlite."),
+]
+Dataset = Annotated[str | None, typer.Option(help="With a book: the data set, as its steward named it.")]
+Analyst = Annotated[str | None, typer.Option(help="With a book: who asks.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run that was stopped: same table, same options.")
+]
+Run = Annotated[int | None, typer.Option("--run", help="Resume this run of the book.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
@@ -68,33 +86,32 @@ def synthesize(
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
     target: Target = None,
+    engine: Engine = "auto",
     max_memory: MaxMemory = None,
     max_seconds: MaxSeconds = None,
     rows: Rows = None,
     seed: Seed = None,
     report: ReportFile = None,
     release: Annotated[Path | None, typer.Option(help="Also write the release file here.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="New ledger file; OUT.ledger.jsonl by default.")] = None,
+    ledger: LedgerFile = None,
+    dataset: Dataset = None,
+    analyst: Analyst = None,
+    resume: Resume = False,
+    run: Run = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
-    from margrave.files import check_outputs, suffix_of, write_table
-
-    suffix_of(out)
-    book = ledger or out.with_name(out.name + ".ledger.jsonl")
-    files = {"out": out, "ledger": book, "report": report, "release": release}
-    check_outputs(files, {"table": table})
+    kept = _kept(ledger, out)
+    files = {"out": out, "ledger": kept, "report": report, "release": release}
     tokens = _missing(missing)
-    options = {"ledger": book, "target": target, **_limits(max_memory, max_seconds)}
+    options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
+    options |= {"ledger": kept, "dataset": dataset, "analyst": analyst}
+    asked = (method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
+    drawn = {"rows": rows, "rng": seed}
+    going_on = run if run is not None else resume
     with _progress(quiet or as_json) as options["on_step"]:
-        asked = (method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
-        synthesis = _synthesizer(*asked, **options).fit(table)
-        if release is not None:
-            synthesis.save(release)
-        write_table(synthesis.sample_arrow(rows, rng=seed), out, tokens[0])
-        if report is not None:
-            synthesis.report(report)
+        synthesis = _synthesized(table, files, asked, options, drawn, going_on)
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
 
 
@@ -131,7 +148,7 @@ def schema(
     ] = None,
 ) -> None:
     """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
-    from margrave.engines.memory import open_source
+    from margrave.engines.opening import open_source
     from margrave.files import check_outputs, write_text
     from margrave.schema.schema import Schema
 
@@ -152,6 +169,10 @@ def sample(
     given: Annotated[
         list[str] | None, typer.Option("--given", help="COLUMN=VALUE to condition on exactly; repeatable.")
     ] = None,
+    given_table: Annotated[
+        Path | None,
+        typer.Option("--given-table", help="Table of some columns: one row is drawn for each of its rows."),
+    ] = None,
     missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
     seed: Seed = None,
     report: ReportFile = None,
@@ -161,9 +182,12 @@ def sample(
     from margrave.synthesis import load
 
     suffix_of(out)
-    check_outputs({"out": out, "report": report}, {"release": release})
+    check_outputs({"out": out, "report": report}, {"release": release, "given table": given_table})
     synthesis = load(release)
-    write_table(synthesis.sample_arrow(rows, given=_given(given, missing), rng=seed), out, missing)
+    values: Any = _given(given, missing)
+    if given_table is not None:
+        values = _given_table(given_table, missing) if values is None else _one_given()
+    write_table(synthesis.sample_arrow(rows, given=values, rng=seed), out, missing)
     if report is not None:
         synthesis.report(report)
 
@@ -191,8 +215,10 @@ def evaluate(
         write_text(report, render_comparison(comparison, title=f"{synthetic.name} against {real.name}"))
 
 
+app.add_typer(ledger_app, name="ledger")
 app.command()(tables)
 app.command()(fit)
+app.command()(owners)
 
 
 @app.command()
@@ -247,7 +273,11 @@ def _usage(error: Any) -> NoReturn:
         error.show()
         sys.exit(2)
     context = getattr(error, "ctx", None)
-    command = f"margrave {context.info_name}" if context is not None and context.parent else "margrave"
+    words: list[str] = []
+    while context is not None and context.parent:
+        words.insert(0, context.info_name)
+        context = context.parent
+    command = " ".join(["margrave", *words])
     _fail(f"{error.format_message()} Try '{command} --help'.", 2)
 
 
@@ -288,6 +318,38 @@ def _synthesizer(
     )
 
 
+def _synthesized(
+    table: Path,
+    files: dict[str, Path | None],
+    asked: tuple[Any, ...],
+    options: dict[str, Any],
+    drawn: dict[str, Any],
+    resume: bool | int,
+) -> Any:
+    """Fit, then write all that was asked for; only then are the answers kept for resuming dropped."""
+    from margrave.files import check_outputs, write_table
+
+    out, release, report = Path(str(files["out"])), files["release"], files["report"]
+    check_outputs(files, {"table": table})
+    synthesizer = _synthesizer(*asked, **options)
+    synthesis = synthesizer.fit(table, resume=resume)
+    if release is not None:
+        synthesis.save(release)
+    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0])
+    if report is not None:
+        synthesis.report(report)
+    synthesizer.forget()
+    return synthesis
+
+
+def _kept(ledger: Path | None, out: Path) -> Path:
+    """Where the ledger goes: where it was asked for, or beside the output."""
+    from margrave.files import suffix_of
+
+    suffix_of(out)
+    return ledger or out.with_name(out.name + ".ledger.jsonl")
+
+
 def _limits(max_memory: str | None, max_seconds: float | None) -> dict[str, Any]:
     from margrave.limits import bytes_of
 
@@ -309,6 +371,16 @@ def _given(pairs: list[str] | None, missing: str) -> dict[str, Any] | None:
             )
         given[name] = None if value == missing else value
     return given or None
+
+
+def _given_table(path: Path, missing: str) -> Any:
+    from margrave.engines.frames import read_table
+
+    return read_table(path, (missing,))[0]
+
+
+def _one_given() -> NoReturn:
+    raise InputError(invalid("given", "left out with --given-table", "Add a column to the table."))
 
 
 def _progress(quiet: bool) -> Any:

@@ -1,4 +1,4 @@
-"""The commands about contingency tables: `margrave tables` and `margrave fit`. Both are free."""
+"""Commands about counts: `margrave tables` and `margrave fit` are free, `margrave owners` spends a little."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["fit", "tables"]
+__all__ = ["fit", "owners", "tables"]
 
 
 def tables(
@@ -71,3 +71,41 @@ def fit(
     write_table(synthesis.sample_arrow(rows, rng=seed), out)
     if report is not None:
         synthesis.report(report)
+
+
+def owners(
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with the private table.")],
+    owner: Annotated[str, typer.Option(help="Column that says whose row it is.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss of this look, above 0.")],
+    delta: Annotated[float, typer.Option(help="Far below one over the number of people.")] = 1e-9,
+    most: Annotated[int, typer.Option(help="Owners with more rows are not told apart.")] = 64,
+    adjacency: Annotated[
+        Literal["add_remove", "replace_one"], typer.Option(help="Which tables are neighbours.")
+    ] = "add_remove",
+    missing: Annotated[
+        list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Book, or new ledger file; TABLE.owners.ledger.jsonl by default.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="With a book: the name of the data set.")] = None,
+    analyst: Annotated[str | None, typer.Option(help="With a book: who asks.")] = None,
+) -> None:
+    """Say how many rows owners have, with noise, to choose --max-rows. Spends its own epsilon."""
+    from margrave.owners import owner_sizes
+
+    book = ledger or table.with_name(f"{table.name}.owners.ledger.jsonl")
+    texts = list(dict.fromkeys([*(missing or []), ""]))
+    found = owner_sizes(
+        table,
+        owner,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        most=most,
+        missing=texts,
+        ledger=book,
+        dataset=dataset,
+        analyst=analyst,
+    )
+    typer.echo(str(found))

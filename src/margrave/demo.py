@@ -43,6 +43,7 @@ def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep) -> list[st
     synthesis.save(out / "adult.margrave")
     write_table(synthesis.sample_arrow(), out / "synthetic.csv", "?")
     synthesis.report(out / "report.html", title="Synthetic Adult")
+    synthesizer.forget()
     comparison = evaluate(adult_path(), out / "synthetic.csv", schema=synthesis.schema, missing=("?", ""))
     write_text(out / "comparison.html", render_comparison(comparison, title="Synthetic Adult against Adult"))
     return [

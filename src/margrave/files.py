@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from margrave.errors import InputError, invalid
 
@@ -116,7 +116,8 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "") -> None:
     """Write a table in the format its suffix names, whole or not at all.
 
     Args:
-        table: The rows.
+        table: The rows. Time stamps and times become ISO text in CSV and TSV: in the spelling of their
+            field's metadata where it has one, as in {"spelling": "T00:00:00Z"}.
         path: Where to; see TABLE_SUFFIXES.
         missing: Text that stands for a missing value in CSV and TSV.
     """
@@ -133,7 +134,7 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "") -> None:
         else:
             import duckdb
 
-            relation = duckdb.connect().from_arrow(table)
+            relation = duckdb.connect().from_arrow(_spelt(table))
             relation.write_csv(
                 str(temporary),
                 sep="\t" if suffix == ".tsv" else ",",
@@ -141,3 +142,45 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "") -> None:
                 header=True,
                 compression="gzip" if suffix == ".csv.gz" else "none",
             )
+
+
+def _spelt(table: pa.Table) -> pa.Table:
+    """The table with its time stamps and times as text, and with types that the writer knows."""
+    import pyarrow as pa
+
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        moment = pa.types.is_timestamp(field.type)
+        if not moment and not pa.types.is_time(field.type):
+            columns.append(_plain(column))
+            continue
+        zone = "Z" if moment and field.type.tz else ""
+        plain = f"T00:00:00{zone}" if moment else "00:00:00"
+        spelling = (field.metadata or {}).get(b"spelling", plain.encode()).decode()
+        columns.append(_clock(column, spelling, moment))
+    return pa.table(columns, names=table.column_names)
+
+
+def _plain(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_float16(column.type):
+        return column.cast(pa.float32())
+    return column.cast(pa.string()) if pa.types.is_decimal256(column.type) else column
+
+
+def _clock(column: Any, spelling: str, moment: bool) -> Any:
+    """Time stamps or times as text, as precise as the spelling or as they are stored, whichever is more."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    digits = len(spelling.rstrip("Z").removesuffix("+00:00").partition(".")[2])
+    stored = {"s": 0, "ms": 3, "us": 6, "ns": 6}[column.type.unit]
+    unit = {0: "s", 3: "ms", 6: "us"}[max(digits, stored)]
+    if not moment:
+        text = column.cast(pa.time32(unit) if unit != "us" else pa.time64(unit), safe=False).cast(pa.string())
+        return pc.utf8_slice_codeunits(text, 0, 5) if spelling == "00:00" else text
+    zone = next((zone for zone in ("Z", "+00:00") if spelling.endswith(zone)), "")
+    seconds = "" if spelling[1:].removesuffix(zone) == "00:00" else ":%S"
+    instants = column.cast(pa.timestamp(unit, "UTC" if column.type.tz else None), safe=False)
+    return pc.strftime(instants, f"%Y-%m-%d{spelling[0]}%H:%M{seconds}{zone}")

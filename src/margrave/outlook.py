@@ -6,8 +6,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from margrave.measure.discover import SHARES, declare, needs, searches_values
+from margrave.measure.discover import declare, needs, searches_values
 from margrave.measure.gaussian import sigma_for
+from margrave.measure.looking import SHARES
 from margrave.models.memory import A_CELL, A_SQUARE, PROGRAM
 from margrave.plan import Plan, noise_error
 from margrave.privacy.ledger import Ledger
@@ -23,6 +24,8 @@ WORDS = {
     "profile": "kind and missing values",
     "bounds": "least and greatest value",
     "detail": "bins",
+    "grids": "round numbers",
+    "spelling": "spelling",
     "values": "values that occur",
 }
 GUESSED_SIZE = 33
@@ -41,9 +44,9 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
     """What a fit would do, from column names, storage types and the declared schema alone."""
     unit = synthesizer.neighbours.unit
     schema = declare(tuple(c for c in source.columns if c.name != unit.owner), synthesizer.schema)
-    ledger = synthesizer.new_ledger(searches_values(schema), write=False)
+    ledger = synthesizer.new_ledger(searches_values(schema))
     share = synthesizer.discovery_share(schema)
-    sizes = [column.size if column.known else GUESSED_SIZE for column in schema.columns]
+    sizes = [column.size if column.known else GUESSED_SIZE for column in schema.attributes]
     sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy.name)
     mean = sum(sizes) / len(sizes)
     cells = {"one-way marginal": mean, "pair": mean**2}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
     from margrave.schema.columns import Column
     from margrave.schema.domain import Clique, Domain
-    from margrave.schema.encoded import Encoded
+    from margrave.schema.encoded import Codes, Encoded
     from margrave.schema.schema import Schema
 
 __all__ = ["Curator", "Engine", "Fitter", "Model", "Source", "Strategy"]
@@ -43,14 +43,29 @@ class Source(Protocol):
         A number column is Integer or Real without bounds, a text column is Unknown.
         """
 
+    def only(self, names: Sequence[str]) -> Source:
+        """The table with some of its columns, in the order given."""
+
     def bounded(self, owner: str, max_rows: int) -> Source:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column."""
 
     def kinds(self, column: str) -> Counts:
-        """Rows whose value is [missing, a whole number, another finite number, text], shape [4]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
 
-    def histogram(self, column: str, edges: NDArray[np.float64]) -> Counts:
-        """Finite numeric values in each half-open interval, outside values in the end ones: [edges - 1]."""
+    def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
+        """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""
+
+    def spellings(self, column: str, read: str) -> Counts:
+        """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
+
+    def sizes(self, owner: str, most: int) -> Counts:
+        """Owners by how many rows they have, 1 to most, and more: shape [most + 1]."""
+
+    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+        """Cells with a reading by half-open interval, outside ones in the end ones: [edges - 1].
+
+        read: as what a cell's number is read, one of `schema.looks.READS`; cells without one are not counted.
+        """
 
     def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, and how many rows hold each."""
@@ -137,8 +152,10 @@ class Model(Protocol):
     def project_many(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
         """The marginals of many cliques at once, faster than one by one."""
 
-    def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
-        """Synthetic rows, conditioned exactly on the codes in `given`."""
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+    ) -> Encoded:
+        """Synthetic rows, conditioned exactly on `given`: one code for all rows, or one a row, [rows]."""
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Arrays from which `Fitter.restore` builds the same model again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.release import Guarantee, NoisyMarginal, Release
-from margrave.schema.columns import Binned, Listed
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from margrave.protocols import Model
     from margrave.schema.encoded import Encoded
+    from margrave.schema.given import Given
 
 __all__ = ["Rng", "Synthesis", "load"]
 
@@ -116,40 +115,57 @@ class Synthesis:
         write_tables(chosen, self.schema, path, guarantee=self.guarantee, level=level)
 
     def sample(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None
+        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
     ) -> Any:
         """Synthetic rows, in the kind of table that went in, with its column names, order and types.
 
         Args:
-            rows: How many; as many as the model stands for by default.
-            given: Values to condition on exactly, by column; None means missing. The given columns hold
-                these very values.
+            rows: How many; as many as the model stands for by default, or as the given table has.
+            given: Values to condition on exactly: one for all rows, by column, None meaning missing; or a
+                table (pandas, polars, Arrow, a file) of some of the columns, one row for each row to draw,
+                whose order is kept. The given columns hold these very values.
             rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
 
         Raises:
-            InputError: rows is negative, a column is unknown, or a given value is outside its column.
+            InputError: rows is negative or not that of the given table, a column is unknown, a given value is
+                outside its column, or no row that obeys the schema's rules has the given values.
 
         Example:
             ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
+            ``synthesis.sample(given=frame[["sex", "age"]])``
         """
         return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng)
 
     def sample_arrow(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None
+        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
     ) -> pa.Table:
         """As `sample`, as an Arrow table whatever went in: what is written to files."""
         same = self.release.frame == "arrow"
         return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng)
 
     def encoded(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | None = None, rng: Rng = None
+        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
     ) -> Encoded:
         """Synthetic rows as integer codes; as `sample` otherwise."""
-        count = self.rows if rows is None else rows
+        return self._drawn(rows, self._given(given), np.random.default_rng(rng))
+
+    def _given(self, given: Any) -> Given:
+        from margrave.engines.frames import read_table
+        from margrave.schema.given import given_values
+
+        table = given is not None and not isinstance(given, Mapping)
+        return given_values(self.schema, read_table(given)[0] if table else given)
+
+    def _drawn(self, rows: int | None, given: Given, rng: np.random.Generator) -> Encoded:
+        from margrave.models.ruled import agreeing
+
+        count = rows if rows is not None else self.rows if given.rows is None else given.rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             raise InputError(invalid("rows", "a whole number, not negative", "Try rows=1000.", got=rows))
-        codes = {name: self._code(name, value) for name, value in (given or {}).items()}
-        return self.model.sample(int(count), np.random.default_rng(rng), codes or None)
+        if given.rows is not None and count != given.rows:
+            remedy = "Leave rows out."
+            raise InputError(invalid("rows", f"the {given.rows} of the given table", remedy, got=rows))
+        return agreeing(self.model, int(count), rng, given.codes, given.spread(int(count)))
 
     def save(self, path: str | Path) -> None:
         """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
@@ -166,40 +182,12 @@ class Synthesis:
         rows = self.encoded(min(self.rows, REPORT_ROWS), rng=0)
         write_text(path, render(self.release, self.model, synthetic=rows, title=title))
 
-    def _table(self, frame: Frame, rows: int | None, given: Mapping[str, Any] | None, rng: Rng) -> Any:
+    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng) -> Any:
         from margrave.schema.decode import decode
 
-        generator = np.random.default_rng(rng)
-        table = decode(self.encoded(rows, given=given, rng=generator), self.schema, generator, frame)
-        for name, value in (given or {}).items():
-            if isinstance(self.schema[name], Binned) and value is not None:
-                table = _pinned(table, frame.kind, name, float(value))
-        return table
-
-    def _code(self, name: str, value: Any) -> int:
-        """The code of a value the caller typed.
-
-        Raises:
-            InputError: The column has no such value.
-        """
-        import pyarrow as pa
-
-        from margrave.schema.encode import encode_column
-
-        column = self.schema[name]
-        if value is None and column.missing_code is not None:
-            return column.missing_code
-        if isinstance(column, Listed) and value == column.other and column.other_code is not None:
-            return column.other_code
-        strict = dataclasses.replace(column, strict=True)
-        if isinstance(strict, Listed):
-            strict = dataclasses.replace(strict, other=None)
-        try:
-            return int(encode_column(pa.array([value]), strict)[0])
-        except (InputError, pa.ArrowException, TypeError):
-            raise InputError(
-                invalid(f"given[{name!r}]", "a value of the column", f"Look at schema[{name!r}].", got=value)
-            ) from None
+        generator, asked = np.random.default_rng(rng), self._given(given)
+        encoded = self._drawn(rows, asked, generator)
+        return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
 
     def __repr__(self) -> str:
         return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"
@@ -217,21 +205,3 @@ def load(path: str | Path) -> Synthesis:
     release = load_release(path)
     model = resolve(release.fitter).restore(release.domain, release.measurements, release.state)
     return Synthesis(release, model)
-
-
-def _pinned(table: Any, kind: str, name: str, value: float) -> Any:
-    """The table with one numeric column set to a value, its storage type kept."""
-    if kind == "pandas":
-        import pandas as pd
-
-        constant = pd.Series([value] * len(table), index=table.index)
-        return table.assign(**{name: constant.astype(table[name].dtype)})
-    if kind == "polars":
-        import polars as pl
-
-        return table.with_columns(pl.lit(value).cast(table.schema[name]).alias(name))
-    import pyarrow as pa
-
-    field = table.schema.field(name)
-    column = pa.array([value] * table.num_rows, type=pa.float64()).cast(field.type)
-    return table.set_column(table.schema.get_field_index(name), field, column)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-import math
 import pickle
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,171 +12,22 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from engine_backends import NOT_HELD, STREAMS, Backends
+from engine_cases import CASES, INF, NAN, ODD, brute_codes, brute_counts, make, text
+from engine_tables import TABLES, many_rows, schema_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
-from margrave.schema.columns import Binned, Boolean, Categorical, Column, Integer, Listed, Ordinal, Real
+from margrave.errors import InputError
+from margrave.schema.columns import Binned, Boolean, Integer, Real
 from margrave.schema.decode import decode
+from margrave.schema.looks import READS
 from margrave.schema.schema import Schema
 
 SOURCES = ("pandas", "polars", "arrow", "csv", "parquet")
-
-Columns = dict[str, tuple[str, list[Any]]]
-"""Storage kind ("text", "int", "float" or "bool") and values of each column."""
-
-ARROW = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-PANDAS = {"text": "object", "int": "Int64", "float": "float64", "bool": "boolean"}
-POLARS = {"text": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
-
-
-def make(source: str, columns: Columns, folder: Path) -> Any:
-    """The table as one kind of source; a file is named by its path."""
-    if source == "pandas":
-        return pd.DataFrame({name: pd.Series(v, dtype=PANDAS[kind]) for name, (kind, v) in columns.items()})
-    if source == "polars":
-        return pl.DataFrame([pl.Series(name, v, POLARS[kind]) for name, (kind, v) in columns.items()])
-    if source == "csv":
-        path = folder / "table.csv"
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*(v for _, v in columns.values()), strict=True))
-        return path
-    table = pa.table({name: pa.array(v, ARROW[kind]) for name, (kind, v) in columns.items()})
-    if source == "arrow":
-        return table
-    pq.write_table(table, folder / "table.parquet")
-    return folder / "table.parquet"
-
-
-def brute_codes(values: list[Any], column: Column) -> list[int]:
-    """The code of each value, one by one."""
-    listed = column.values or () if isinstance(column, Listed) else ()
-    places = {value: code for code, value in enumerate(listed)}
-    return [_code(value, column, places) for value in values]
-
-
-def _code(value: Any, column: Column, places: dict[Any, int]) -> int:
-    nothing = column.missing_code
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        assert nothing is not None
-        return nothing
-    if isinstance(column, Boolean):
-        return int(value)
-    if isinstance(column, Listed):
-        code = places.get(value, column.other_code)
-        assert code is not None
-        return code
-    assert isinstance(column, Binned)
-    assert column.edges is not None
-    number = math.floor(value) if isinstance(column, Integer) else value
-    for code in range(column.present - 1):
-        if number < column.edges[code + 1]:
-            return code
-    return column.present - 1
-
-
-def brute_counts(columns: Columns, schema: Schema, clique: tuple[str, ...]) -> np.ndarray[Any, Any]:
-    """The clique's table, counted one row at a time."""
-    codes = [brute_codes(columns[name][1], schema[name]) for name in clique]
-    rows = len(next(iter(columns.values()))[1])
-    table = np.zeros(schema.domain.shape(clique), dtype=np.int64)
-    for cell, count in Counter(zip(*codes, strict=True) if codes else [()] * rows).items():
-        table[cell] = count
-    return table
-
-
-INF, NAN = float("inf"), float("nan")
-ODD = [
-    'say "hi"',
-    "a, b",
-    "two\nlines",
-    "Zürich 東京 🏰",
-    "it's",
-    "'; DROP TABLE t; --",
-    "NULL",
-    "nan",
-    "\\N",
-]
-
-
-def text(name: str, values: list[str], **more: Any) -> Column:
-    return Categorical(name=name, values=tuple(values), **{"missing": False, **more})
-
-
-CASES: dict[str, tuple[dict[str, tuple[str, list[Any]]], list[Column]]] = {
-    "odd text": (
-        {"t": ("text", [*ODD, *ODD[::2], None]), "n": ("int", list(range(len(ODD) + 6)))},
-        [
-            text("t", ODD[:-2], other="(other)", missing=True),
-            Integer(name="n", lower=0, upper=14, missing=False),
-        ],
-    ),
-    "numbers": (
-        {
-            "i": ("int", [0, 1, None, -5, 7, 7, 2**31, 3]),
-            "r": ("float", [0.0, -0.0, NAN, INF, -INF, 1e-300, 0.1, None]),
-            "b": ("bool", [True, None, False, False, True, True, None, True]),
-            "o": ("text", ["lo", "hi", "mid", None, "lo", "lo", "hi", "mid"]),
-        },
-        [
-            Integer(name="i", edges=(-5, 0, 1, 4, 2**31 + 1), missing=True),
-            Real(name="r", edges=(-1.0, 0.0, 0.05, 0.1, 0.2), missing=True, strict=False),
-            Boolean(name="b", missing=True),
-            Ordinal(name="o", values=("lo", "mid", "hi"), missing=True),
-        ],
-    ),
-    "outside": (
-        {
-            "i": ("int", [-100, 0, 5, 10, 100]),
-            "r": ("float", [-0.5, 0.0, 0.99, 1.0, 1.5]),
-            "t": ("text", ["a", "b", "c", "d", "e"]),
-            "w": ("float", [2.5, 2.0, -2.5, 0.5, 9.0]),
-        },
-        [
-            Integer(name="i", lower=0, upper=10, bins=4, missing=False, strict=False),
-            Real(name="r", lower=0, upper=1, bins=4, missing=False, strict=False),
-            text("t", ["b", "d"], other="rest", strict=False),
-            Integer(name="w", edges=(-3, -2, 0, 2, 3), missing=False, strict=False),
-        ],
-    ),
-    "empty": (
-        {"a": ("text", []), "b": ("float", [])},
-        [text("a", ["x"]), Real(name="b", lower=0, upper=1, bins=2, missing=True)],
-    ),
-    "one row": ({"a": ("text", ["x"]), "b": ("int", [3])}, [text("a", ["x", "y"]), text("b", [3, 4])]),  # type: ignore[list-item]
-    "one column": ({"a": ("text", ["x", "y", "x"])}, [text("a", ["y", "x"])]),
-    "constant": ({"a": ("int", [7] * 50), "b": ("text", ["k"] * 50)}, [text("a", [7]), text("b", ["k"])]),  # type: ignore[list-item]
-    "all missing": (
-        {"a": ("text", [None] * 4), "b": ("float", [None] * 4), "c": ("int", [1, 2, 1, 2])},
-        [
-            text("a", [], missing=True),
-            Real(name="b", lower=0, upper=1, bins=1, missing=True),
-            Integer(name="c", lower=1, upper=2, missing=False),
-        ],
-    ),
-    "ten thousand categories": (
-        {"a": ("text", [f"v{i * 7919 % 10_000}" for i in range(20_000)]), "b": ("int", [0, 1] * 10_000)},
-        [text("a", [f"v{i}" for i in range(9_900)], other="(other)"), text("b", [0, 1])],  # type: ignore[list-item]
-    ),
-    "keywords": (
-        {
-            "select": ("text", ["a", "b", "a"]),
-            "from": ("int", [1, 2, 2]),
-            "order by": ("float", [0.5, 1.5, 0.5]),
-            'x"; --': ("text", ["p", "p", "q"]),
-            "group, by": ("bool", [True, False, True]),
-        },
-        [
-            text("select", ["a", "b"]),
-            Integer(name="from", lower=1, upper=2, missing=False),
-            Real(name="order by", lower=0, upper=2, bins=2, missing=False),
-            text('x"; --', ["p", "q"]),
-            Boolean(name="group, by", missing=False),
-        ],
-    ),
-}
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 every_case = pytest.mark.parametrize("case", list(CASES))
@@ -244,11 +93,13 @@ def test_source_answers(source: str, tmp_path: Path) -> None:
         "b": ("bool", [True, True, None, False, True, True]),
     }
     private, _ = open_source(make(source, columns, tmp_path))
-    assert private.kinds("t").reveal().tolist() == [1, 1, 0, 4]
+    assert private.kinds("t").reveal().tolist() == [1, 1, 0, 0, 0, 0, 4]
     texts, counts = private.values("t")
     assert dict(zip(texts, counts.reveal().tolist(), strict=True)) == {"b": 2, "a": 1, "12": 1, "1_0": 1}
     nan_is_text = source == "csv"
-    assert private.kinds("r").reveal().tolist() == ([0, 2, 2, 2] if nan_is_text else [2, 2, 2, 0])
+    assert private.kinds("r").reveal().tolist() == (
+        [0, 2, 2, 0, 0, 0, 2] if nan_is_text else [2, 2, 2, 0, 0, 0, 0]
+    )
     assert private.histogram("r", np.array([0.0, 1.0, 2.5])).reveal().tolist() == [1, 3]
     names, counts = private.values("b")
     found = {name.lower(): n for name, n in zip(names, counts.reveal().tolist(), strict=True)}
@@ -287,7 +138,164 @@ def test_storage_decides_kinds(source: str, tmp_path: Path) -> None:
     columns = {"t": ("text", ["1"]), "i": ("int", [1]), "r": ("float", [1.0]), "b": ("bool", [True])}
     private, frame = open_source(make(source, columns, tmp_path))
     kinds = [column.kind for column in private.columns]
-    assert kinds == (["unknown"] * 4 if source == "csv" else ["categorical", "integer", "real", "boolean"])
+    assert kinds == (["unknown"] * 4 if source == "csv" else ["unknown", "integer", "real", "boolean"])
     assert all(column.missing is None for column in private.columns)
     assert not any(column.known for column in private.columns if not isinstance(column, (Boolean, Binned)))
     assert list(frame.dtypes) == list(columns)
+
+
+SPARK = pytest.param("spark", marks=pytest.mark.slow)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ibis-duckdb", "postgres")]
+every_engine = pytest.mark.parametrize("engine", [*STREAMS, "ibis-duckdb", "postgres", SPARK])
+every_table = pytest.mark.parametrize("name", list(TABLES))
+EDGES = (np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15]), np.array([0.5, 1e300]))
+STEPS = (86_400_000_000.0, 1000.0, 5.0, 1.0, 0.25, 0.01)
+
+
+@pytest.fixture(scope="module")
+def backends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backends]:
+    found = Backends(tmp_path_factory.mktemp("engines"))
+    yield found
+    found.close()
+
+
+def pair(backends: Backends, engine: str, table: pa.Table) -> tuple[Any, Any, pa.Table]:
+    """The table in memory and by the engine, and its columns that the engine can hold."""
+    table = table.select([n for n in table.column_names if n not in NOT_HELD.get(engine, ())])
+    text_file = engine == "stream-csv"
+    if text_file:
+        table = table.select([f.name for f in table.schema if not pa.types.is_duration(f.type)])
+    memory, frame = backends.open("memory-csv" if text_file else "memory", table)
+    other, described = backends.open(engine, table)
+    assert list(described.dtypes) == list(frame.dtypes)
+    return memory, other, table
+
+
+def same(answers: tuple[Any, Any], asked: object) -> None:
+    np.testing.assert_array_equal(answers[0].reveal(), answers[1].reveal(), str(asked))
+
+
+@pytest.mark.parametrize("engine", [*STREAMS, *SLOW, SPARK])
+@every_table
+@pytest.mark.filterwarnings("ignore")
+def test_looks_are_those_of_memory(backends: Backends, engine: str, name: str) -> None:
+    memory, other, table = pair(backends, engine, TABLES[name])
+    assert [c.kind for c in other.columns] == [c.kind for c in memory.columns]
+    for column in table.column_names:
+        same((memory.kinds(column), other.kinds(column)), column)
+        (texts, counts), (names, found) = memory.values(column), other.values(column)
+        assert names == texts, column
+        same((counts, found), column)
+        for read in READS:
+            for edges in EDGES:
+                same(
+                    asked_both(memory, other, lambda s, c=column, r=read, e=edges: s.histogram(c, e, r)), read
+                )
+            same(asked_both(memory, other, lambda s, c=column, r=read: s.grids(c, STEPS, r)), (column, read))
+        for read in ("moment", "time"):
+            same((memory.spellings(column, read), other.spellings(column, read)), (column, read))
+
+
+def asked_both(memory: Any, other: Any, ask: Any) -> tuple[Any, Any]:
+    """Both answers; where one refuses the other has to, with the same words."""
+    answers: list[Any] = []
+    for source in (memory, other):
+        try:
+            answers.append(ask(source))
+        except InputError as error:
+            answers.append(str(error))
+    if isinstance(answers[0], str):
+        assert answers[0] == answers[1]
+        return Counts(np.zeros(1)), Counts(np.zeros(1))
+    return answers[0], answers[1]
+
+
+@every_engine
+@every_table
+@pytest.mark.filterwarnings("ignore")
+def test_counts_are_those_of_memory(backends: Backends, engine: str, name: str) -> None:
+    memory, other, table = pair(backends, engine, TABLES[name])
+    for columns in schema_of(table):
+        schema = Schema(tuple(columns))
+        cliques = [c for order in range(4) for c in itertools.permutations(schema.names, order)][:120]
+        engines = memory.bind(schema), other.bind(schema)
+        assert engines[0].domain == engines[1].domain
+        for clique, *counts in zip(cliques, *(e.count(cliques) for e in engines), strict=True):
+            same((counts[0], counts[1]), clique)
+
+
+@every_engine
+@pytest.mark.filterwarnings("ignore")
+def test_owners_are_bounded_alike(backends: Backends, engine: str) -> None:
+    memory, other, table = pair(backends, engine, many_rows(300_000 if engine in STREAMS else 20_000))
+    for most in (1, 7):
+        same((memory.sizes("who", most), other.sizes("who", most)), most)
+    sizes = np.unique(table["who"].to_numpy(zero_copy_only=False), return_counts=True)[1]
+    for most in (1, 20):
+        kept = other.bounded("who", most)
+        assert [column.name for column in kept.columns] == ["n", "r", "t"]
+        assert int(kept.kinds("n").reveal().sum()) == int(np.minimum(sizes, most).sum())
+    schema = Schema((Integer(name="n", lower=-50, upper=49, bins=100, missing=False),))
+    once = kept.only(["n"])
+    same((once.bind(schema).count([("n",)])[0], kept.only(["n"]).bind(schema).count([("n",)])[0]), "again")
+
+
+@every_engine
+@pytest.mark.filterwarnings("ignore")
+def test_strict_columns_refuse_alike(backends: Backends, engine: str) -> None:
+    table = pa.table({"t": ["CANARY", "x", None], "n": [987654321, 1, 2], "r": [0.5, 2.0, 3.0]})
+    memory, other, _ = pair(backends, engine, table)
+    for column in (
+        text("t", ["x"], missing=True),
+        text("t", ["x", "CANARY"]),
+        Integer(name="n", lower=0, upper=10, missing=False),
+        Integer(name="r", lower=0, upper=10, missing=False),
+        Integer(name="t", lower=0, upper=10, missing=True),
+        Real(name="n", lower=2, upper=1e9, missing=False),
+    ):
+        told = []
+        for source in (memory, other):
+            with pytest.raises(InputError) as error:
+                source.only([column.name]).bind(Schema((column,)))
+            told.append(str(error.value))
+            assert error.value.__context__ is None
+        assert told[0] == told[1]
+        assert "CANARY" not in told[0]
+    for ask in (lambda s: s.bounded("t", 1), lambda s: s.sizes("t", 1), lambda s: s.kinds("none")):
+        with pytest.raises(InputError):
+            ask(other)
+    for thing in (other, other.only(["n"])):
+        assert "CANARY" not in repr(thing)
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(thing)
+
+
+CELLS = {
+    "t": st.one_of(
+        st.none(), st.sampled_from([*ODD, "1", "1.0", "08:05", "2024-02-29"]), st.text("a'\"é ", max_size=3)
+    ),
+    "i": st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(-3, 12)),
+    "r": st.one_of(st.none(), st.floats(), st.sampled_from([0.1, -0.5, 0.3, 1.0, 2.5])),
+    "d": st.one_of(st.none(), st.integers(-25_000, 40_000)),
+}
+TYPES = {"t": pa.string(), "i": pa.int64(), "r": pa.float64(), "d": pa.int32()}
+
+
+@pytest.mark.parametrize("engine", ["stream-parquet", SLOW[0]])
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(st.fixed_dictionaries(CELLS), max_size=30))
+@pytest.mark.filterwarnings("ignore")
+def test_any_table_is_counted_alike(backends: Backends, engine: str, rows: list[dict[str, Any]]) -> None:
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()}
+    columns["d"] = columns["d"].cast(pa.date32())
+    memory, other, table = pair(backends, engine, pa.table(columns))
+    for column in table.column_names:
+        same((memory.kinds(column), other.kinds(column)), column)
+        assert memory.values(column)[0] == other.values(column)[0]
+        same((memory.grids(column, STEPS), other.grids(column, STEPS)), column)
+    for declared in schema_of(table):
+        schema = Schema(tuple(declared))
+        engines = memory.bind(schema), other.bind(schema)
+        asked = list(itertools.combinations(schema.names, 2))
+        for clique, *counts in zip(asked, *(e.count(asked) for e in engines), strict=True):
+            same((counts[0], counts[1]), clique)

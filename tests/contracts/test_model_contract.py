@@ -56,6 +56,8 @@ def test_projections_are_consistent_and_sum_to_the_total(fitter, measurements):
     model = fitter.fit(DOMAIN, measurements)
     assert model.domain == DOMAIN
     assert model.total >= 1
+    # Marginals with a label are means over reference rows; all others are exact.
+    close = 1e-8 if getattr(model, "labels", None) is None else 0.005
     full = model.project(DOMAIN.names)
     for width in range(6):
         for clique in itertools.combinations(DOMAIN.names, width):
@@ -65,7 +67,7 @@ def test_projections_are_consistent_and_sum_to_the_total(fitter, measurements):
             assert (found >= 0).all()
             assert found.sum() == pytest.approx(model.total)
             gone = tuple(i for i, n in enumerate(DOMAIN.names) if n not in clique)
-            np.testing.assert_allclose(found, full.sum(axis=gone).T, atol=1e-8 * model.total)
+            np.testing.assert_allclose(found, full.sum(axis=gone).T, rtol=0, atol=close * model.total)
 
 
 def test_many_projections_equal_one_by_one(fitter, measurements):

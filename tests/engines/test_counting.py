@@ -195,7 +195,7 @@ def test_every_clique_lies_in_its_table(cap: int, sizes: list[int], order: int, 
     every = [c for k in range(1, order + 1) for c in itertools.combinations(range(len(sizes)), k)]
     rng = np.random.default_rng(seed)
     asked = [every[k] for k in rng.permutation(len(every))[: 1 + len(every) // 2]]
-    plan = cover._greedy(asked, sizes, cap)
+    plan = cover.merged(asked, sizes, cap)
     assert len(plan.tables) <= len(asked)
     for clique, index in zip(asked, plan.owner, strict=True):
         assert set(clique) <= set(plan.tables[index])

@@ -102,5 +102,5 @@ def test_bad_input_is_named() -> None:
 
 def test_a_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
-    with pytest.raises(MissingExtraError, match="pip install scikit-learn"):
+    with pytest.raises(MissingExtraError, match="pip install 'margrave\\[eval\\]'"):
         score_classifier(dependent(20, 0), dependent(20, 1), "e")

@@ -205,7 +205,7 @@ def test_bad_arguments_are_named_and_cost_nothing() -> None:
     assert ledger.events == ()
 
 
-def test_the_spend_is_on_disk_before_anything_is_counted(
+def test_nothing_is_spent_if_the_rows_cannot_be_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = _ledger(Neighbours(), path=tmp_path / "ledger.jsonl")
@@ -222,6 +222,6 @@ def test_the_spend_is_on_disk_before_anything_is_counted(
     assert (calls, ledger.spent) == ([], 0)
     with pytest.raises(OSError, match="no rows"):
         curator.appraise([("a",)], [np.zeros(2)], RHO)
-    assert calls == [1]
-    assert read_ledger(tmp_path / "ledger.jsonl")[1] == ledger.events
+    assert calls == [0]
+    assert read_ledger(tmp_path / "ledger.jsonl")[1] == ledger.events == ()
     assert curator.measurements == ()

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.bins import cut, denoise, number_edges, refined_edges, support, widened
+from margrave.measure.bins import denoise, place, sharp, support
+from margrave.measure.cuts import cut
+from margrave.measure.ranges import (
+    nearest,
+    number_edges,
+    on_steps,
+    place_edges,
+    refined_edges,
+    widened,
+)
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -18,7 +27,7 @@ def test_the_fixed_grid_covers_numbers_in_order(whole: bool) -> None:
     assert edges[-1] >= 2.0**53
     if whole:
         assert (edges == np.round(edges)).all()
-        assert {0.0, 1.0, 2.0, 3.0, 16.0, 18.0} <= set(edges)
+        assert {0.0, 1.0, 2.0, 4.0, 16.0, 32.0} <= set(edges)
 
 
 @given(
@@ -95,10 +104,10 @@ def test_bins_partition_the_range(weights: list[float], bins: int, least: float)
 
 def test_widened_bounds_stay_on_their_side_of_zero() -> None:
     edges = number_edges(True)
-    inside = np.flatnonzero((edges[:-1] >= 16) & (edges[:-1] < 72))
+    inside = np.flatnonzero((edges[:-1] >= 16) & (edges[:-1] < 64))
     low, high = widened(edges, (inside[0], inside[-1]), True)
     assert low == 0.0
-    assert high > 90
+    assert high == 88
     assert widened(edges, None, True) == (0.0, 1.0)
 
 
@@ -108,7 +117,7 @@ def test_bounds_of_a_small_table_are_never_astronomical(rows: int) -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         counts = np.histogram(rng.integers(18, 80, rows), edges)[0]
-        held = support(counts + rng.normal(0, 60, len(counts)), 60.0, 4.5)
+        held = place(counts + rng.normal(0, 60, len(counts)), 60.0, 4.5)
         low, high = widened(edges, held, True)
         assert 0 <= low < high <= 256
 
@@ -118,3 +127,51 @@ def test_the_support_of_an_exact_histogram_is_exact() -> None:
     counts[[17, 120]] = 1000.0
     assert support(counts, 1e-9, 4.5) == (17, 120)
     assert support(np.zeros(200), 1.0, 4.5) is None
+
+
+def test_a_place_is_found_at_any_offset() -> None:
+    noise = np.random.default_rng(0).normal(0, 1.0, 108)
+    for start in range(40, 60):
+        counts = np.zeros(108)
+        counts[start : start + 4] = 3.6  # seven deviations together
+        found = place(counts + noise, 1.0, 4.5)
+        assert found is not None
+        assert start - 4 <= found[0] <= found[1] <= start + 7
+    assert place(noise, 1.0, 4.5) is None
+
+
+def test_a_spike_is_not_smeared_over_its_neighbours() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.full(256, 2.0)
+    truth[0] = 700.0
+    for _ in range(20):
+        noisy = truth + rng.normal(0, 60, 256)
+        assert sharp(noisy, 60.0, 2.0, 3.2)[0] > 450
+    assert sharp(np.zeros(3), 1.0, 2.0, 3.2).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_amounts_over_many_orders_have_cells_at_each() -> None:
+    edges = refined_edges(0.0, 2.0**20, False, 2.0**-6)
+    assert edges[0] == 0.0
+    assert edges[1] == np.nextafter(0.0, 1.0)
+    for octave in range(-6, 20):
+        assert ((edges >= 2.0**octave) & (edges < 2.0 ** (octave + 1))).sum() >= 8
+    coarse = refined_edges(0.0, 2.0**20, False, 2.0**-6, 0.05)
+    assert len(coarse) < len(edges) / 5
+    assert {0.0, np.nextafter(0.0, 1.0), 2.0**20} <= set(coarse)
+
+
+def test_how_near_to_zero_numbers_come() -> None:
+    edges = number_edges(False)
+    counts = np.histogram(np.geomspace(0.01, 1e5, 20_000), edges)[0].astype(float)
+    assert nearest(edges, counts, 10.0, 4.5) == 2.0**-7
+    assert nearest(edges, -counts, 10.0, 4.5) is None
+    assert nearest(number_edges(True), np.zeros(len(number_edges(True)) - 1), 1.0, 4.5) is None
+
+
+def test_edges_move_to_the_storage_s_own_steps() -> None:
+    assert on_steps(np.array([0.0, 0.013, 0.02, 0.021]), 0.01).tolist() == [0.0, 0.02, 0.03]
+    assert on_steps(np.array([-7.0, 12.0, 19.0]), 10.0).tolist() == [0.0, 20.0]
+    assert on_steps(np.array([1.0, 2.0]), 10.0).tolist() == [10.0, 20.0]
+    assert place_edges(0.0, 64.0, True).tolist() == list(range(65))
+    assert len(place_edges(0.0, 1.0, False)) == 129

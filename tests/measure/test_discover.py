@@ -121,7 +121,10 @@ def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     _, ledger, _ = _discover(_csv(tmp_path))
     kinds = [type(event) for event in ledger.events]
     assert kinds.count(PartitionEvent) == 2
-    assert kinds.count(GaussianEvent) == 5 + 2 * 3
+    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1
+    what = [event.what for event in ledger.events]
+    assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]
+    assert what.count("bounds of height") == 2  # all of it between two powers of two: seen more closely
     assert sum(e.delta for e in ledger.events if isinstance(e, PartitionEvent)) == Fraction(1, 4_000_000)
 
 
@@ -191,3 +194,46 @@ def test_a_unit_with_many_rows_raises_the_threshold() -> None:
         Curator(source, ledger, SeededSource(2)).discover(None, ledger.total / 2)
         bars += [event.threshold for event in ledger.events if isinstance(event, PartitionEvent)]
     assert bars[1] > 3 * bars[0]
+
+
+def test_rare_values_join_the_rest_if_asked() -> None:
+    table = pa.table({"t": ["x"] * 10_000 + ["y"] * 9_000 + ["z"] * 1_000})
+    plain, _, curator = _discover(table, epsilon=5.0)
+    assert plain["t"].values == ("x", "y", "z")
+    assert curator.measurements[0].values.sum() == pytest.approx(20_000, rel=0.05)
+    merged, _, curator = _discover(table, Schema((Categorical(name="t", rare=0.1),)), epsilon=5.0)
+    assert merged["t"].values == ("x", "y")
+    assert merged["t"].other == OTHER
+
+
+@pytest.mark.parametrize("binning", ["uniform", "quantile", "privtree"])
+def test_bins_are_cut_as_asked_at_the_same_price(binning: str) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({"n": rng.exponential(100, ROWS).astype(np.int64)})
+    schema, ledger, curator = _discover(table, Schema((Integer(name="n", binning=binning, bins=16),)))
+    plain, same, _ = _discover(table, Schema((Integer(name="n", bins=16),)))
+    assert [event.what for event in ledger.events] == [event.what for event in same.events]
+    assert ledger.spent == same.spent
+    assert 4 <= schema["n"].size <= 16
+    assert schema["n"].edges != plain["n"].edges
+    assert abs(curator.measurements[0].values.sum() - ROWS) < 2000
+
+
+def test_one_declared_bound_is_kept() -> None:
+    table = pa.table({"n": np.random.default_rng(0).integers(20, 60, ROWS)})
+    schema, _, _ = _discover(table, Schema((Integer(name="n", upper=200),)))
+    assert schema["n"].upper <= 200
+    assert schema["n"].lower > 0
+
+
+def test_placeholders_at_the_end_of_time_do_not_blur_the_dates() -> None:
+    rng = np.random.default_rng(0)
+    days = rng.integers(18_262, 18_993, ROWS).astype("datetime64[D]")
+    days[: ROWS // 5] = np.datetime64("9999-12-31")
+    schema, _, _ = _discover(pa.table({"d": days}), epsilon=5.0)
+    column = schema["d"]
+    assert column.kind == "date"
+    assert column.labels[-1].endswith("9999-12-31")
+    inside = [edge for edge in column.edges if edge < 20_000]
+    assert len(inside) > 15
+    assert max(np.diff(inside)) < 120

@@ -45,7 +45,7 @@ def measured(sigma: float, rows: float = 10_000.0, seed: int = 0) -> list[NoisyM
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    return Mixture(components=20, restarts=1).fit(DOMAIN, measured(5.0))
+    return Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, measured(5.0))
 
 
 def test_the_gradient_is_that_of_the_value() -> None:
@@ -88,11 +88,11 @@ def test_a_known_mixture_is_recovered_from_its_pairs() -> None:
 
 
 def test_information_has_its_price() -> None:
-    dear = Mixture(components=20, restarts=1, information=1e7).fit(DOMAIN, measured(50.0))
+    dear = Mixture(components=20, restarts=1, labels=0, information=1e7).fit(DOMAIN, measured(50.0))
     product = np.outer(dear.project(("a",)), dear.project(("b",))) / dear.total
     assert 0.5 * np.abs(dear.project(("a", "b")) - product).sum() < 0.002 * dear.total
-    fair = Mixture(components=20, restarts=1).fit(DOMAIN, measured(50.0))
-    clear = Mixture(components=20, restarts=1, information=1e-3).fit(DOMAIN, measured(50.0))
+    fair = Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, measured(50.0))
+    clear = Mixture(components=20, restarts=1, labels=0, information=1e-3).fit(DOMAIN, measured(50.0))
     truth = {m.clique: m.values for m in measured(1e-9)}
     errors = [
         sum(np.abs(model.project(clique) - table).sum() for clique, table in truth.items())
@@ -106,7 +106,7 @@ def test_smoothness_draws_ordered_codes_together_and_no_others() -> None:
     rough = measured(200.0, seed=3)
 
     def unevenness(smoothness: float, name: str) -> float:
-        fitter = Mixture(components=20, restarts=1, information=20.0, smoothness=smoothness)
+        fitter = Mixture(components=20, restarts=1, information=20.0, smoothness=smoothness, labels=0)
         model = fitter.fit(DOMAIN, rough)
         ratios = model.project((name, "d"))[:5] / model.project((name,))[:5, None]
         return float(np.abs(np.diff(ratios[:, 0])).sum())

@@ -206,4 +206,4 @@ def test_odd_descriptions_are_refused() -> None:
     with pytest.raises(SchemaError, match="kind must be one of"):
         Frame("spark")
     with pytest.raises(SchemaError, match="dtype must be"):
-        one(INT, [0], "arrow", "timestamp[ns]")
+        one(INT, [0], "arrow", "list<int64>")

@@ -7,6 +7,7 @@ about to get noise is compared with the sensitivity in the event that paid for i
 
 from __future__ import annotations
 
+import datetime
 import math
 import random
 from dataclasses import dataclass, field
@@ -39,6 +40,10 @@ POOLS: dict[str, tuple[Any, ...]] = {
     "whole": (0, 1, -1, 90, 1 << 53, (1 << 53) + 1, -(1 << 62), None),
     "real": (0.0, -0.0, 0.5, 3.0, 1e-40, 1e300, math.nan, math.inf, -math.inf, None),
     "truth": (True, False, None),
+    "when": ("2024-01-01T10:00Z", "2024-01-01", "1999-05-05 00:00:01.5", "2024-01-01T10:00", None),
+    "hour": ("10:00", "10:00:00", "23:59:59.999", "7", None),
+    "day": tuple(datetime.date.fromisoformat(f"{year}-02-28") for year in ("0001", 1970, 2024, 2025, 9999)),
+    "stamp": (datetime.datetime(2024, 2, 28, 10), datetime.datetime(1600, 1, 1), None),
 }
 TYPES = {
     "loose": pa.string(),
@@ -46,7 +51,12 @@ TYPES = {
     "whole": pa.int64(),
     "real": pa.float64(),
     "truth": pa.bool_(),
+    "when": pa.string(),
+    "hour": pa.string(),
+    "day": pa.date32(),
+    "stamp": pa.timestamp("us"),
 }
+LOOSE = ("loose", "when", "hour")
 Row = dict[str, Any]
 Owners = dict[str, list[Row]]
 Histogram = dict[Any, float]
@@ -103,7 +113,7 @@ def _source(owners: Owners, unit: Unit) -> MemorySource:
     if unit.owner:
         columns["id"] = pa.array([name for name, _ in rows])
     table = open_source(pa.table(columns))[0]._table
-    return MemorySource(table, frozenset({"loose"}))
+    return MemorySource(table, frozenset(LOOSE))
 
 
 def _first_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
@@ -119,7 +129,7 @@ def _first_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
 
 def _texts(source: MemorySource, unit: Unit) -> set[tuple[str, str]]:
     bounded = source.bounded(unit.owner, unit.max_rows) if unit.owner else source
-    return {(name, text) for name in ("text", "loose") for text in bounded.values(name)[0]}
+    return {(name, text) for name in ("text", *LOOSE) for text in bounded.values(name)[0]}
 
 
 def _listen(tape: Tape, patch: pytest.MonkeyPatch) -> None:
@@ -183,6 +193,7 @@ def test_nothing_moves_further_than_the_ledger_says(
     neighbours = Neighbours(unit, adjacency)
     rng = random.Random(f"{adjacency} {k} {gdp}")
     reached: dict[str, float] = {}
+    seen: set[str] = set()
     for _ in range(PAIRS):
         first, second = (_source(owners, unit) for owners in _pair(rng, adjacency, max(k, 1)))
         held = frozenset(_texts(first, unit) & _texts(second, unit))
@@ -197,6 +208,8 @@ def test_nothing_moves_further_than_the_ledger_says(
             reached[kind] = max(reached.get(kind, 0.0), moved / allowed)
             if isinstance(event, PartitionEvent):
                 assert len(a.keys() - b.keys()) <= neighbours.new_values
+            seen.add(event.what.split(" of ")[0])
+    assert {"profile", "bounds", "detail", "grids", "spelling", "values"} <= seen
     # The bounds are met, so the test would notice one that is too small.
     assert reached["GaussianEvent"] == reached["PartitionEvent"] == 1.0
     assert gdp or reached["ExponentialEvent"] > 0.7
@@ -210,8 +223,9 @@ def test_a_text_that_overflows_is_one_cell_not_two() -> None:
     for source in (with_row, without):
         tape = Tape(frozenset({("t", "a")}))
         with pytest.MonkeyPatch.context() as patch:
-            (event,) = _discovered(source, tape, patch)
-        tables.append(tape.exact[0])
+            *_, event = _discovered(source, tape, patch)
+        tables.append(tape.exact[-1])
+    assert isinstance(event, PartitionEvent)
     moved, allowed = _moved(event, *tables)
     assert moved == allowed == 1.0
 

@@ -22,7 +22,7 @@ from margrave.engines.kernels import CHUNK, TOGETHER, add_copies, fill, project
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 
-__all__ = ["BLOCK", "COUNTERS", "MOST", "count_tables"]
+__all__ = ["BLOCK", "COUNTERS", "MOST", "cores", "count_tables"]
 
 BLOCK = 1 << 18
 """Rows a block: a table that comes into cache serves many rows, and twenty columns of codes stay near."""
@@ -199,8 +199,12 @@ def _workers(rows: int, batch: _Batch, threads: int | None) -> int:
     """Threads for a batch: one where its counters are too many to hold twice."""
     if batch.counters > COUNTERS:
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores if threads is None else threads, rows * len(batch.tables) // ALONE, rows))
+    return max(1, min(cores() if threads is None else threads, rows * len(batch.tables) // ALONE, rows))
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _fill_rows(encoded: Encoded, batch: _Batch, first: int, end: int) -> NDArray[np.uint32]:

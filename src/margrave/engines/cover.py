@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-__all__ = ["Cover", "covered", "price"]
+__all__ = ["Cover", "covered", "merged", "price"]
 
 Members = tuple[int, ...]
 
@@ -57,7 +57,7 @@ def covered(cliques: Sequence[Members], sizes: Sequence[int], rows: int) -> Cove
     owner: list[int] = []
     for first in range(0, len(cliques), SLICE):
         part = cliques[first : first + SLICE]
-        plans = [Cover(tuple(part), tuple(range(len(part)))), *(_greedy(part, sizes, cap) for cap in CAPS)]
+        plans = [Cover(tuple(part), tuple(range(len(part)))), *(merged(part, sizes, cap) for cap in CAPS)]
         best = min(plans, key=lambda plan: price(plan, sizes, rows))
         owner += [len(tables) + index for index in best.owner]
         tables += best.tables
@@ -74,8 +74,8 @@ def price(cover: Cover, sizes: Sequence[int], rows: int) -> float:
     return float(counting.sum() + PROJECT * cells[list(cover.owner)].sum())
 
 
-def _greedy(cliques: Sequence[Members], sizes: Sequence[int], cap: int) -> Cover:
-    """A cover whose shared tables have at most cap cells."""
+def merged(cliques: Sequence[Members], sizes: Sequence[int], cap: int) -> Cover:
+    """A cover whose shared tables have at most cap cells; a clique with more is a table of its own."""
     size = np.array(sizes, dtype=np.float64)
     cells = np.array([float(math.prod(sizes[v] for v in clique)) for clique in cliques])
     order = np.argsort(-cells, kind="stable")

@@ -26,7 +26,7 @@ from margrave.engines.text_shape import CELLS, QUOTES, Shape, shape_of
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
 
-__all__ = ["is_text_file", "read_file"]
+__all__ = ["is_text_file", "read_file", "text_table"]
 
 BLANKS = " \t"
 BLOCK = 1 << 22
@@ -62,7 +62,7 @@ def read_file(path: Path, missing: Sequence[str] = ("",)) -> Any:
     if suffix in (".parquet", ".pq"):
         return _guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file")
     if suffix in (".arrow", ".feather", ".ipc"):
-        return _guarded(lambda: _read_arrow(path), "a readable Arrow file")
+        return _guarded(lambda: _validated(_read_arrow(path)), "a readable Arrow file")
     raise InputError(
         invalid(
             "data",
@@ -91,8 +91,27 @@ def _read_arrow(path: Path) -> Any:
             return pa.ipc.open_stream(file).read_all()
 
 
+def _validated(table: Any) -> Any:
+    """The table, found sound: the reader trusts offsets and indices, and would follow wrong ones anywhere."""
+    table.validate(full=True)
+    return table
+
+
 def _read_text(path: Path, delimiter: str, missing: Sequence[str]) -> Any:
-    data = _guarded(lambda: _content(path), "a readable text file")
+    return text_table(_guarded(lambda: _content(path), "a readable text file"), delimiter, missing)
+
+
+def text_table(data: bytes, delimiter: str, missing: Sequence[str]) -> Any:
+    """A text's rows, below its header, as a pyarrow.Table of dictionary-coded text. **Not private.**
+
+    Args:
+        data: UTF-8, without a byte order mark.
+        delimiter: What parts the cells.
+        missing: Texts that mean missing.
+
+    Raises:
+        InputError: The text is broken. The error holds nothing of its content.
+    """
     shape = shape_of(np.frombuffer(data, dtype=np.uint8), ord(delimiter))
     if shape.fault == QUOTES:
         raise InputError(

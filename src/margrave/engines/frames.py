@@ -19,7 +19,7 @@ __all__ = ["read_table"]
 
 
 def read_table(data: Any, missing: Sequence[str] = ("",)) -> tuple[Any, Frame]:
-    """Any table as a pyarrow.Table in the four storage forms, and its public description.
+    """Any table as a pyarrow.Table in the storage forms, and its public description.
 
     **Not private**: the table holds the rows.
 
@@ -31,7 +31,7 @@ def read_table(data: Any, missing: Sequence[str] = ("",)) -> tuple[Any, Frame]:
 
     Raises:
         InputError: It is none of these, a name repeats or is no text, or a column stores what has no
-            column kind, such as dates.
+            column kind, such as lists.
     """
     if isinstance(data, (str, os.PathLike)):
         return _from_path(Path(data), missing)
@@ -97,7 +97,7 @@ def _table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
-    columns = [storage.normal(array, name) for name, array in zip(names, arrays, strict=True)]
+    columns = [storage.held(array, name) for name, array in zip(names, arrays, strict=True)]
     for name, column in zip(names, columns, strict=True):
         if storage.is_text(column) and not _is_unicode(column.dictionary):
             raise InputError(

@@ -15,12 +15,16 @@ from margrave.engines.counts import Counts
 from margrave.engines.frames import read_table
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema import storage
-from margrave.schema.columns import Boolean, Categorical, Column, Integer, Real, Unknown
+from margrave.schema.columns import Column
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import TEXT_FILE, Frame
+from margrave.schema.looks import grids, histogram
+from margrave.schema.profile import profile
 from margrave.schema.schema import Schema
+from margrave.schema.spelling import spellings
+from margrave.schema.stored import stored_column
 
 __all__ = ["MAX_CELLS", "MemoryEngine", "MemorySource", "open_source"]
 
@@ -58,7 +62,7 @@ class MemorySource:
     Its repr shows names only and it refuses to be pickled.
 
     Args:
-        table: A pyarrow.Table whose columns are in the storage forms of `margrave.schema.storage`.
+        table: A pyarrow.Table whose columns are as `margrave.schema.storage.held` leaves them.
         loose: Names of the text columns of which even the kind is open.
     """
 
@@ -72,18 +76,9 @@ class MemorySource:
     def columns(self) -> tuple[Column, ...]:
         """What the storage says about each column; nothing is read from the rows."""
         return tuple(
-            self._column(name, kind)
+            stored_column(name, kind, name in self._loose)
             for name, kind in zip(self._table.column_names, self._table.schema.types, strict=True)
         )
-
-    def _column(self, name: str, kind: Any) -> Column:
-        if name in self._loose:
-            return Unknown(name=name)
-        if pa.types.is_integer(kind):
-            return Integer(name=name)
-        if pa.types.is_floating(kind):
-            return Real(name=name)
-        return Boolean(name=name) if pa.types.is_boolean(kind) else Categorical(name=name)
 
     def only(self, names: Sequence[str]) -> MemorySource:
         """The table with some of its columns, in the order given.
@@ -107,13 +102,7 @@ class MemorySource:
         """
         if max_rows < 1:
             raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
-        codes, _ = storage.texts(self._normal(owner, "owner"))
-        if bool((codes < 0).any()):
-            raise InputError(
-                invalid(
-                    "owner", "a column without missing values", "Fill in the owner of every row.", got=owner
-                )
-            )
+        codes = self._owners(owner)
         if len(self._table.column_names) == 1:
             raise InputError(
                 invalid("owner", "beside another column", "Keep a column to release.", got=owner)
@@ -123,31 +112,54 @@ class MemorySource:
             rest = rest.take(pa.array(_bounded_rows(codes, max_rows)))
         return MemorySource(rest, self._loose - {owner})
 
-    def kinds(self, column: str) -> Counts:
-        """Rows whose value is [missing, a whole number, another finite number, text], shape [4]."""
-        values, text = storage.numbers(self._normal(column))
-        number = ~np.isnan(values)
-        integral = int(storage.whole(values[number]).sum())
-        present, written = int(number.sum()), int(text.sum())
-        return Counts(np.array([len(values) - present - written, integral, present - integral, written]))
-
-    def histogram(self, column: str, edges: NDArray[np.float64]) -> Counts:
-        """Finite numeric values in each half-open interval, outside values in the end ones: [edges - 1].
+    def sizes(self, owner: str, most: int) -> Counts:
+        """Owners by how many rows they have, 1 to most, and more: shape [most + 1].
 
         Raises:
-            InputError: The edges are fewer than two or do not increase.
+            InputError: There is no such column, it has missing values, or most is below 1.
         """
-        edges = np.asarray(edges, dtype=np.float64)
-        if edges.ndim != 1 or len(edges) < 2 or not bool((np.diff(edges) > 0).all()):
-            raise InputError(invalid("edges", "increasing, two or more", "Sort them and drop repeats."))
-        values, _ = storage.numbers(self._normal(column))
-        cells = np.searchsorted(edges, values[~np.isnan(values)], side="right") - 1
-        last = len(edges) - 2
-        return Counts(np.bincount(np.clip(cells, 0, last), minlength=last + 1))
+        if most < 1:
+            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        rows = np.bincount(self._owners(owner))
+        found = np.bincount(np.minimum(rows[rows > 0], most + 1), minlength=most + 2)
+        return Counts(found[1:].astype(np.int64))
+
+    def _owners(self, owner: str) -> NDArray[np.int32]:
+        codes, _ = storage.texts(self._normal(owner, "owner"))
+        if bool((codes < 0).any()):
+            constraint = "a column without missing values"
+            raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+        return codes
+
+    def kinds(self, column: str) -> Counts:
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        return Counts(profile(self._array(column), column))
+
+    def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
+        """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""
+        return Counts(grids(self._array(column), steps, read, column))
+
+    def spellings(self, column: str, read: str) -> Counts:
+        """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
+        return Counts(spellings(self._array(column), read, column))
+
+    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+        """Cells with a reading by half-open interval, outside ones in the end ones: [edges - 1].
+
+        Args:
+            column: Its name.
+            edges: Increasing, two or more.
+            read: As what the cells are read, one of `schema.looks.READS`; those without such a number are
+                not counted.
+
+        Raises:
+            InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
+        """
+        return Counts(histogram(self._array(column), edges, read, column))
 
     def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each."""
-        codes, distinct = storage.texts(self._normal(column))
+        codes, distinct = storage.texts(storage.listed(self._array(column), column))
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         held = sorted(
             (text, count) for text, count in zip(distinct.to_pylist(), counts, strict=True) if count
@@ -165,10 +177,13 @@ class MemorySource:
         return MemoryEngine(encode(self._table, schema))
 
     def _normal(self, name: str, param: str = "column") -> Any:
+        return storage.normal(self._array(name, param), name)
+
+    def _array(self, name: str, param: str = "column") -> Any:
         names = self._table.column_names
         if name not in names:
             raise InputError(invalid(param, f"one of {list(names)}", "Check the spelling.", got=name))
-        return storage.normal(self._table.column(name), name)
+        return self._table.column(name)
 
     def __repr__(self) -> str:
         return f"MemorySource({list(self._table.column_names)})"

@@ -20,7 +20,7 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
     turned into text one by one, None and NaN into missing.
 
     Raises:
-        InputError: A column stores dates or other things that have no column kind.
+        InputError: A column stores intervals, bytes or other things that have no column kind.
     """
     names = list(frame.columns)
     arrays = [_readable(frame.iloc[:, index], name) for index, name in enumerate(names)]
@@ -44,14 +44,14 @@ def _array(column: Any, name: Any) -> Any:
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), entries)
     if pd.api.types.is_object_dtype(dtype):
         return _texts(column, name)
-    if isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)) or dtype.kind in "biuf":
+    if isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)) or dtype.kind in "biufmM":
         if isinstance(dtype, pd.SparseDtype):
             column = column.sparse.to_dense()
         return pa.array(column, from_pandas=True)
     raise InputError(
         invalid(
             f"column {name!r}",
-            "made of numbers, truth values or text",
+            "made of numbers, truth values, text, dates or times",
             "Cast it to text or numbers, or drop the column.",
         )
     )

@@ -19,7 +19,7 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
     """Names, Arrow arrays and dtype texts of a polars frame's columns. **Not private.**
 
     Raises:
-        InputError: A column stores dates or other things that have no column kind.
+        InputError: A column stores lists or other things that have no column kind.
     """
     dtypes = [dtype_text(column.dtype) for column in frame]
     for column, dtype in zip(frame, dtypes, strict=True):
@@ -27,7 +27,7 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
             raise InputError(
                 invalid(
                     f"column {column.name!r}",
-                    "made of numbers, truth values or text",
+                    "made of numbers, truth values, text, dates or times",
                     "Cast it to text or numbers, or drop the column.",
                 )
             )

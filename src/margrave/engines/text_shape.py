@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-__all__ = ["CELLS", "QUOTES", "SOUND", "Shape", "shape_of"]
+__all__ = ["CELLS", "QUOTES", "SOUND", "Shape", "last_end", "shape_of"]
 
 SOUND, QUOTES, CELLS = 0, 1, 2
 """What is wrong: nothing; a quote out of place or never closed; a row with another number of cells."""
@@ -58,14 +58,30 @@ def shape_of(data: NDArray[np.uint8], delimiter: int) -> Shape:
     blanks may follow. In a cell that starts with anything else quotes are plain text, but blanks and then a
     quote is a fault, for nobody can tell which was meant. Empty lines behind the first are no rows.
     """
+    found = np.array([SOUND, 0, -1, 0, 0], dtype=np.int64)
+    _scan(data, _kinds(delimiter), NEXT, found)
+    return Shape(*(int(part) for part in found))
+
+
+def last_end(data: NDArray[np.uint8], delimiter: int, place: NDArray[np.int64]) -> int:
+    """Bytes of a piece of a text up to the last end of a row in it; -1 if no row ends there.
+
+    Args:
+        data: The piece.
+        delimiter: What parts the cells.
+        place: Where the scan is, shape [1]: 0 at first, and moved on. A fault ends the piece, and with it the
+            last row: `shape_of` says what is wrong with it.
+    """
+    return int(_last_end(data, _kinds(delimiter), NEXT, place))
+
+
+def _kinds(delimiter: int) -> NDArray[np.int64]:
     kinds = np.zeros(256, dtype=np.int64)
     kinds[[ord(" "), ord("\t")]] = BLANK
     kinds[[ord("\n"), ord("\r")]] = END
     kinds[ord('"')] = QUOTE
     kinds[delimiter] = DELIMITER
-    found = np.array([SOUND, 0, -1, 0, 0], dtype=np.int64)
-    _scan(data, kinds, NEXT, found)
-    return Shape(*(int(part) for part in found))
+    return kinds
 
 
 @njit("void(int64[::1], int64, int64)", cache=True, nogil=True)
@@ -103,3 +119,19 @@ def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pra
         found[0] = QUOTES
     elif len(data) > start:
         _end_row(found, cells, len(data) - start)
+
+
+@njit(types.int64(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)
+def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """As `last_end`."""
+    last, state = -1, place[0]
+    for at in range(len(data)):
+        kind = kinds[data[at]]
+        state = following[state, kind]
+        if state == FAULT:
+            place[0] = START
+            return len(data)
+        if state == START and kind == END:
+            last = at + 1
+    place[0] = state
+    return last

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 from margrave.evaluation.classifier import score_classifier
 from margrave.evaluation.compare import compare
-from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, Score
+from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
+from margrave.evaluation.rows import Rows
+from margrave.evaluation.score import Facts, Score
+from margrave.evaluation.scoring import score_metrics, score_references
+from margrave.evaluation.splits import references, split
+from margrave.evaluation.summary import Summary, summarise
+from margrave.evaluation.table import METRICS
+from margrave.evaluation.task import Metric, Task
 
-__all__ = ["NOT_PRIVATE", "Comparison", "Score", "compare", "score_classifier"]
+__all__ = [
+    "METRICS",
+    "NOT_PRIVATE",
+    "Comparison",
+    "Facts",
+    "Metric",
+    "Rows",
+    "Score",
+    "Summary",
+    "Task",
+    "compare",
+    "references",
+    "score_classifier",
+    "score_metrics",
+    "score_references",
+    "split",
+    "summarise",
+]

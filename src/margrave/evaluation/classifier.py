@@ -13,7 +13,7 @@ from margrave.evaluation.comparison import Score
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
-__all__ = ["score_classifier"]
+__all__ = ["one_against_rest", "score_classifier"]
 
 MOST_CATEGORIES = 255
 """Columns of more codes are taken as ordered: the trees hold at most 255 categories."""
@@ -55,7 +55,7 @@ def score_classifier(
     actual, scope = test.column(target), f"predict {target}"
     accuracy = float((chances.argmax(axis=1) == actual).mean())
     scores = [Score("accuracy", accuracy, "higher", scope, ACCURACY)]
-    area = _auc(actual, chances)
+    area = one_against_rest(actual, chances)
     if area is not None:
         scores.append(Score("auc", area, "higher", scope, AUC))
     return tuple(scores)
@@ -97,7 +97,7 @@ def _sklearn(part: str) -> Any:
         return import_module(f"sklearn.{part}")
     except ImportError:
         raise MissingExtraError(
-            "The classifier score needs scikit-learn. Install it with: pip install scikit-learn"
+            "The classifier score needs scikit-learn. Install it with: pip install 'margrave[eval]'"
         ) from None
 
 
@@ -109,8 +109,13 @@ def _matrix(table: Encoded, names: list[str]) -> NDArray[np.float32]:
     return np.column_stack([table.column(name).astype(np.float32) for name in names])
 
 
-def _auc(actual: NDArray[Any], chances: NDArray[np.float64]) -> float | None:
-    """Area under the curve, one class against the rest; None if there is one class only."""
+def one_against_rest(actual: NDArray[Any], chances: NDArray[np.float64]) -> float | None:
+    """Area under the curve, one class against the rest; None if there is one class only.
+
+    Args:
+        actual: Codes of the classes, shape [rows].
+        chances: The chance of each code, shape [rows, codes].
+    """
     metrics = _sklearn("metrics")
     classes, rows = np.unique(actual, return_counts=True)
     if classes.size < 2:

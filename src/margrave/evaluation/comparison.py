@@ -1,4 +1,4 @@
-"""Score and Comparison: what a comparison with the real table found. **Not private**."""
+"""Comparison: what a comparison with the real table found. **Not private**."""
 
 from __future__ import annotations
 
@@ -6,33 +6,16 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.evaluation.score import Score
+
 __all__ = ["NOT_PRIVATE", "ColumnPair", "Comparison", "PairMatrix", "Score"]
 
 NOT_PRIVATE = "NOT PRIVATE — computed from the real table, do not publish"
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One number that says how close the synthetic rows are. **Not private**.
-
-    Args:
-        name: A short name, unique in a comparison.
-        value: The number.
-        better: Whether a good table has a lower or a higher value.
-        scope: What it was computed over, as in "105 pairs".
-        definition: What it means, a whole sentence.
-    """
-
-    name: str
-    value: float
-    better: Literal["lower", "higher"]
-    scope: str
-    definition: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +108,7 @@ class Comparison:
             "margrave_comparison": 1,
             "warning": NOT_PRIVATE,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
-            "scores": [dataclasses.asdict(score) for score in self.scores],
+            "scores": [score.to_json() for score in self.scores],
             "references": {name: dict(values) for name, values in self.references.items()},
             "columns": [_column_json(column) for column in self.columns],
             "pairs": {
@@ -151,7 +134,7 @@ class Comparison:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
 def _column_json(column: ColumnPair) -> dict[str, Any]:

@@ -17,7 +17,7 @@ public.
 *Cost.* Noise of variance m (2^f l1)^2 / (2 rho), rounded up, costs at most rho in zCDP as the discrete
 Gaussian ("zcdp"), and mu = sqrt(2 rho) in GDP as the continuous Gaussian rounded ("gdp"): integer +
 round(X) = round(integer + X), a function of the continuous mechanism's answer (`Gaussian`). Dividing by 2^f
-afterwards is post-processing. The event is recorded before anything is counted.
+afterwards is post-processing. The event is recorded before any noise is drawn.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def appraise(
     **Privacy.** Costs rho for all of them together; proof at the head of this file.
 
     Args:
-        counts: Gives the exact tables; called after the spend is recorded.
+        counts: Gives the exact tables; not called when a resumed run has the answer already.
         expected: The model's tables, in rows.
         rho: What all answers together may cost, above 0.
         ledger: Where the spend is recorded.
@@ -76,12 +76,16 @@ def appraise(
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every appraisal a share."))
     l1 = ledger.neighbours.marginal_l1
-    digits = _digits(expected, len(expected) * l1**2 / (2 * rho))
+    digits = _digits(expected, len(expected) * l1**2 / (2 * ledger.price(rho)))
     gaussian = Gaussian(ledger, noise, len(expected) * (l1 << digits) ** 2)
-    gaussian.record([f"errors of {len(expected)} marginals, in steps of 2^-{digits} rows"], rho)
-    pairs = zip(counts(), expected, strict=True)
-    steps = np.array([_steps(table, model, digits) for table, model in pairs], dtype=np.int64)
-    return gaussian.noisy(steps, rho) / 2.0**digits
+    what = f"errors of {len(expected)} marginals, in steps of 2^-{digits} rows"
+
+    def exact() -> list[NDArray[np.int64]]:
+        pairs = zip(counts(), expected, strict=True)
+        return [np.array([_steps(table, model, digits) for table, model in pairs], dtype=np.int64)]
+
+    (found,), _ = gaussian.ask([what], rho, exact)
+    return found / 2.0**digits
 
 
 def _digits(expected: Sequence[NDArray[np.float64]], variance: Fraction) -> int:

@@ -1,4 +1,4 @@
-"""Bins from a noisy histogram: denoise it on a binary tree, trim its ends, cut it into bins of like mass.
+"""A noisy histogram without its noise: where it holds anything and how much, by a binary tree over cells.
 
 Everything here is post-processing of released noisy counts.
 """
@@ -6,45 +6,28 @@ Everything here is post-processing of released noisy counts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "cut", "denoise", "number_edges", "refined_edges", "support", "widened"]
+__all__ = ["denoise", "pieces", "place", "sharp", "support"]
 
 Array = NDArray[np.float64]
 Worth = dict[tuple[int, int], float]
 
-MANTISSA_CELLS = 8
-"""Cells an octave in the first look at a number column: bounds to within an eighth of a power of two."""
-REFINED_CELLS = 16
-"""Cells an octave in the second look."""
-UNIFORM_CELLS = 256
-"""Equal-width cells in the second look, so that numbers far from zero (years) are resolved too."""
+LEAST_CELLS = 8
+"""Cells at which the search for a place stops where no half of them is evident."""
+BESIDE = 4
+"""Neighbours on either side that a cell is held against."""
+Z_SHARP = 5.0
+"""Noise standard deviations by which it stands out."""
 
 
-def number_edges(whole: bool) -> Array:
-    """Public, fixed edges that cover all numbers: eight cells an octave either side of zero.
-
-    Whole numbers up to 2^53, where integers stop being exact in float64; other numbers between 2^-30 and
-    2^60, with one cell for all that is nearer to zero.
-    """
-    low, high = (0, 53) if whole else (-30, 60)
-    steps = np.arange((high - low) * MANTISSA_CELLS + 1)
-    octave, part = np.divmod(steps, MANTISSA_CELLS)
-    positive = np.ldexp(1.0 + part / MANTISSA_CELLS, octave + low)
-    if whole:
-        positive = np.unique(np.ceil(positive))
-        return np.concatenate([1 - positive[::-1], positive])
-    return np.concatenate([-positive[::-1], positive])
-
-
-def support(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
-    """First and last cell of a histogram that hold anything for certain; None if nothing does.
+def pieces(noisy: Array, sigma: float, z: float) -> list[tuple[int, int]]:
+    """Runs of cells [start, stop) that hold anything for certain, in order; none if nothing does.
 
     Descends the binary tree over cells into every half that is alive (see `denoise`). Where neither half
-    is, it follows the heavier one down to an octave: a few rows without an evident place must not
+    is, it follows the heavier one down to a few cells: a few rows without an evident place must not
     stretch the range over all numbers.
 
     Args:
@@ -55,57 +38,58 @@ def support(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
     prefix = np.concatenate([[0.0], np.cumsum(noisy)])
     worth: Worth = {}
     if _weigh(prefix, 0, len(noisy), z * sigma, worth) <= 0.0:
-        return None
-    ends: list[int] = []
+        return []
+    found: list[tuple[int, int]] = []
     stack = [(0, len(noisy))]
     while stack:
         start, stop = stack.pop()
         middle = start + (stop - start) // 2
         halves = [(start, middle), (middle, stop)]
         alive = [half for half in halves if stop - start > 1 and worth[half] > 0.0]
-        if not alive and stop - start > MANTISSA_CELLS:
+        if not alive and stop - start > LEAST_CELLS:
             alive = [max(halves, key=lambda half: float(prefix[half[1]] - prefix[half[0]]))]
         stack += alive
         if not alive:
-            ends += [start, stop - 1]
-    return min(ends), max(ends)
+            found.append((start, stop))
+    return sorted(found)
 
 
-def widened(edges: Array, held: tuple[int, int] | None, whole: bool) -> tuple[float, float]:
-    """Bounds from a first look: its support, half as wide again on either side.
+def support(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
+    """First and last cell of a histogram that hold anything for certain; None if nothing does.
 
-    The first look misses thin ends; the second one, with more cells and less noise, trims what is empty.
-    Bounds do not cross zero on the way, and stay on the grid's range.
+    The ends of its `pieces`.
 
     Args:
-        edges: Cell edges of the first look, shape [cells + 1].
-        held: First and last cell of its support; None if it has none.
-        whole: Whether the bounds have to be whole numbers.
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        z: Standard deviations above which a node is alive.
     """
-    if held is None:
-        return 0.0, 1.0
-    lower, upper = float(edges[held[0]]), float(edges[held[1] + 1])
-    half = (upper - lower) / 2
-    low = max(lower - half, float(edges[0]), 0.0 if lower >= 0 else -math.inf)
-    high = min(upper + half, float(edges[-1]), 0.0 if upper <= 0 else math.inf)
-    return (math.floor(low), math.ceil(high)) if whole else (low, high)
+    found = pieces(noisy, sigma, z)
+    return (found[0][0], max(stop for _, stop in found) - 1) if found else None
 
 
-def refined_edges(lower: float, upper: float, whole: bool) -> Array:
-    """Edges for the second look over [lower, upper): sixteen cells an octave and 256 equal ones, together."""
-    uniform = np.linspace(lower, upper, UNIFORM_CELLS + 1)
-    reach = max(abs(lower), abs(upper))
-    top = int(np.ceil(np.log2(reach)))
-    steps = np.arange(12 * REFINED_CELLS + 1)
-    octave, part = np.divmod(steps, REFINED_CELLS)
-    positive = np.ldexp(1.0 + part / REFINED_CELLS, octave + top - 12)
-    edges = np.concatenate([uniform, positive, -positive, [0.0] if lower < 0 < upper or whole else []])
-    if whole:
-        edges = np.ceil(edges)
-        edges = np.concatenate([edges, [0.0, 1.0]])
-    edges = np.unique(edges)
-    inside = edges[(edges > lower) & (edges < upper)]
-    return np.concatenate([[lower], inside, [upper]])
+def place(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
+    """First and last cell of the runs of few cells that hold anything for certain; None if none does.
+
+    For grids of few, wide cells. Runs of 1, 2, 3, 4, 6, 8 and 16 cells, wherever they begin; one that has an
+    evident shorter run in it says nothing of its own.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        z: Standard deviations above which a run is evident.
+    """
+    prefix = np.concatenate([[0.0], np.cumsum(noisy)])
+    taken = np.zeros(len(noisy), dtype=np.bool_)
+    for cells in (1, 2, 3, 4, 6, 8, 16):
+        sums = prefix[cells:] - prefix[:-cells]
+        found = taken.copy()
+        for start in np.flatnonzero(sums > z * sigma * math.sqrt(cells)):
+            if not taken[start : start + cells].any():
+                found[start : start + cells] = True
+        taken = found
+    held = np.flatnonzero(taken)
+    return (int(held[0]), int(held[-1])) if len(held) else None
 
 
 def denoise(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
@@ -141,6 +125,28 @@ def denoise(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
     return result
 
 
+def sharp(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
+    """As `denoise`, but cells that stand out from their neighbours for certain keep their own counts.
+
+    On the tree alone a heavy single value, such as many zeros, is smeared over all cells of a node in which
+    nothing else is evident.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        z_split: As for `denoise`.
+        z_zero: As for `denoise`.
+    """
+    padded = np.pad(noisy, BESIDE, mode="reflect") if len(noisy) > BESIDE else np.pad(noisy, BESIDE)
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * BESIDE + 1)
+    others = np.delete(around, BESIDE, axis=1)
+    level = np.maximum(np.median(others, axis=1), 0.0)
+    heavy = noisy - level > Z_SHARP * sigma
+    result = denoise(np.where(heavy, level, noisy), sigma, z_split, z_zero)
+    result[heavy] += (noisy - level)[heavy]
+    return result
+
+
 def _weigh(prefix: Array, start: int, stop: int, bar: float, worth: Worth) -> float:
     """The worth of a node, noted with those of all nodes below it."""
     cells = stop - start
@@ -162,79 +168,3 @@ def _left_share(
     if sum(worths) <= 0.0 or abs(sums[0] / cells[0] - sums[1] / cells[1]) < spread:
         return even
     return worths[0] / sum(worths)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A histogram cut into bins.
-
-    Args:
-        edges: Bin edges, shape [bins + 1].
-        fine: Edges of the cells inside, shape [cells + 1].
-        weights: Denoised count of each cell, shape [cells].
-        starts: Index of each bin's first cell, shape [bins].
-    """
-
-    edges: Array
-    fine: Array
-    weights: Array
-    starts: NDArray[np.int64]
-
-
-def cut(edges: Array, weights: Array, bins: int, least: float) -> Cut:
-    """Cut a denoised histogram into at most `bins` bins of like mass, over its non-empty range.
-
-    A cell as heavy as a bin gets a bin of its own, so that spikes (a zero, a round number) stay sharp.
-    Empty cells at the ends join the first and the last bin only as far as the range is trimmed to them.
-
-    Args:
-        edges: Cell edges, shape [cells + 1].
-        weights: Denoised counts, shape [cells].
-        bins: Most bins.
-        least: Least mass of a bin, where the total allows it.
-    """
-    first, last = _support(weights)
-    edges, weights = edges[first : last + 2], weights[first : last + 1]
-    # The floor makes the loop end: bins of a millionth of the mass are finer than any noise.
-    target = max(_target(weights, bins), least, float(weights.sum()) * 1e-6, 1e-6)
-    starts = _starts(weights, target, least)
-    while len(starts) > bins:
-        target *= 1.05
-        starts = _starts(weights, target, min(least, target))
-    index = np.asarray(starts, dtype=np.int64)
-    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
-
-
-def _starts(weights: Array, target: float, least: float) -> list[int]:
-    """The first cell of each bin, filled from left to right up to the target mass."""
-    starts, mass = [0], 0.0
-    for cell, weight in enumerate(weights):
-        full = mass >= target or (mass >= least and mass + weight > 1.5 * target)
-        heavy_next = weight >= target and mass >= least
-        if cell > starts[-1] and (full or heavy_next):
-            starts.append(cell)
-            mass = 0.0
-        mass += float(weight)
-    if len(starts) > 1 and mass < least:
-        starts.pop()
-    return starts
-
-
-def _support(weights: Array) -> tuple[int, int]:
-    occupied = np.flatnonzero(weights > 0)
-    if not len(occupied):
-        return 0, len(weights) - 1
-    return int(occupied[0]), int(occupied[-1])
-
-
-def _target(weights: Array, bins: int) -> float:
-    """The bin mass with which cells heavier than a bin stand alone and the rest shares what is left."""
-    order = np.sort(weights)[::-1]
-    rest = float(order.sum())
-    left = bins
-    for weight in order:
-        if left <= 1 or weight <= rest / left:
-            break
-        rest -= float(weight)
-        left -= 1
-    return rest / max(left, 1)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.privacy.answers import Answer
 from margrave.privacy.events import ExponentialEvent
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import BitSource, exponential
@@ -48,7 +49,7 @@ def choose(
     **Privacy.** Costs rho; proof at the head of this file.
 
     Args:
-        counts: Gives the exact tables; called after the spend is recorded.
+        counts: Gives the exact tables; not called when a resumed run has the answer already.
         expected: The model's tables, in rows.
         rho: What the draw may cost.
         weights: Whole numbers of at least 0, not all 0; 1 each by default.
@@ -65,13 +66,37 @@ def choose(
     whole, shift = _checked(size, weights, penalties)
     grid = _grid(whole, expected, shift)
     sensitivity = Fraction(int(whole.max()) * l1)
-    epsilon = epsilon_of(rho)
-    ledger.record(ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size))
+    epsilon = epsilon_of(ledger.price(rho))
+    event = ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size)
+
+    def draw(tables: Sequence[NDArray[np.int64]]) -> Answer:
+        scores = _scores(tables, expected, whole, shift, grid)
+        return Answer((np.array(float(exponential(scores, epsilon, sensitivity, noise))),))
+
+    return _index(ledger.ask([event], counts, draw), size)
+
+
+def _index(answer: Answer, size: int) -> int:
+    """The candidate drawn, which a stored answer must name too."""
+    index = int(answer.arrays[0])
+    if not 0 <= index < size:
+        raise InputError(invalid("ledger", "one with intact answers", "Restore it from a copy."))
+    return index
+
+
+def _scores(
+    tables: Sequence[NDArray[np.int64]],
+    expected: Sequence[NDArray[np.float64]],
+    weights: NDArray[np.int64],
+    penalties: NDArray[np.float64],
+    grid: float,
+) -> NDArray[np.float64]:
+    """q_r of each candidate, exact: [candidates]. **Not private.**"""
     scores = [
         weight * (_l1(table, model, grid) - round(float(bias) * grid) / grid)
-        for weight, table, model, bias in zip(whole, counts(), expected, shift, strict=True)
+        for weight, table, model, bias in zip(weights, tables, expected, penalties, strict=True)
     ]
-    return exponential(np.asarray(scores, dtype=np.float64), epsilon, sensitivity, noise)
+    return np.asarray(scores, dtype=np.float64)
 
 
 def _checked(

@@ -34,9 +34,12 @@ class Curator:
     """One private table, one ledger, and the verbs that may answer about it.
 
     **Privacy.** The unit, the adjacency and the total are the ledger's. An owner's rows beyond the cap
-    are dropped at random before anything is counted. Each verb states its own sensitivity and cost, asks
-    the ledger first (which refuses what would pass the total) and draws its noise after the record is
-    on disk. Verbs compose adaptively: the ledger's accountant adds their costs.
+    are dropped at random before anything is counted. Each verb states its own sensitivity and cost and goes
+    through `Ledger.ask`, which refuses what would pass the total and has the record on disk before noise
+    is drawn. Verbs compose adaptively: the ledger's accountant adds their costs. In a resumed run the verbs
+    give the stored answers again, as long as there are any, and then go on: what they ask for depends on
+    answers and public things only, as ever. Where owners' rows are cut, each process draws its own; the
+    sensitivities hold for any draw, made for each owner apart.
 
     Args:
         source: The private table.
@@ -53,7 +56,7 @@ class Curator:
         self._engine: Engine | None = None
         self._measurements: list[NoisyMarginal] = []
         self._cache: dict[Clique, NDArray[np.int64]] = {}
-        self._started = ledger.spent
+        self._total = ledger.planned
 
     def discover(
         self, declared: Schema | None = None, rho: Fraction = Fraction(0), on_step: OnStep = silent
@@ -73,7 +76,7 @@ class Curator:
         self._engine = self._source.bind(schema)
         self._cache.clear()
         self._measurements += found
-        self._started = self._ledger.spent
+        self._total = self._ledger.planned
         return schema
 
     @property
@@ -89,18 +92,18 @@ class Curator:
 
     @property
     def remaining(self) -> Fraction:
-        """rho that is still unspent, exact."""
-        return self._ledger.remaining
+        """rho that is still to be shared out, exact: what is unspent, unless a stop has cost some of it."""
+        return self._ledger.planned
 
     @property
     def total(self) -> Fraction:
         """rho that was left when the table was opened, exact."""
-        return self._ledger.total - self._started
+        return self._total
 
     @property
     def progress(self) -> float:
-        """Share of the whole run's rho spent so far, discovery included."""
-        return float(self._ledger.spent / self._ledger.total)
+        """Share of the whole run's rho shared out so far, discovery included."""
+        return float(1 - self._ledger.planned / self._ledger.total)
 
     @property
     def measurements(self) -> tuple[NoisyMarginal, ...]:
@@ -134,12 +137,10 @@ class Curator:
         """
         cliques = self._checked(cliques)
         names = [_name(clique) for clique in cliques]
-        sigma = self._gaussian.record(names, rho)
-        counts = self._counts(cliques)
-        noisy = [
-            NoisyMarginal(c, self._gaussian.noisy(t, rho), sigma)
-            for c, t in zip(cliques, counts, strict=True)
-        ]
+        tables, sigma = self._gaussian.ask(names, rho, lambda: self._counts(cliques))
+        if [table.shape for table in tables] != [self.domain.shape(clique) for clique in cliques]:
+            raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
+        noisy = [NoisyMarginal(c, t, sigma) for c, t in zip(cliques, tables, strict=True)]
         self._measurements += noisy
         return noisy
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.privacy.answers import Answer
 from margrave.privacy.events import GaussianEvent
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import BitSource, discrete_gaussian, rounded_gaussian
@@ -45,27 +46,38 @@ class Gaussian:
 
     def sigma_squared(self, rho: Fraction) -> Fraction:
         """The variance that rho buys, exact and on the safe side."""
-        return _variance(self.l2_squared, rho)
+        return _variance(self.l2_squared, self._ledger.price(rho))
 
     def sigma(self, rho: Fraction) -> float:
         """Standard deviation of the noise in a cell, in the table's unit."""
         return _deviation(self.sigma_squared(rho), self.rounded)
 
-    def record(self, names: Sequence[str], rho: Fraction) -> float:
-        """Record one spend of rho a name and return sigma.
+    def ask(
+        self, names: Sequence[str], rho: Fraction, exact: Callable[[], Sequence[NDArray[np.int64]]]
+    ) -> tuple[list[NDArray[np.float64]], float]:
+        """Tables plus noise, and its sigma; each table costs rho.
+
+        Args:
+            names: What each table is, in public words, for the ledger.
+            rho: What each of them may cost, above 0.
+            exact: Counts the tables; not called when a resumed run has the answer already.
 
         Raises:
-            BudgetError: The spends do not fit; none of the later ones is recorded.
+            BudgetError: The spends do not fit; none is recorded.
         """
         variance = self.sigma_squared(rho)
-        for name in names:
-            self._ledger.record(GaussianEvent(name, self.l2_squared, variance, self.rounded))
-        return self.sigma(rho)
+        if not names:
+            return [], _deviation(variance, self.rounded)
+        events = [GaussianEvent(name, self.l2_squared, variance, self.rounded) for name in names]
+        found = self._ledger.ask(
+            events, exact, lambda tables: Answer(tuple(self.noisy(table, variance) for table in tables))
+        )
+        return list(found.arrays), _deviation(variance, self.rounded)
 
-    def noisy(self, table: NDArray[np.int64], rho: Fraction) -> NDArray[np.float64]:
-        """The table plus noise; call `record` first."""
+    def noisy(self, table: NDArray[np.int64], variance: Fraction) -> NDArray[np.float64]:
+        """The table plus noise of a variance; to be called inside `Ledger.ask` only."""
         draw = rounded_gaussian if self.rounded else discrete_gaussian
-        noise = draw(self.sigma_squared(rho), table.size, self._noise)
+        noise = draw(variance, table.size, self._noise)
         return (table + noise.reshape(table.shape)).astype(np.float64)
 
 

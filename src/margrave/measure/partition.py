@@ -18,10 +18,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.errors import InputError, invalid
 from margrave.measure.gaussian import Gaussian
+from margrave.privacy.answers import Answer
 from margrave.privacy.events import PartitionEvent
 from margrave.privacy.ledger import Ledger
 from margrave.release import NoisyMarginal
@@ -30,7 +32,7 @@ from margrave.schema.columns import Column, Listed
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["EVIDENT", "OTHER", "listed_values", "may_be_missing", "rest_of", "threshold"]
+__all__ = ["EVIDENT", "OTHER", "listed_values", "may_be_missing", "rest_of", "rows_of", "threshold"]
 
 OTHER = "(other)"
 """Label of the code that stands for all values not listed."""
@@ -54,7 +56,13 @@ def threshold(k: int, sigma: float, delta: Fraction) -> int:
 
 
 def listed_values(
-    column: Listed, source: Source, gaussian: Gaussian, ledger: Ledger, rho: Fraction, delta: Fraction
+    column: Listed,
+    source: Source,
+    gaussian: Gaussian,
+    ledger: Ledger,
+    rho: Fraction,
+    delta: Fraction,
+    rows: float = 0.0,
 ) -> tuple[Column, NoisyMarginal]:
     """The values of a text column whose noisy count passes the threshold, and those counts.
 
@@ -68,30 +76,66 @@ def listed_values(
         gaussian: The mechanism.
         ledger: Where the spend is recorded.
         rho: What it may cost of rho; `delta`, of delta.
+        rows: A released guess of the row count, for the column's `rare`; the listed values are as many at
+            least.
     """
     variance = gaussian.sigma_squared(rho)
-    sigma = gaussian.sigma(rho)
+    sigma, delta = gaussian.sigma(rho), ledger.price_delta(delta)
     bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
-    ledger.record(
-        PartitionEvent(
-            f"values of {column.name}", gaussian.l2_squared, variance, bar, delta, gaussian.rounded
-        )
+    event = PartitionEvent(
+        f"values of {column.name}", gaussian.l2_squared, variance, bar, delta, gaussian.rounded
     )
-    texts, counts = source.values(column.name)
+    found = ledger.ask(
+        [event],
+        lambda: _exact(source, column.name),
+        lambda truth: _passing(truth[0], gaussian.noisy(truth[1], variance), bar),
+    )
+    counts, absent = found.arrays[0], float(found.arrays[0][-1])
+    texts, values = _common(found, sigma, column.rare * max(rows, float(counts.sum())))
+    missing, other = may_be_missing(column, absent, sigma), _label(set(texts))
+    known = dataclasses.replace(column, values=texts, other=other, missing=missing, strict=False)
+    return known, _marginal(known, values, absent, sigma)
+
+
+def _exact(source: Source, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """All values of a column, and how many rows hold each and none of them. **Not private.**"""
+    texts, counts = source.values(name)
     # Not kinds' first cell: that holds "1e999" too, no number there but a value here. One row, one cell.
-    absent = int(source.kinds(column.name).reveal().sum() - counts.reveal().sum())
-    noisy = gaussian.noisy(np.append(counts.reveal(), absent), rho)
+    absent = int(source.kinds(name).reveal().sum() - counts.reveal().sum())
+    return texts, np.append(counts.reveal(), absent)
+
+
+def _passing(texts: Sequence[str], noisy: NDArray[np.float64], bar: int) -> Answer:
+    """The values whose noisy count passes, by name, and the count of rows without one.
+
+    What does not pass is private still: it must not be part of the answer.
+    """
     kept = sorted((text, value) for text, value in zip(texts, noisy[:-1], strict=True) if value >= bar)
-    missing = may_be_missing(column, float(noisy[-1]), sigma)
-    known = dataclasses.replace(
-        column,
-        values=tuple(text for text, _ in kept),
-        other=_label({text for text, _ in kept}),
-        missing=missing,
-        strict=False,
-    )
-    values = [value for _, value in kept]
-    return known, _marginal(known, values, float(noisy[-1]), sigma)
+    counts = [value for _, value in kept]
+    return Answer((np.array([*counts, noisy[-1]]),), tuple(text for text, _ in kept))
+
+
+def _common(found: Answer, sigma: float, least: float) -> tuple[tuple[str, ...], list[float]]:
+    """The released values that are not rare, and their counts: dual threshold of 3 sigma and `least` rows."""
+    bar = max(3 * sigma, least) if least > 0 else -math.inf
+    pairs = [
+        (text, float(value))
+        for text, value in zip(found.texts, found.arrays[0][:-1], strict=True)
+        if value >= bar
+    ]
+    return tuple(text for text, _ in pairs), [value for _, value in pairs]
+
+
+def rows_of(totals: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The inverse-variance mean of noisy row counts, and its variance; (0, infinity) for none.
+
+    Args:
+        totals: Noisy row counts released on the way, with their variances.
+    """
+    precision = math.fsum(1.0 / variance for _, variance in totals)
+    if precision == 0.0:
+        return 0.0, math.inf
+    return math.fsum(value / variance for value, variance in totals) / precision, 1.0 / precision
 
 
 def may_be_missing(column: Column, absent: float, sigma: float) -> bool:
@@ -127,10 +171,9 @@ def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[floa
     """
     if not isinstance(column, Listed) or column.other_code is None or not totals:
         return marginal
-    precision = sum(1.0 / variance for _, variance in totals)
-    rows = sum(value / variance for value, variance in totals) / precision
+    rows, variance = rows_of(totals)
     values, sigma = marginal.values.copy(), marginal.sigmas.copy()
     others = np.arange(len(values)) != column.other_code
     values[column.other_code] = rows - values[others].sum()
-    sigma[column.other_code] = math.sqrt(1.0 / precision + float((sigma[others] ** 2).sum()))
+    sigma[column.other_code] = math.sqrt(variance + float((sigma[others] ** 2).sum()))
     return NoisyMarginal(marginal.clique, values, sigma)

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Columns = Mapping[str, NDArray[np.integer[Any]]]
 
-MOST_ROWS = 40_000
+MOST_ROWS = 1 << 17
 """Rows that a fit looks at, evenly spread over those it is given."""
 
 

@@ -44,6 +44,7 @@ def balance(
     rng: np.random.Generator,
     *,
     most: int = MOST,
+    movable: Sequence[int] | None = None,
 ) -> list[Longs]:
     """The rows with codes swapped inside groups so that all pair counts come close to the expected ones.
 
@@ -56,24 +57,23 @@ def balance(
         passes: How often a swap is tried for each row and attribute; 4 to 16 are enough.
         rng: Source of randomness.
         most: Swaps tried for an attribute in one pass, at most: spread over the rows.
+        movable: Positions of the columns whose codes may be swapped; all when None.
 
     Returns:
         The columns, rows in the order given.
     """
     rows, width = len(groups), len(columns)
+    moved = np.arange(width) if movable is None else np.asarray(movable, dtype=np.int64)
     if rows < 2 or width < 2 or passes < 1:
         return [np.array(column, dtype=np.int64) for column in columns]
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
     by = grouped(groups, int(groups.max()) + 1)
-    codes = np.empty((rows, width), dtype=np.int32)
-    for v, column in enumerate(columns):
-        codes[:, v] = column[by]
-        codes[:, v] += starts[v]
+    codes = _placed(columns, by, starts)
     # In single precision the table of Adult's pairs fits a core's second cache.
     excess = (-np.asarray(expected)).astype(np.float32)
-    ends = np.append(np.flatnonzero(np.diff(groups[by])) + 1, rows)
     _count(codes, excess)
-    _swap(codes, ends, excess, passes, max(1, rows // most), fresh_state(rng))
+    ends = np.append(np.flatnonzero(np.diff(groups[by])) + 1, rows)
+    _swap(codes, ends, moved, excess, passes, max(1, rows // most), fresh_state(rng))
     return _restored(codes, by, starts)
 
 
@@ -125,6 +125,15 @@ def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
     return chosen
 
 
+def _placed(columns: Sequence[NDArray[np.integer]], by: Longs, starts: Longs) -> Ints:
+    """Rows of codes in the order of their groups, one attribute after another in number."""
+    codes = np.empty((len(by), len(columns)), dtype=np.int32)
+    for v, column in enumerate(columns):
+        codes[:, v] = column[by]
+        codes[:, v] += starts[v]
+    return codes
+
+
 def _restored(codes: Ints, by: Longs, starts: Longs) -> list[Longs]:
     """Columns in the order of the rows that came in."""
     columns = []
@@ -152,12 +161,18 @@ def _count(codes: Ints, excess: Singles) -> None:
 
 @compiled
 def _swap(
-    codes: Ints, ends: Longs, excess: Singles, passes: int, step: int, state: NDArray[np.uint64]
+    codes: Ints,
+    ends: Longs,
+    moved: Longs,
+    excess: Singles,
+    passes: int,
+    step: int,
+    state: NDArray[np.uint64],
 ) -> None:
-    """Try passes swaps for every step-th row and every column, each with a random row of its group."""
-    rows, width = codes.shape
+    """Try passes swaps for every step-th row and every moved column, each with a random row of its group."""
+    rows = len(codes)
     for turn in range(passes):
-        for v in range(width):
+        for v in moved:
             group, first = 0, 0
             for p in range(turn % step, rows, step):
                 while p >= ends[group]:

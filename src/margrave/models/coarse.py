@@ -44,12 +44,18 @@ class Coarse:
 
     @property
     def inner(self) -> Domain:
-        """The domain with groups in place of the large attributes' codes."""
+        """The domain with groups in place of the large attributes' codes, and the rules on the others."""
         sizes = [
             int(self.groups[n].max()) + 1 if n in self.groups else self.domain[n] for n in self.domain.names
         ]
         ordered = [min(size, own) for size, own in zip(sizes, self.domain.ordered, strict=True)]
-        return Domain(self.domain.names, tuple(sizes), tuple(ordered))
+        rules = None if self.domain.rules is None else self.domain.rules.without(self.groups)
+        return Domain(self.domain.names, tuple(sizes), tuple(ordered), rules)
+
+    def without(self, names: Sequence[str]) -> Coarse:
+        """The same with all codes of some attributes."""
+        kept = [name for name in self.groups if name not in names]
+        return Coarse(self.domain, {n: self.groups[n] for n in kept}, {n: self.shares[n] for n in kept})
 
     def summed(self, table: Pooled) -> Pooled:
         """A measurement with codes added up to groups, variances with them."""

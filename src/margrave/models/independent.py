@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.evidence import checked
-from margrave.models.pooled import one_ways, pool, rows_of
+from margrave.models.evidence import Evidence, checked, rows_asked
+from margrave.models.pgm.fitter import CERTAINTY, PGM
+from margrave.models.pgm.held import rule_tables
+from margrave.models.pooled import Pooled, one_ways, pool, rows_of
 from margrave.models.rounding import draw_column
+from margrave.models.ruled import obeying, settled, sharpened
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded, code_dtype
 
 if TYPE_CHECKING:
+    from margrave.models.pgm.model import GraphicalModel
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
@@ -28,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Independent:
-    """Fits every attribute by itself: no relation between attributes survives.
+    """Fits every attribute by itself: no relation between attributes survives but the rules.
 
     An attribute's distribution is the inverse-variance mean of all measurements that mention it, summed
     over their other attributes, projected on the simplex; uniform where none does.
@@ -48,20 +52,24 @@ class Independent:
         warm: Model | None = None,
         effort: Effort = FULL,
     ) -> IndependentModel:
-        """The product of the one-way marginals; `warm` and `effort` are not needed and not used.
+        """The product of the one-way marginals; `warm` and, without rules, `effort` are not used.
 
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        rows = rows_of(measurements, total)
-        found = one_ways(pool(domain, measurements))
+        rows, tables = rows_of(measurements, total), pool(domain, measurements)
+        domain = settled(domain, tables)
+        found = one_ways(sharpened(domain, tables, CERTAINTY))
         ways = [
             simplex(found[name].values / rows, found[name].sigma ** 2)
             if name in found
             else np.full(domain[name], 1.0 / domain[name])
             for name in domain.names
         ]
-        return IndependentModel(domain, rows, ways)
+        if not rule_tables(domain):
+            return IndependentModel(domain, rows, ways)
+        ruled = PGM().fit(domain, [_noisy(table) for table in found.values()], total=rows, effort=effort)
+        return IndependentModel(domain, rows, ways, ruled)
 
     def restore(
         self,
@@ -79,7 +87,12 @@ class Independent:
         if not (sound and np.isfinite(total) and total > 0 and np.isfinite(flat).all() and (flat >= 0).all()):
             raise ReleaseError(invalid("state", "one distribution an attribute", "The release is damaged."))
         ways = np.split(flat.astype(np.float64), np.cumsum(domain.sizes)[:-1]) if len(domain) else []
-        return IndependentModel(domain, float(total), ways)
+        tables = pool(domain, measurements)
+        domain, own = settled(domain, tables), {k[6:]: v for k, v in state.items() if k.startswith("ruled_")}
+        if not rule_tables(domain):
+            return IndependentModel(domain, float(total), ways)
+        ruled = PGM().restore(domain, [_noisy(table) for table in one_ways(tables).values()], own)
+        return IndependentModel(domain, float(total), ways, ruled)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Any cliques will do: only their one-way marginals are used."""
@@ -96,12 +109,17 @@ class IndependentModel:
         domain: Names and sizes of the attributes.
         total: Rows the model stands for.
         ways: The distribution of each attribute, each of shape [size].
+        ruled: The most even distribution with these one-ways that obeys the rules, where there are any: all
+            that is asked is answered by it.
     """
 
-    def __init__(self, domain: Domain, total: float, ways: Sequence[Floats]) -> None:
+    def __init__(
+        self, domain: Domain, total: float, ways: Sequence[Floats], ruled: GraphicalModel | None = None
+    ) -> None:
         self._domain = domain
         self._total = total
         self._ways = tuple(ways)
+        self._ruled = ruled
 
     @property
     def domain(self) -> Domain:
@@ -121,6 +139,8 @@ class IndependentModel:
         """
         if len(set(clique)) != len(clique):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
+        if self._ruled is not None:
+            return self._ruled.project(clique)
         table = np.asarray(self._total)
         for name in clique:
             table = table[..., None] * self._ways[self._domain.index(name)]
@@ -128,32 +148,60 @@ class IndependentModel:
 
     def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
         """The marginals of many cliques."""
+        if self._ruled is not None:
+            return self._ruled.project_many(cliques)
         return [self.project(clique) for clique in cliques]
 
-    def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
-        """Rows whose column counts are within 1 of the model's, paired at random; `given` is constant.
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+    ) -> Encoded:
+        """Rows whose column counts are within 1 of the model's, paired at random but for the rules.
+
+        Args:
+            rows: How many, at least 0.
+            rng: Source of randomness.
+            given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
 
         Raises:
-            InputError: rows is negative, or a code is outside its attribute.
+            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        if rows < 0:
-            raise InputError(invalid("rows", "at least 0", "Ask for a number of rows.", got=rows))
-        columns = []
-        evidence = checked(self._domain, given or {})
-        group = np.zeros(rows, dtype=np.int64)
+        evidence = checked(self._domain, given, rows_asked(rows))
+        if self._ruled is not None:
+            return Encoded(self._domain, self._ruled.sample(rows, rng, given).columns)
+
+        def ways() -> dict[str, Floats]:
+            return dict(zip(self._domain.names, self._ways, strict=True))
+
+        def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
+            return self._drawn(count, codes, rng)
+
+        columns = obeying(self._domain, rows, evidence, rng, drawn, ways)
+        sizes = self._domain.sizes
+        return Encoded(
+            self._domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
+        )
+
+    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[Any]]:
+        group, columns = np.zeros(rows, dtype=np.int64), []
         for name, way in zip(self._domain.names, self._ways, strict=True):
-            code = evidence.get(name)
-            codes = (
-                draw_column(group, np.arange(rows), way[None, :], rng)
-                if code is None
-                else np.full(rows, code)
-            )
-            columns.append(codes.astype(code_dtype(len(way))))
-        return Encoded(self._domain, tuple(columns))
+            if name in given:
+                columns.append(np.array(np.broadcast_to(given[name], rows)))
+            else:
+                columns.append(draw_column(group, np.arange(rows), way[None, :], rng))
+        return columns
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Independent.restore` builds the same model again."""
-        return {"total": np.asarray(self._total), "ways": np.concatenate([np.zeros(0), *self._ways])}
+        ways = {"total": np.asarray(self._total), "ways": np.concatenate([np.zeros(0), *self._ways])}
+        if self._ruled is None:
+            return ways
+        return ways | {f"ruled_{key}": value for key, value in self._ruled.state().items()}
+
+
+def _noisy(table: Pooled) -> NoisyMarginal:
+    from margrave.release import NoisyMarginal
+
+    return NoisyMarginal(table.clique, table.values, table.sigma)
 
 
 def simplex(values: Floats, variances: Floats) -> Floats:

@@ -1,92 +1,157 @@
-"""Journal: the ledger's file, one JSON line an event, on disk before the event is acted upon.
+"""Journal: one run's ledger as a file, one JSON line an event, on disk before the event is acted upon.
 
 The first line is the header; each further line is one event. A line counts once it ends in a newline. A
 torn last line is one whose write never finished: `Journal.append` did not return, so no noise was drawn
-for it, and readers leave it out.
+for it, and readers leave it out. Answers are kept beside it: see `margrave.privacy.answer_file`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import secrets
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from margrave.errors import InputError, MargraveError, invalid
+from margrave.privacy.answer_file import AnswerFile
+from margrave.privacy.answers import Answer
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.events import Event
+from margrave.privacy.history import LEDGER_VERSION, History, LedgerHeader, check_facts
 from margrave.privacy.unit import Neighbours, Unit
 
-__all__ = ["LEDGER_VERSION", "Journal", "LedgerHeader", "read_ledger"]
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # no such locks here: two processes that resume one run are then not kept apart
+    flock = None  # type: ignore[assignment]
 
-LEDGER_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerHeader:
-    """What a run promised, as its ledger file says first.
-
-    Args:
-        epsilon: Promised for the whole run.
-        delta: Promised for the whole run.
-        partition_delta: The part of delta kept for partition events.
-        neighbours: Whom the promise protects.
-        accounting: "zcdp" or "gdp".
-        version: Version of the file's format.
-    """
-
-    epsilon: float
-    delta: float
-    partition_delta: Fraction
-    neighbours: Neighbours
-    accounting: str
-    version: int = LEDGER_VERSION
+__all__ = ["LEDGER_VERSION", "Journal", "LedgerHeader", "header_from_json", "header_to_json", "read_ledger"]
 
 
 class Journal:
-    """A new ledger file, to which events are appended.
+    """A ledger file, to which events are appended; a `RunJournal`.
+
+    While it is open no other process can resume it.
 
     Args:
-        path: Where; must not exist.
-        header: Its first line.
+        path: Where; must not exist, or must be the ledger of a stopped run to be resumed.
+        header: Its first line, or what its first line must say.
+        resume: Whether to go on with an existing file.
 
     Raises:
-        InputError: The file exists or cannot be written.
+        InputError: The file exists or cannot be written; or, to be resumed, it is missing, damaged, in use
+            by another process, or of another run.
     """
 
-    __slots__ = ("_broken", "_path")
+    __slots__ = ("__weakref__", "_answers", "_broken", "_free", "_history", "_path")
 
-    def __init__(self, path: Path, header: LedgerHeader) -> None:
+    def __init__(self, path: Path, header: LedgerHeader, *, resume: bool = False) -> None:
         self._path = path.absolute()
         self._broken = False
+        if resume:
+            self._free = self._hold(self._path)
+            try:
+                self._history = self._continue(header)
+            except BaseException:
+                self._free()
+                raise
+            return
+        header = replace(header, key=secrets.token_hex(16))
         try:
-            _write(self._path, _line(_header_to_json(header)), os.O_CREAT | os.O_EXCL)
+            _write(self._path, _lines([header_to_json(header)]), os.O_CREAT | os.O_EXCL)
             _sync_folder(self._path.parent)
         except FileExistsError:
-            remedy = "Move the old ledger away or choose another path; ledgers are never overwritten."
+            remedy = (
+                "Move the old ledger away or choose another path; ledgers are never overwritten. "
+                "A run that was stopped can be resumed."
+            )
             raise InputError(invalid("ledger", "a file that does not exist yet", remedy)) from None
         except OSError as error:
             remedy = f"The system says: {error.strerror}."
             raise InputError(invalid("ledger", "a path that can be written", remedy)) from error
+        self._free = self._hold(self._path)
+        self._answers, self._history = AnswerFile(self._path, header.key), History()
 
-    def append(self, event: Event) -> None:
-        """Write an event and wait until it is on disk.
+    @property
+    def history(self) -> History:
+        """What was there when it was opened."""
+        return self._history
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Write events and wait until they are on disk.
 
         Raises:
             InputError: The file cannot be written. What it holds is then unknown: nothing more is accepted.
         """
         if self._broken:
-            raise InputError(invalid("ledger", "intact", "An earlier write failed: start a new run."))
-        line = _line(event_to_json(event))
+            raise InputError(
+                invalid("ledger", "open and intact", "An earlier write failed: resume the run or start anew.")
+            )
+        lines = _lines([event_to_json(event) for event in events])
         self._broken = True
         try:
-            _write(self._path, line, 0)
+            _write(self._path, lines, 0)
         except OSError as error:
             remedy = f"Nothing was released for this spend. The system says: {error.strerror}."
             raise InputError(invalid("ledger", "a file that can be written", remedy)) from error
         self._broken = False
+
+    def store(self, first: int, count: int, answer: Answer) -> None:
+        """Keep an answer; see `AnswerFile`."""
+        self._answers.store(first, count, answer)
+
+    def close(self) -> None:
+        """The run is over: nothing more is accepted."""
+        self._broken = True
+        self._free()
+
+    release = close
+
+    def discard(self) -> None:
+        """Remove the file of a run that recorded nothing."""
+        self.close()
+        try:
+            if not read_ledger(self._path)[1]:
+                self._path.unlink(missing_ok=True)
+        except MargraveError:
+            return
+
+    def forget(self) -> None:
+        """Remove the file of answers."""
+        self._answers.forget()
+
+    def _hold(self, path: Path) -> weakref.finalize[[int], Journal]:
+        """Lock the file as long as this object lives or until it is closed."""
+        handle = _opened(path, os.O_RDWR)
+        if flock is not None:
+            try:
+                flock(handle, LOCK_EX | LOCK_NB)
+            except OSError:
+                os.close(handle)
+                remedy = "Wait until the other process is done, or stop it."
+                raise InputError(invalid("ledger", "in use by no other process", remedy)) from None
+        return weakref.finalize(self, os.close, handle)
+
+    def _continue(self, asked: LedgerHeader) -> History:
+        """What the file and the answers beside it hold, with a torn last line cut off."""
+        header, events = read_ledger(self._path)
+        check_facts(header, asked)
+        if not header.key:
+            remedy = "It was written by an older version, which kept no answers: start a new run."
+            raise InputError(invalid("ledger", "one that can be resumed", remedy))
+        whole = self._path.read_bytes().rfind(b"\n") + 1
+        handle = _opened(self._path, os.O_RDWR)
+        try:
+            os.ftruncate(handle, whole)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        self._answers = AnswerFile(self._path, header.key, len(events))
+        return History(events, self._answers.answers)
 
 
 def read_ledger(path: str | Path) -> tuple[LedgerHeader, tuple[Event, ...]]:
@@ -105,40 +170,16 @@ def read_ledger(path: str | Path) -> tuple[LedgerHeader, tuple[Event, ...]]:
         raise _damaged()
     try:
         records = [json.loads(line) for line in lines]
-        header = _header_from_json(records[0])
+        header = header_from_json(records[0])
         return header, tuple(event_from_json(record) for record in records[1:])
     except MargraveError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise _damaged() from None
 
 
-def _line(record: Mapping[str, object]) -> bytes:
-    return json.dumps(record, allow_nan=False).encode("ascii") + b"\n"
-
-
-def _write(path: Path, line: bytes, flags: int) -> None:
-    """Append a line to a file and wait until it is on disk; a file that has vanished is noticed."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | flags, 0o600)
-    try:
-        if os.write(handle, line) != len(line):
-            raise OSError(0, "the line was written in part only")
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until a new file's name is on disk, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _header_to_json(header: LedgerHeader) -> dict[str, object]:
+def header_to_json(header: LedgerHeader) -> dict[str, object]:
+    """A header as an object of JSON values, from which `header_from_json` builds an equal one."""
     unit = header.neighbours.unit
     return {
         "margrave": "ledger",
@@ -152,18 +193,24 @@ def _header_to_json(header: LedgerHeader) -> dict[str, object]:
             "max_rows": unit.max_rows,
         },
         "accounting": header.accounting,
+        "run": dict(header.run),
+        "key": header.key,
     }
 
 
-def _header_from_json(record: dict[str, object]) -> LedgerHeader:
-    """The header of a ledger file."""
+def header_from_json(record: Mapping[str, object]) -> LedgerHeader:
+    """The header that `header_to_json` wrote, or an older version.
+
+    Raises:
+        InputError: It is of a newer version, or damaged; damage may raise ValueError, KeyError or TypeError.
+    """
     version = record["version"]
     if record["margrave"] != "ledger" or type(version) is not int:
         raise _damaged()
     if version > LEDGER_VERSION:
         raise InputError(invalid("ledger", "of a known version", "Update margrave.", got=version))
-    who = record["neighbours"]
-    if not isinstance(who, dict):
+    who, run = record["neighbours"], record.get("run", {})
+    if not isinstance(who, dict) or not isinstance(run, dict):
         raise _damaged()
     return LedgerHeader(
         epsilon=float(str(record["epsilon"])),
@@ -172,7 +219,42 @@ def _header_from_json(record: dict[str, object]) -> LedgerHeader:
         neighbours=Neighbours(Unit(who["owner"], who["max_rows"]), who["adjacency"]),
         accounting=str(record["accounting"]),
         version=version,
+        run={str(name): str(fact) for name, fact in run.items()},
+        key=str(record.get("key", "")),
     )
+
+
+def _lines(records: Sequence[Mapping[str, object]]) -> bytes:
+    return b"".join(json.dumps(record, allow_nan=False).encode("ascii") + b"\n" for record in records)
+
+
+def _write(path: Path, lines: bytes, flags: int) -> None:
+    """Append lines to a file and wait until they are on disk; a file that has vanished is noticed."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | flags, 0o600)
+    try:
+        if os.write(handle, lines) != len(lines):
+            raise OSError(0, "the lines were written in part only")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _opened(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags)
+    except OSError as error:
+        remedy = f"Name the ledger of the run that was stopped. The system says: {error.strerror}."
+        raise InputError(invalid("ledger", "a file that can be written", remedy)) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until a new file's name is on disk, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _damaged() -> InputError:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from margrave.errors import BudgetError, InputError, invalid
 from margrave.privacy.accounting import Accountant, event_delta
+from margrave.privacy.answers import Answer
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.events import Event
-from margrave.privacy.journal import Journal, LedgerHeader, read_ledger
+from margrave.privacy.history import History, LedgerHeader, Replay, RunJournal
+from margrave.privacy.journal import Journal, read_ledger
+from margrave.privacy.purse import Purse
 from margrave.privacy.unit import Neighbours
 
 __all__ = [
+    "Keep",
     "Ledger",
     "LedgerHeader",
     "check_budget",
@@ -59,6 +63,11 @@ def split(total: Fraction, shares: Sequence[int | Fraction]) -> list[Fraction]:
     return [Fraction(total) * share / whole for share in shares]
 
 
+T = TypeVar("T")
+Keep = Callable[[LedgerHeader, Fraction], RunJournal]
+"""Opens the journal of a run, from what it promises and the rho that this allows."""
+
+
 class Ledger:
     """What a run may spend and has spent.
 
@@ -67,6 +76,12 @@ class Ledger:
     therefore (epsilon, delta)-DP: see `Accountant` for the proof. With a path, the event is on disk
     before `record` returns, so the file never says less than was done. Anything that fails, fails before.
 
+    *Resuming.* A journal may bring the history of a process that was killed. All of its events count as
+    spent, whether or not their answers were stored, and the sums above go on from there: events of all
+    processes together stay within the total. A stored answer was released already; giving it again is
+    post-processing and costs nothing. What of rho the run may still plan with, after answers were lost, is
+    told by `planned` and `price`: see `Purse`.
+
     Args:
         epsilon: Promised for the whole run, above 0.
         delta: Promised for the whole run, between 0 and 1.
@@ -74,14 +89,16 @@ class Ledger:
         accountant: `ZCDP()`, or `GDP()` where all noise is rounded Gaussian.
         partition_delta: The part of delta kept for partition events.
         path: A new file to keep the ledger in.
+        keep: Opens the journal instead of path: a run of a `Book`, or a run to be resumed.
 
     Raises:
         InputError: A parameter is out of range, or the file exists or cannot be written.
+        BudgetError: The journal belongs to a book whose cap leaves no room for the run.
     """
 
     __slots__ = (
-        "_accountant", "_delta", "_epsilon", "_events", "_journal", "_lock",
-        "_neighbours", "_partition_delta", "_pid", "_remaining", "_remaining_delta", "_total",
+        "_accountant", "_delta", "_deltas", "_epsilon", "_events", "_journal", "_lock",
+        "_neighbours", "_pid", "_replay", "_rho",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +110,7 @@ class Ledger:
         accountant: Accountant,
         partition_delta: Fraction = Fraction(0),
         path: str | Path | None = None,
+        keep: Keep | None = None,
     ) -> None:
         check_budget(epsilon, delta)
         rest = Fraction(float(delta)) - Fraction(partition_delta)
@@ -101,12 +119,28 @@ class Ledger:
             raise InputError(invalid("partition_delta", "at least 0 and below delta", remedy))
         self._epsilon, self._delta = float(epsilon), float(delta)
         self._neighbours, self._accountant = neighbours, accountant
-        self._total = self._remaining = accountant.total(self._epsilon, rest)
-        self._partition_delta = self._remaining_delta = Fraction(partition_delta)
-        self._events: list[Event] = []
-        self._lock, self._pid = threading.Lock(), os.getpid()
-        header = LedgerHeader(self._epsilon, self._delta, self._partition_delta, neighbours, accountant.name)
-        self._journal = None if path is None else Journal(Path(path), header)
+        self._rho = Purse(accountant.total(self._epsilon, rest))
+        self._deltas = Purse(Fraction(partition_delta))
+        self._lock, self._pid = threading.RLock(), os.getpid()
+        header = LedgerHeader(self._epsilon, self._delta, self._deltas.total, neighbours, accountant.name)
+        if keep is None and path is not None:
+            keep = _new_file(Path(path))
+        self._journal = None if keep is None else keep(header, self._rho.total)
+        try:
+            self._take_up(History() if self._journal is None else self._journal.history)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take_up(self, history: History) -> None:
+        """Begin with what an earlier process recorded."""
+        costs = [(self._accountant.cost(event), event_delta(event)) for event in history.events]
+        fits = sum(c for c, _ in costs) <= self.total and sum(d for _, d in costs) <= self.partition_delta
+        if not fits:
+            raise InputError(invalid("ledger", "within its own promise", "It is damaged: restore a copy."))
+        self._events = list(history.events)
+        self._replay = Replay(history)
+        self._lose(self._replay.lost())
 
     @property
     def epsilon(self) -> float:
@@ -131,32 +165,89 @@ class Ledger:
     @property
     def total(self) -> Fraction:
         """rho allowed for the whole run, exact."""
-        return self._total
+        return self._rho.total
 
     @property
     def spent(self) -> Fraction:
-        """rho spent so far, exact."""
-        return self._total - self._remaining
+        """rho spent so far, exact; what a stopped process spent in vain included."""
+        return self._rho.total - self._rho.left
 
     @property
     def remaining(self) -> Fraction:
         """rho still unspent, exact."""
-        return self._remaining
+        return self._rho.left
+
+    @property
+    def planned(self) -> Fraction:
+        """rho that plans may still share out, exact: `remaining`, as if nothing had been spent in vain."""
+        return self._rho.planned
 
     @property
     def partition_delta(self) -> Fraction:
         """The part of delta kept for partition events, exact."""
-        return self._partition_delta
+        return self._deltas.total
 
     @property
     def remaining_delta(self) -> Fraction:
         """The part of partition_delta still unspent, exact."""
-        return self._remaining_delta
+        return self._deltas.left
+
+    @property
+    def planned_delta(self) -> Fraction:
+        """What plans may still share out of partition_delta; as `planned`."""
+        return self._deltas.planned
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a stopped process has spent in vain all that was left, so that nothing can be bought."""
+        return self._rho.exhausted or self._deltas.exhausted
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Every spend, in order."""
+        """Every spend, in order, those of a stopped process included."""
         return tuple(self._events)
+
+    def price(self, rho: Fraction) -> Fraction:
+        """What a planned cost of rho really costs: as much, or less after something was spent in vain.
+
+        Raises:
+            BudgetError: A stopped process has spent all that was left.
+        """
+        return self._rho.price(rho, "rho")
+
+    def price_delta(self, delta: Fraction) -> Fraction:
+        """The same of a planned share of partition_delta."""
+        return self._deltas.price(delta, "delta")
+
+    def ask(self, events: Sequence[Event], exact: Callable[[], T], answer: Callable[[T], Answer]) -> Answer:
+        """One call at the door: count, spend, draw, store, in this order; or the stored answer.
+
+        **Privacy.** The events are recorded, all in one write, before `answer` draws any noise. What
+        `exact` returns is private and goes nowhere else. A stored answer is given again without a look at
+        the rows and without a spend, and only if the call is the recorded one.
+
+        Args:
+            events: What the call costs; one or more.
+            exact: Looks at the private rows.
+            answer: Draws the noise and returns all that is released.
+
+        Raises:
+            BudgetError: It would pass what is left; nothing is counted or recorded.
+            InputError: A resumed run asks for something else than was recorded, or the journal fails.
+        """
+        with self._lock:
+            self._check(events)
+            if not self._replay.done:
+                found = self._replay.take(events)
+                self._spend(events)
+                self._lose(self._replay.lost())
+                return found
+        truth = exact()
+        first = self._record(events)
+        found = answer(truth)
+        if self._journal is not None:
+            self._journal.store(first, len(events), found)
+        return found
 
     def record(self, event: Event) -> None:
         """Spend an event. Draw its noise only once this has returned.
@@ -167,32 +258,96 @@ class Ledger:
             InputError: A parameter is out of range, or the file cannot be written; in the second case
                 the ledger accepts nothing more.
         """
+        self._record([event])
+
+    def close(self) -> None:
+        """End a run that is complete; its ledger accepts nothing more.
+
+        Raises:
+            InputError: A resumed run has asked for less than was recorded.
+        """
+        if not self._replay.done:
+            self.release()
+            remedy = "Use the same table, schema, arguments and version."
+            raise InputError(invalid("resume", "of the run that was recorded", remedy))
+        if self._journal is not None:
+            self._journal.close()
+
+    def release(self) -> None:
+        """Stop before the end: what was spent stays spent, and the run can be resumed."""
+        if self._journal is not None:
+            self._journal.release()
+
+    def discard(self) -> None:
+        """Take back a run that has recorded nothing (its file, its reservation); otherwise as `release`."""
+        if self._journal is not None:
+            self._journal.discard()
+
+    def forget(self) -> None:
+        """Drop the stored answers: the release has been saved."""
+        if self._journal is not None:
+            self._journal.forget()
+
+    def _record(self, events: Sequence[Event]) -> int:
+        """Spend events, all or none; returns the index of the first."""
+        with self._lock:
+            self._check(events)
+            if not self._replay.done:
+                raise InputError(invalid("ledger", "resumed through its stored answers", "Use `ask`."))
+            if self._journal is not None:
+                self._journal.append(events)
+            first = len(self._events)
+            self._spend(events)
+            self._events += events
+            return first
+
+    def _check(self, events: Sequence[Event]) -> None:
+        """Raise unless the events can be paid for."""
         if os.getpid() != self._pid:
             raise BudgetError(invalid("ledger", "used in the process that made it", "Start a new run."))
-        cost, delta = self._accountant.cost(event), event_delta(event)
-        with self._lock:
-            if cost > self._remaining:
-                raise BudgetError(
-                    invalid("rho", f"at most the {float(self._remaining):.6g} that is left", "Spend less.")
-                )
-            if delta > self._remaining_delta:
-                raise BudgetError(
-                    invalid("delta", "at most what is kept for partitions", "Raise partition_delta.")
-                )
-            if self._journal is not None:
-                self._journal.append(event)
-            self._remaining -= cost
-            self._remaining_delta -= delta
-            self._events.append(event)
+        cost, delta = self._cost(events)
+        if cost > self._rho.left:
+            left = f"at most the {float(self._rho.left):.6g} that is left"
+            raise BudgetError(invalid("rho", left, "Spend less."))
+        if delta > self._deltas.left:
+            remedy = "Raise partition_delta."
+            raise BudgetError(invalid("delta", "at most what is kept for partitions", remedy))
+
+    def _cost(self, events: Sequence[Event]) -> tuple[Fraction, Fraction]:
+        costs = [self._accountant.cost(event) for event in events]
+        return sum(costs, Fraction(0)), sum((event_delta(event) for event in events), Fraction(0))
+
+    def _spend(self, events: Sequence[Event]) -> None:
+        cost, delta = self._cost(events)
+        self._rho.spend(cost)
+        self._deltas.spend(delta)
+
+    def _lose(self, events: Sequence[Event]) -> None:
+        cost, delta = self._cost(events)
+        self._rho.lose(cost)
+        self._deltas.lose(delta)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()  # which only releases it where something was spent
 
     def __repr__(self) -> str:
         return (
             f"Ledger(epsilon={self._epsilon!r}, delta={self._delta!r}, accounting={self._accountant.name!r}, "
-            f"events={len(self._events)}, remaining={float(self._remaining):.6g})"
+            f"events={len(self._events)}, remaining={float(self.remaining):.6g})"
         )
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Ledger cannot be copied or pickled: its budget could then be spent twice")
+
+
+def _new_file(path: Path) -> Keep:
+    return lambda header, _: Journal(path, header)
 
 
 def _is_number(value: object) -> bool:

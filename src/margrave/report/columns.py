@@ -44,13 +44,13 @@ class Sides:
 
 def columns_section(schema: Schema, sides: Sides) -> Markup:
     """The section of the page."""
-    columns = schema.columns[:MOST_CARDS]
+    columns = schema.attributes[:MOST_CARDS]
     shares = sides.fitted.shares([(column.name,) for column in columns])
     cards = [
         _column(column, place, sides, None if shares is None else shares[place])
         for place, column in enumerate(columns)
     ]
-    left = len(schema.columns) - len(columns)
+    left = len(schema.attributes) - len(columns)
     second = sides.name if shares is not None else None
     return join(
         tag(

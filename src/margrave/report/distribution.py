@@ -13,8 +13,8 @@ from margrave.schema.columns import Column, Listed
 
 __all__ = ["ORDERED", "Bar", "Distribution", "tail_of"]
 
-ORDERED = frozenset({"integer", "real", "ordinal"})
-BINNED = frozenset({"integer", "real"})
+BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
+ORDERED = BINNED | {"ordinal"}
 MOST_BINS = 40
 MOST_VALUES = 12
 

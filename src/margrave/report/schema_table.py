@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from margrave.report.markup import Markup, join, named, tag
-from margrave.report.numerals import count, significant
+from margrave.report.numerals import count, percent, significant
 from margrave.report.tables import row, table
-from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Temporal
 from margrave.schema.schema import Schema
 
 __all__ = ["schema_section"]
 
 SHOWN = 6
+LEAST_SHARE = 0.005
 HEADS = ("Column", "Kind", "Origin", "Missing", "Values or bins", "Codes")
 
 
@@ -41,7 +42,7 @@ def _line(column: Column) -> Markup:
         origin,
         "possible" if column.missing else "never",
         _values(column),
-        count(column.size),
+        count(column.size) if column.attribute else "none",
         numeric=1,
     )
 
@@ -50,11 +51,33 @@ def _values(column: Column) -> Markup:
     if isinstance(column, Listed):
         return _listed(column)
     if isinstance(column, Binned):
-        low, high = significant(column.lower or 0, 8), significant(column.upper or 0, 8)
+        low, high = _ends(column)
         bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
         fine = f", decoded by {count(len(column.weights))} finer cells" if column.weights else ""
-        return join(bins + fine)
+        return join(bins + fine + _grids(column))
+    if isinstance(column, Identifier):
+        return join("never read; new keys")
     return join("not known")
+
+
+def _ends(column: Binned) -> tuple[str, str]:
+    """Least and greatest value, for reading."""
+    ends = column.lower or 0, column.upper or 0
+    if isinstance(column, Temporal):
+        return column.spell(ends[0]), column.spell(ends[1])
+    return significant(ends[0], 8), significant(ends[1], 8)
+
+
+def _grids(column: Binned) -> str:
+    """The rounding that decoding keeps up."""
+    if not column.grids:
+        return ""
+    shown = [
+        f"{percent(share, 0)} on multiples of {column.spell_step(step)}"
+        for step, share in column.grids
+        if share >= LEAST_SHARE
+    ]
+    return "; " + ", ".join(shown)
 
 
 def _listed(column: Listed) -> Markup:

@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema import storage
-from margrave.schema.columns import Binned, Column, Integer, Listed
+from margrave.schema import clock, storage
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Temporal, Whole
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
+from margrave.schema.identifier import keys
 from margrave.schema.labels import integer_range, label_array
+from margrave.schema.temporal_arrays import temporal_array
 
 __all__ = ["arrow_type", "decode_column"]
 
@@ -26,10 +28,13 @@ NAMED: dict[str, Any] = {
         *(pa.null(), pa.bool_(), pa.string(), pa.large_string()),
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
         *(pa.float16(), pa.float32(), pa.float64()),
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+        *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
         *([pa.string_view()] if hasattr(pa, "string_view") else []),
     )
 }
 DECIMAL = re.compile(r"(decimal\d+)\((\d+), (-?\d+)\)")
+TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
 DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
 
 
@@ -45,33 +50,54 @@ def arrow_type(text: str | None) -> Any:
         return NAMED[text]
     if found := DECIMAL.fullmatch(text):
         return getattr(pa, found[1])(int(found[2]), int(found[3]))
+    if found := TIMESTAMP.fullmatch(text):
+        return pa.timestamp(found[1], found[2])
     if found := DICTIONARY.fullmatch(text):
         return pa.dictionary(arrow_type(found[2]), arrow_type(found[1]), ordered=found[3] == "1")
-    raise SchemaError(invalid("dtype", "a type of numbers, truth values or text", "Cast it.", got=text))
+    raise SchemaError(
+        invalid("dtype", "a type of numbers, truth values, text, dates or times", "Cast it.", got=text)
+    )
 
 
-def decode_column(codes: Codes, column: Column, rng: np.random.Generator, kind: Any = None) -> Any:
+def decode_column(
+    codes: Codes, column: Column, rng: np.random.Generator, kind: Any = None, drawn: Any = None
+) -> Any:
     """One column's values as an Arrow array, shape [rows].
 
     Args:
         codes: Codes of the column, shape [rows].
         column: A known column.
-        rng: Draws the numbers inside the bins.
+        rng: Draws the numbers inside the bins, and new keys.
         kind: The Arrow type wanted; the one that the column kind suggests when None.
+        drawn: The numbers, if they were drawn before.
     """
     if kind is not None and pa.types.is_dictionary(kind):
-        return _dictionary(decode_column(codes, column, rng, kind.value_type), kind)
+        return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
     if isinstance(column, Listed):
         return label_array(column, kind).take(pa.array(codes))
+    if isinstance(column, Identifier):
+        return keys(column, len(codes), rng, kind)
     if not isinstance(column, Binned):
         raise SchemaError(invalid(f"column {column.name!r}", "known before it is decoded", "Discover it."))
     absent = codes == column.present
     bins = np.where(absent, 0, codes).astype(np.int64)
-    if isinstance(column, Integer):
-        return _numbers(whole_numbers(bins, column, rng), absent, column, kind)
+    if isinstance(column, Whole):
+        drawn = whole_numbers(bins, column, rng) if drawn is None else drawn
+        if _is_temporal(column, kind):
+            return temporal_array(pa.array(drawn, mask=absent), column, kind)
+        return _numbers(drawn, absent, column, kind)
     single = kind is not None and pa.types.is_float32(kind)
-    drawn = real_numbers(bins, column, rng, np.float32 if single else np.float64)
+    if drawn is None:
+        drawn = real_numbers(bins, column, rng, np.float32 if single else np.float64)
     return _numbers(drawn, absent, column, kind)
+
+
+def _is_temporal(column: Column, kind: Any) -> bool:
+    """Whether values are to become dates or times, or their text."""
+    if kind is not None and clock.is_temporal(kind):
+        return True
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return isinstance(column, Temporal) and (kind is None or not any(check(kind) for check in plain))
 
 
 def _dictionary(values: Any, kind: Any) -> Any:

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from margrave.errors import MissingExtraError, SchemaError, invalid
 from margrave.schema.arrow_types import arrow_type, decode_column
 from margrave.schema.columns import Column
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.frame import Frame
+from margrave.schema.rules_draw import agreed_numbers
 from margrave.schema.schema import Schema
 
 __all__ = ["decode"]
 
 
-def decode(encoded: Encoded, schema: Schema, rng: np.random.Generator, frame: Frame | None = None) -> Any:
+def decode(
+    encoded: Encoded,
+    schema: Schema,
+    rng: np.random.Generator,
+    frame: Frame | None = None,
+    known: Mapping[str, NDArray[np.float64]] | None = None,
+) -> Any:
     """The rows that codes stand for, as the kind of table that went in.
 
     A listed value decodes to itself, `other` to its label (null where the storage type cannot hold the
     label), missing to null. A bin decodes to a number drawn in it: first a fine cell by weight, where
-    the column knows them, then evenly inside.
+    the column knows them, then evenly inside, on one of the column's grids where it has some. Identifiers
+    get new keys.
 
     Args:
         encoded: The rows, under the schema's domain.
@@ -31,12 +41,13 @@ def decode(encoded: Encoded, schema: Schema, rng: np.random.Generator, frame: Fr
         rng: Draws the numbers inside the bins.
         frame: Library, storage types and order of the columns; an Arrow table with the types that the
             column kinds suggest when None.
+        known: Numbers by column that are not to be drawn, NaN where they are, each of shape [rows].
 
     Returns:
         A pandas or polars DataFrame, or a pyarrow.Table.
 
     Raises:
-        SchemaError: The codes belong to another domain.
+        SchemaError: The codes belong to another domain, or break the schema's rules.
         MissingExtraError: The library of the table that went in is not installed.
 
     Example:
@@ -47,17 +58,39 @@ def decode(encoded: Encoded, schema: Schema, rng: np.random.Generator, frame: Fr
     """
     if encoded.domain != schema.domain:
         raise SchemaError(invalid("encoded", "under the schema's domain", "Decode with the schema it has."))
-    frame = frame or Frame()
-    library = _library(frame.kind)
-    # Drawn in the schema's order, so that the order of the columns in the frame changes no value.
-    table = {
-        column.name: _values(encoded.column(column.name), column, rng, frame) for column in schema.columns
-    }
+    library, frame = _library((frame or Frame()).kind), frame or Frame()
+    table = _table(encoded, schema, rng, frame, known or {})
+    return _arrow_table(table, schema) if frame.kind == "arrow" else library.DataFrame(table)
+
+
+def _arrow_table(table: Mapping[str, Any], schema: Schema) -> Any:
+    fields = [_field(schema[name], values.type) for name, values in table.items()]
+    return pa.table(list(table.values()), schema=pa.schema(fields))
+
+
+def _field(column: Column, kind: Any) -> Any:
+    """The Arrow field of a column; that of moments and times says how they are spelt as text."""
+    spelling = getattr(column, "spelling", None)
+    return pa.field(column.name, kind, metadata=None if spelling is None else {"spelling": spelling})
+
+
+def _table(
+    encoded: Encoded,
+    schema: Schema,
+    rng: np.random.Generator,
+    frame: Frame,
+    known: Mapping[str, NDArray[np.float64]],
+) -> dict[str, Any]:
+    """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
+    rows = np.zeros(encoded.rows, dtype=np.uint8)
+    numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
+    table = {}
+    for column in schema.columns:
+        codes = encoded.column(column.name) if column.attribute else rows
+        table[column.name] = _values(codes, column, rng, frame, numbers.get(column.name))
     names = [name for name in frame.dtypes if name in table]
     names += [name for name in schema.names if name not in frame.dtypes]
-    if frame.kind == "arrow":
-        return pa.table({name: table[name] for name in names})
-    return library.DataFrame({name: table[name] for name in names})
+    return {name: table[name] for name in names}
 
 
 def _library(kind: str) -> Any:
@@ -71,9 +104,9 @@ def _library(kind: str) -> Any:
         ) from None
 
 
-def _values(codes: Codes, column: Column, rng: np.random.Generator, frame: Frame) -> Any:
+def _values(codes: Codes, column: Column, rng: np.random.Generator, frame: Frame, drawn: Any) -> Any:
     dtype = frame.dtypes.get(column.name)
     if frame.kind == "arrow":
-        return decode_column(codes, column, rng, arrow_type(dtype))
+        return decode_column(codes, column, rng, arrow_type(dtype), drawn)
     module = importlib.import_module(f"margrave.schema.{frame.kind}_types")
-    return module.series(codes, column, rng, dtype)
+    return module.series(codes, column, rng, dtype, drawn)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from margrave.errors import SchemaError, invalid
+
+if TYPE_CHECKING:
+    from margrave.schema.rules_codes import CodeRules
 
 __all__ = ["Clique", "Domain"]
 
@@ -23,6 +27,8 @@ class Domain:
         sizes: Number of codes of each attribute, at least 1: codes run from 0 to size - 1.
         ordered: How many leading codes of each attribute stand in a natural order (bins of numbers, ordinal
             values), 0 for none. A hint for models: domains that differ in it alone are equal.
+        rules: What rules say about codes, `schema.rules_codes`. A hint for models, too; parts and unions of
+            domains have none.
 
     Raises:
         SchemaError: names repeat, a size is below 1, or the fields differ in length.
@@ -36,6 +42,7 @@ class Domain:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     ordered: tuple[int, ...] = field(default=(), compare=False)
+    rules: CodeRules | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.columns import Binned, Integer
+from margrave.schema.columns import Binned, Whole
 
 __all__ = ["real_numbers", "whole_numbers"]
 
@@ -15,22 +15,24 @@ Bins = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 
-def whole_numbers(bins: Bins, column: Integer, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A whole number in each row's bin, shape [rows]."""
-    low, high = _cells(bins, column, rng)
-    drawn: NDArray[np.int64] = rng.integers(low.astype(np.int64), high.astype(np.int64), dtype=np.int64)
-    return drawn
+def whole_numbers(bins: Bins, column: Whole, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A whole number in each row's bin, shape [rows], on one of the column's grids as their shares say."""
+    low, high = (end.astype(np.int64) for end in _cells(bins, column, rng))
+    drawn = rng.integers(low, high, dtype=np.int64)
+    found: NDArray[np.int64] = _rounded(drawn, (low, high), bins, column, rng)
+    return found
 
 
 def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: Any = np.float64) -> Any:
-    """A number in each row's bin, shape [rows], rounded to dtype.
+    """A number in each row's bin, shape [rows], rounded to dtype, on one of the column's grids.
 
     Rounding never carries a number out of its bin, unless dtype has no number in it at all.
     """
     low, high = _cells(bins, column, rng)
     part = rng.random(len(bins))
     top = float(np.finfo(dtype).max)
-    values = np.clip(low * (1.0 - part) + high * part, -top, top).astype(dtype)
+    drawn = np.where(high > np.nextafter(low, np.inf), low * (1.0 - part) + high * part, low)
+    values = np.clip(_rounded(drawn, (low, high), bins, column, rng), -top, top).astype(dtype)
     edges = column.edge_array
     near = np.clip(edges, -top, top).astype(dtype)
     infinity = dtype(np.inf)
@@ -40,6 +42,61 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
     ceiling = np.where(near >= edges, below, near)
     ceiling[-1] = near[-1] if near[-1] <= edges[-1] else below[-1]
     return np.clip(values, floor[bins], np.maximum(ceiling[bins + 1], floor[bins]))
+
+
+def _rounded(
+    values: Any, cells: tuple[Any, Any], bins: Bins, column: Binned, rng: np.random.Generator
+) -> Any:
+    """The values with each row's share put on a grid; a row whose bin has no such value tries the next finer.
+
+    A grid's value is drawn evenly among those in the row's fine cell; where that has none it is the one in
+    the bin that is nearest to the value.
+    """
+    if not column.grids:
+        return values
+    edges = np.asarray(column.edges)
+    ends = np.cumsum([share for _, share in column.grids])
+    chosen = np.searchsorted(ends, rng.random(len(bins)) * max(1.0, float(ends[-1])), side="right")
+    done = np.zeros(len(bins), dtype=np.bool_)
+    if column.fine is not None:  # a cell of one value is no matter of rounding
+        done = cells[1] <= (cells[0] + 1 if isinstance(column, Whole) else np.nextafter(cells[0], np.inf))
+    for place, (step, _) in enumerate(column.grids):
+        rows = np.flatnonzero((chosen <= place) & ~done)
+        lower, upper = edges[bins[rows]], edges[bins[rows] + 1]
+        inner = cells[0][rows], cells[1][rows]
+        multiples: Any = _whole_multiples if isinstance(column, Whole) else _real_multiples
+        found = multiples(values[rows], inner, (lower, upper), step, rng)
+        inside = (found >= lower) & (found < upper)
+        if column.fine is not None:  # then 0 has a cell of its own, and is on no grid beside it
+            inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= np.where(inner[0] == 0, 1, inner[1]))
+        values[rows[inside]] = found[inside]
+        done[rows[inside]] = True
+    return values
+
+
+def _whole_multiples(
+    values: Any, cell: tuple[Any, Any], ends: tuple[Any, Any], step: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """A multiple of step for each value; one outside its bin where the bin has none."""
+    step = int(step)
+    first, last = -(-cell[0] // step), (cell[1] - 1) // step
+    near = np.clip((values + step // 2) // step, -(-ends[0] // step), (ends[1] - 1) // step)
+    drawn = first + (rng.random(len(values)) * np.maximum(last - first + 1, 1)).astype(np.int64)
+    found: NDArray[np.int64] = np.where(last >= first, drawn, near) * step
+    return found
+
+
+def _real_multiples(
+    values: Any, cell: tuple[Any, Any], ends: tuple[Any, Any], step: float, rng: np.random.Generator
+) -> Reals:
+    """As `_whole_multiples`, for numbers; steps below 1 divide by a whole number, to be exact in decimals."""
+    times, over = (1.0, step) if step >= 1 else (float(round(1 / step)), 1.0)
+    low, high, least, most, at = (x * times / over for x in (*cell, *ends, values))
+    first, last = np.ceil(low), np.ceil(high) - 1
+    near = np.clip(np.rint(at), np.ceil(least), np.ceil(most) - 1)
+    drawn = first + np.floor(rng.random(len(values)) * np.maximum(last - first + 1, 1.0))
+    found: Reals = np.where(last >= first, drawn, near) * over / times
+    return found
 
 
 def _cells(bins: Bins, column: Binned, rng: np.random.Generator) -> tuple[Any, Any]:

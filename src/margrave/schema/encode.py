@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema import storage
-from margrave.schema.columns import Binned, Column, Integer, Listed, Scalar
+from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
 from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.looks import places, readings
+from margrave.schema.profile import profile
 from margrave.schema.schema import Schema
 
 __all__ = ["encode", "encode_column"]
@@ -22,7 +24,7 @@ UNSEEN, MISSING = -2, -1
 
 
 def encode(table: Any, schema: Schema) -> Encoded:
-    """A table's rows as codes, the schema's columns in the schema's order.
+    """A table's rows as codes, the schema's columns in the schema's order; identifiers are not looked at.
 
     **Not private**: one code a value.
 
@@ -36,7 +38,8 @@ def encode(table: Any, schema: Schema) -> Encoded:
     """
     _same_names(list(table.column_names), schema)
     return Encoded(
-        schema.domain, tuple(encode_column(table.column(column.name), column) for column in schema.columns)
+        schema.domain,
+        tuple(encode_column(table.column(column.name), column) for column in schema.attributes),
     )
 
 
@@ -58,8 +61,8 @@ def encode_column(array: Any, column: Column) -> Codes:
 
     A strict column accepts only what it declares. Another absorbs the rest: a category that is not listed
     becomes `other` if there is one, a number outside the nearest bin, a fraction in a column of whole
-    numbers its floor, text in a column of numbers missing; and what then has no code becomes the
-    likeliest one: the bin with the greatest weight where weights are known, else code 0.
+    numbers its floor, text that is none of the column's numbers, dates or times missing; and what then has
+    no code becomes the likeliest one: the bin with the greatest weight where weights are known, else code 0.
 
     Args:
         array: A pyarrow.Array or ChunkedArray.
@@ -69,11 +72,10 @@ def encode_column(array: Any, column: Column) -> Codes:
         InputError: The column is strict and holds something else. The error never says what.
         SchemaError: The column is not known yet.
     """
-    values = storage.normal(array, column.name)
     if isinstance(column, Listed):
-        codes = _listed(values, column)
+        codes = _listed(storage.listed(array, column.name), column)
     elif isinstance(column, Binned):
-        codes = _binned(values, column)
+        codes = _binned(array, column)
     else:
         raise SchemaError(
             invalid(f"column {column.name!r}", "known before it is encoded", "Declare it or discover it.")
@@ -109,25 +111,38 @@ def _refused(column: Column, constraint: str, remedy: str) -> InputError:
     return InputError(invalid(f"column {column.name!r}", constraint, remedy))
 
 
-def _binned(values: Any, column: Binned) -> Indices:
-    edges = column.edge_array
-    x, text = storage.numbers(values)
-    if column.strict and bool(text.any()):
-        raise _refused(column, "made of numbers", "Declare it as categorical, or clean the column.")
-    if isinstance(column, Integer):
+def _binned(array: Any, column: Binned) -> Indices:
+    edges = _edges(column)
+    x, known = readings(array, column.read, column.name)
+    if column.strict and _texts(array, column, known):
+        raise _refused(column, f"made of {column.read}s", "Declare it as categorical, or clean the column.")
+    if isinstance(column, Whole) and x.dtype.kind == "f":
         floor = np.floor(x)
         if column.strict and bool((floor < x).any()):
             raise _refused(column, "made of whole numbers", "Declare it as real.")
         x = floor
-        beyond = x >= edges[-1]
-    else:
-        beyond = x > edges[-1]
-    if column.strict and bool((beyond | (x < edges[0])).any()):
+    beyond = (x >= edges[-1]) if isinstance(column, Whole) else (x > edges[-1])
+    if column.strict and bool(((beyond | (x < edges[0])) & known).any()):
         raise _refused(column, "within its declared bounds", "Widen lower and upper.")
-    codes = np.searchsorted(edges, x, side="right").astype(np.int64) - 1
+    codes = places(x, edges)
     np.clip(codes, 0, column.present - 1, out=codes)
-    codes[np.isnan(x)] = MISSING
+    codes[~known] = MISSING
     return codes
+
+
+def _texts(array: Any, column: Binned, known: NDArray[np.bool_]) -> bool:
+    """Whether there are cells that are neither missing nor numbers of the column's kind."""
+    if bool(known.all()):
+        return False
+    return bool(len(known) - profile(array, column.name)[0] > known.sum())
+
+
+def _edges(column: Binned) -> Any:
+    """The edges as int64, exact at any size, where they are whole and fit."""
+    edges = column.edge_array
+    if isinstance(column, Whole) and bool((np.abs(edges) < float(1 << 62)).all()):
+        return np.asarray(column.edges, dtype=np.int64)
+    return edges
 
 
 def _listed(values: Any, column: Listed) -> Indices:

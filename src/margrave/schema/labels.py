@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from margrave.schema import storage
+from margrave.schema import clock, storage
 from margrave.schema.columns import Boolean, Listed, Scalar
+from margrave.schema.looks import readings
 
 __all__ = ["integer_range", "label_array"]
 
@@ -28,9 +29,18 @@ def label_array(column: Listed, kind: Any = None) -> Any:
         values.append(column.other)
     wanted = _natural(values, column) if kind is None else kind
     entries = [_label(value, wanted) for value in values] + [None] * bool(column.missing)
+    if clock.is_temporal(wanted):
+        return _instants(entries, wanted)
     if pa.types.is_decimal(wanted) or pa.types.is_floating(wanted):
         return pa.array(entries, pa.float64()).cast(wanted, safe=False)
     return pa.array(entries, wanted)
+
+
+def _instants(entries: list[Any], kind: Any) -> Any:
+    """Labels in ISO form as dates or times; null where they are something else."""
+    texts = ["" if entry is None else entry for entry in entries]
+    values, known = readings(pa.array(texts, pa.large_string()), clock.meaning(kind))
+    return clock.from_ticks(pa.array(values, mask=~known), kind)
 
 
 def _natural(values: list[Scalar], column: Listed) -> Any:

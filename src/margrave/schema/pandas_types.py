@@ -18,6 +18,8 @@ __all__ = ["dtype_text", "series"]
 
 CATEGORY = re.compile(r"category\[(.+)\]")
 ARROW = re.compile(r"arrow\[(.+)\]")
+MOMENT = re.compile(r"datetime64\[(s|ms|us|ns)(?:, (.+))?\]")
+DURATION = re.compile(r"timedelta64\[(s|ms|us|ns)\]")
 NUMERIC = re.compile(r"u?int\d+|float\d+|bool")
 
 
@@ -32,7 +34,9 @@ def dtype_text(dtype: Any) -> str:
     return str(dtype)
 
 
-def series(codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None) -> Any:
+def series(
+    codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None, drawn: Any = None
+) -> Any:
     """One column's values as a pandas Series.
 
     Args:
@@ -41,14 +45,17 @@ def series(codes: Codes, column: Column, rng: np.random.Generator, dtype: str | 
         rng: Draws the numbers inside the bins.
         dtype: What `dtype_text` wrote. A type without missing values gives way to its nullable twin
             ("int64" to "Int64", "bool" to "boolean") where the column's declaration allows them.
+        drawn: The numbers, if they were drawn before.
     """
     if dtype is not None and (found := CATEGORY.fullmatch(dtype)):
-        return _category(codes, column, rng, found[1])
-    values = decode_column(codes, column, rng, _arrow(dtype))
+        return _category(codes, column, rng, found[1], drawn)
+    values = decode_column(codes, column, rng, _arrow(dtype), drawn)
     if dtype is None:
         return values.to_pandas()
     if dtype == "object":
         return pd.Series(values.to_pylist(), dtype=object)
+    if MOMENT.fullmatch(dtype) or DURATION.fullmatch(dtype):
+        return pd.Series(values.to_pandas()).astype(dtype)
     if dtype.startswith("float"):
         return pd.Series(values.to_numpy(zero_copy_only=False))
     if NUMERIC.fullmatch(dtype):
@@ -67,6 +74,10 @@ def _arrow(dtype: str | None) -> Any:
     """The Arrow type whose values a pandas type is made from; None for object, which holds anything."""
     if dtype is None or dtype == "object":
         return None
+    if found := MOMENT.fullmatch(dtype):
+        return pa.timestamp(found[1], found[2])
+    if found := DURATION.fullmatch(dtype):
+        return pa.duration(found[1])
     if found := ARROW.fullmatch(dtype):
         return arrow_type(found[1])
     if dtype.lower() in ("bool", "boolean"):
@@ -83,10 +94,10 @@ def _nullable(column: Column, kind: Any) -> bool:
     return bool(column.missing)
 
 
-def _category(codes: Codes, column: Column, rng: np.random.Generator, inner: str) -> Any:
+def _category(codes: Codes, column: Column, rng: np.random.Generator, inner: str, drawn: Any) -> Any:
     kind = _arrow(inner)
     if not isinstance(column, Listed):
-        return pd.Series(pd.Categorical(decode_column(codes, column, rng, kind).to_pandas()))
+        return pd.Series(pd.Categorical(decode_column(codes, column, rng, kind, drawn).to_pandas()))
     coded = label_array(column, kind).dictionary_encode()
     lookup = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
     categories = pd.Index(coded.dictionary.to_pylist(), dtype=inner)

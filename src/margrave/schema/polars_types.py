@@ -29,30 +29,51 @@ PLAIN: dict[str, Any] = {
     "String": pa.large_string(),
     "Categorical": pa.large_string(),
     "Enum": pa.large_string(),
+    "Date": pa.date32(),
+    "Time": pa.time64("ns"),
 }
+MOMENT = re.compile(r"Datetime\((ms|us|ns)(?:, (.+))?\)")
+DURATION = re.compile(r"Duration\((ms|us|ns)\)")
+MOST_DIGITS = 38
+"""Digits of the widest decimals that polars has."""
 DECIMAL = re.compile(r"Decimal\((\d+), (\d+)\)")
 
 
 def dtype_text(dtype: Any) -> str:
     """A polars dtype as text; of an Enum the name alone, never the categories."""
     name = str(dtype.base_type().__name__)
+    if name == "Datetime":
+        return f"Datetime({dtype.time_unit}{f', {dtype.time_zone}' if dtype.time_zone else ''})"
+    if name == "Duration":
+        return f"Duration({dtype.time_unit})"
     return f"Decimal({dtype.precision}, {dtype.scale})" if name == "Decimal" else name
 
 
 def supported(text: str) -> bool:
     """Whether columns of this type can be encoded."""
-    return text in PLAIN or text.startswith("Decimal")
+    return _wide(text) is not None or text in PLAIN
 
 
-def series(codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None) -> Any:
+def _wide(text: str) -> Any:
+    """The Arrow type of a polars type with parameters; None for another."""
+    if (found := DECIMAL.fullmatch(text)) and int(found[1]) <= MOST_DIGITS:
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := MOMENT.fullmatch(text):
+        return pa.timestamp(found[1], found[2])
+    return pa.duration(found[1]) if (found := DURATION.fullmatch(text)) else None
+
+
+def series(
+    codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None, drawn: Any = None
+) -> Any:
     """One column's values as a polars Series, of the type that `dtype_text` wrote."""
-    found = DECIMAL.fullmatch(dtype or "")
-    kind = pa.decimal128(int(found[1]), int(found[2])) if found else PLAIN.get(dtype or "")
-    values: Any = pl.from_arrow(decode_column(codes, column, rng, kind))
+    wide = _wide(dtype or "")
+    kind = wide if wide is not None else PLAIN.get(dtype or "")
+    values: Any = pl.from_arrow(decode_column(codes, column, rng, kind, drawn))
     values = values.alias(column.name)
     if dtype == "Enum":
         return values.cast(pl.Enum(_entries(values, column)))
-    return values if found or dtype is None else values.cast(getattr(pl, dtype))
+    return values if wide is not None or dtype is None else values.cast(getattr(pl, dtype))
 
 
 def _entries(values: Any, column: Column) -> list[str]:

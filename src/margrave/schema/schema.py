@@ -10,15 +10,36 @@ from pathlib import Path
 from typing import Any
 
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real, Unknown
+from margrave.schema.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Duration,
+    Identifier,
+    Integer,
+    Moment,
+    Ordinal,
+    Real,
+    Temporal,
+    Time,
+    Unknown,
+)
 from margrave.schema.domain import Domain
+from margrave.schema.rules import Rule, check_names, rule_from_json
+from margrave.schema.rules_codes import CodeRules, code_rules
 
 __all__ = ["Schema"]
 
 KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Categorical, Ordinal, Boolean, Integer, Real, Unknown)
+    kind.kind: kind
+    for kind in (
+        *(Categorical, Ordinal, Boolean, Integer, Real, Unknown),
+        *(Date, Moment, Time, Duration, Identifier),
+    )
 }
-VERSION = 1
+VERSION, UNRULED = 2, 1
+"""Version of a schema.json, and the one that is written where no rules need the later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +48,11 @@ class Schema:
 
     Args:
         columns: One column kind a column, names unique.
+        rules: Public facts that every row obeys, see docs/rules.md.
 
     Raises:
-        SchemaError: Names repeat or there is no column.
+        SchemaError: Names repeat or there is no column; a rule is about another column, does not fit its
+            columns' kinds, or leaves no row possible.
 
     Example:
         >>> schema = Schema((Integer(name="age", lower=0, upper=120, missing=False),))
@@ -38,13 +61,32 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rules", tuple(self.rules))
         if not self.columns:
             raise SchemaError(invalid("columns", "one or more", "A table needs a column."))
         if len(set(self.names)) != len(self.columns):
             raise SchemaError(invalid("columns", "uniquely named", "Rename the columns that repeat."))
+        check_names(self.rules, self.columns)
+        if all(column.known for column in self._ruled):
+            self.code_rules  # noqa: B018 - refuses rules that no row could obey
+
+    @property
+    def _ruled(self) -> tuple[Column, ...]:
+        names = {name for rule in self.rules for name in rule.names}
+        return tuple(column for column in self.columns if column.name in names)
+
+    @property
+    def code_rules(self) -> CodeRules | None:
+        """What the rules say about codes; None if there are none.
+
+        Raises:
+            SchemaError: A column of a rule is not known yet.
+        """
+        return code_rules(self._ruled, self.rules)
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
@@ -68,14 +110,23 @@ class Schema:
         return all(column.known for column in self.columns)
 
     @property
+    def attributes(self) -> tuple[Column, ...]:
+        """The columns that models see: all but free identifiers."""
+        return tuple(column for column in self.columns if column.attribute)
+
+    @property
     def domain(self) -> Domain:
         """Names and sizes of the encoded attributes.
 
         Raises:
-            SchemaError: A column is not known yet.
+            SchemaError: A column is not known yet, or all are identifiers.
         """
-        sizes = tuple(column.size for column in self.columns)
-        return Domain(self.names, sizes, tuple(column.ordered for column in self.columns))
+        seen = self.attributes
+        if not seen:
+            raise SchemaError(invalid("columns", "more than identifiers", "Keep a column to model."))
+        sizes = tuple(column.size for column in seen)
+        ordered = tuple(column.ordered for column in seen)
+        return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules)
 
     def __getitem__(self, name: str) -> Column:
         """The column of a name.
@@ -93,11 +144,13 @@ class Schema:
         new = {column.name: column for column in columns}
         for name in new:
             self[name]
-        return Schema(tuple(new.get(column.name, column) for column in self.columns))
+        return Schema(tuple(new.get(column.name, column) for column in self.columns), self.rules)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document; parts that hold their default are left out."""
-        return {"margrave_schema": VERSION, "columns": [_column_to_json(column) for column in self.columns]}
+        columns = [_column_to_json(column) for column in self.columns]
+        document = {"margrave_schema": VERSION if self.rules else UNRULED, "columns": columns}
+        return document | {"rules": [rule.to_json() for rule in self.rules]} if self.rules else document
 
     @classmethod
     def from_json(cls, document: Any) -> Schema:
@@ -114,7 +167,11 @@ class Schema:
             raise SchemaError(
                 invalid("margrave_schema", f"at most {VERSION}", "Upgrade margrave.", got=version)
             )
-        return cls(tuple(_column_from_json(entry) for entry in document["columns"]))
+        rules = document.get("rules", [])
+        if not isinstance(rules, list):
+            raise SchemaError(invalid("rules", "a list of objects", "See docs/rules.md."))
+        columns = tuple(_column_from_json(entry) for entry in document["columns"])
+        return cls(columns, tuple(rule_from_json(entry) for entry in rules))
 
     def save(self, path: str | Path) -> None:
         """Write schema.json."""
@@ -151,6 +208,10 @@ def _column_to_json(column: Column) -> dict[str, Any]:
         if field.name in ("lower", "upper", "bins") and getattr(column, "edges", None) is not None:
             continue
         entry[field.name] = list(value) if isinstance(value, tuple) else value
+        if isinstance(column, Temporal) and field.name in ("lower", "upper", "edges", "fine"):
+            bounds = value if isinstance(value, tuple) else (value,)
+            written = [column.written(bound) for bound in bounds]
+            entry[field.name] = written if isinstance(value, tuple) else written[0]
     return entry
 
 

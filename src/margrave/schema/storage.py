@@ -1,5 +1,7 @@
 """The storage forms of a column (whole numbers, numbers, truth values, text) and how one reads as another.
 
+Dates, time stamps, times and durations are whole numbers of the units in `clock`.
+
 Reading is strict and knows no locale: a text is a number if it is written in ASCII digits with at most one
 sign, one point and one exponent ("12", "-3", "+7", "0.5", "1e5"); "nan", "inf", "0x10" and "1_000" are text.
 NaN and the infinities count as missing.
@@ -16,10 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.schema import clock
 
 __all__ = [
     "EXACT",
+    "held",
     "is_text",
+    "listed",
     "normal",
     "number_of",
     "number_spelling",
@@ -44,18 +49,22 @@ Array = Any
 def normal(array: Array, name: str) -> Array:
     """The column as int64, uint64, float64 without NaN or infinities, bool, or dictionary-coded text.
 
+    Dates become days and other temporal values microseconds, in int64; see `clock`.
+
     **Not private**: the values are the same.
 
     Args:
-        array: A pyarrow.Array or ChunkedArray of numbers, truth values or text.
+        array: A pyarrow.Array or ChunkedArray of numbers, truth values, text, dates or times.
         name: The column's name, for the error.
 
     Raises:
-        InputError: The column stores something else, such as dates.
+        InputError: The column stores something else, such as lists.
     """
     kind = array.type
     if isinstance(array, pa.ChunkedArray):
         array = _one_chunk(array)
+    if clock.is_temporal(kind):
+        return clock.ticks(array)
     if pa.types.is_integer(kind):
         return pc.cast(array, pa.uint64() if pa.types.is_uint64(kind) else pa.int64())
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -71,10 +80,34 @@ def normal(array: Array, name: str) -> Array:
     raise InputError(
         invalid(
             f"column {name!r}",
-            "made of numbers, truth values or text",
+            "made of numbers, truth values, text, dates or times",
             "Cast it to text or numbers, or drop the column.",
         )
     )
+
+
+def held(array: Array, name: str) -> Array:
+    """The column as it is kept in memory: as `normal`, but dates and times keep their own type.
+
+    Raises:
+        InputError: The column stores something that has no column kind.
+    """
+    if not clock.is_temporal(array.type):
+        return normal(array, name)
+    return clock.held(_one_chunk(array) if isinstance(array, pa.ChunkedArray) else array)
+
+
+def listed(array: Array, name: str) -> Array:
+    """As `normal`, for columns read by value: dates and times are text in ISO form.
+
+    Raises:
+        InputError: The column stores something that has no column kind.
+    """
+    if not clock.is_temporal(array.type):
+        return normal(array, name)
+    coded = normal(array, name).dictionary_encode()
+    labels = pa.array(clock.spelt(coded.dictionary, array.type), pa.large_string())
+    return pa.DictionaryArray.from_arrays(coded.indices, labels)
 
 
 def _one_chunk(array: Array) -> Array:
@@ -101,14 +134,14 @@ def is_text(array: Array) -> bool:
 
 def _finite(array: Array) -> Array:
     if pa.types.is_decimal(array.type):
-        array = pc.cast(array, pa.float64())
+        array = pc.cast(pc.cast(array, pa.string()), pa.float64())  # by its digits: the nearest double
     values = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
     return pa.array(values + 0.0, mask=~np.isfinite(values))  # + 0.0: minus zero is zero
 
 
 def _recode(array: Array, name: str) -> Array:
     """Dictionary-coded values of any kind as dictionary-coded distinct text without null entries."""
-    values = normal(array.dictionary, name)
+    values = listed(array.dictionary, name)
     codes, labels = texts(values)
     entries = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), labels)
     return pa.DictionaryArray.from_arrays(pc.take(entries.indices, array.indices), labels)

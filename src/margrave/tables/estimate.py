@@ -127,10 +127,8 @@ def modelled(
     from the model: noise and shrinkage together. Released numbers only; the noise here protects nobody.
 
     Args:
-        model: Fitted to the measurements.
-        fitter: What fitted it.
-        measurements: Released tables.
-        cliques: Tables wanted.
+        model, fitter: Fitted to the measurements, and what fitted it.
+        measurements, cliques: Released tables, and those wanted.
         total: The number of rows where it is public.
         replicates: Refits, at least 2.
         rng: Draws the replicates' noise.
@@ -144,14 +142,21 @@ def modelled(
     expected = model.project_many([table.clique for table in measurements])
     squares = [np.zeros_like(centre) for centre in centres]
     for _ in range(replicates):
-        again = [
-            NoisyMarginal(table.clique, mean + table.sigmas * rng.standard_normal(mean.shape), table.sigma)
-            for table, mean in zip(measurements, expected, strict=True)
-        ]
+        again = _measured_again(measurements, expected, rng)
         refit = fitter.fit(model.domain, again, total=total, warm=model)
         for square, centre, table in zip(squares, centres, refit.project_many(cliques), strict=True):
             square += (table - centre) ** 2
     return [
         Estimate(clique, centre, np.sqrt(square / replicates), "model", float(replicates))
         for clique, centre, square in zip(cliques, centres, squares, strict=True)
+    ]
+
+
+def _measured_again(
+    measurements: Sequence[NoisyMarginal], means: Sequence[Floats], rng: np.random.Generator
+) -> list[NoisyMarginal]:
+    """Measurements as precise as those given, of other counts."""
+    return [
+        NoisyMarginal(table.clique, mean + table.sigmas * rng.standard_normal(mean.shape), table.sigma)
+        for table, mean in zip(measurements, means, strict=True)
     ]

@@ -10,6 +10,7 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.models.table import resolve
 from margrave.release import Release
+from margrave.schema.domain import Clique
 from margrave.tables.estimate import REPLICATES, Estimate, checked_clique, measured, modelled
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ def estimates(
     """The tables of some columns, with standard errors.
 
     Args:
-        release: What was released.
-        model: Fitted to it.
+        release, model: What was released, and the model fitted to it.
         cliques: Columns of each table.
         source: "measured": unbiased, from noisy tables that hold the columns; "model": from the model, with a
             bootstrap; "best": measured where a noisy table holds the columns, else the model.
@@ -65,15 +65,22 @@ def estimates(
             raise InputError(invalid("columns", "held by a measured table", remedy, got=list(clique)))
     rest = [place for place in range(len(wanted)) if place not in found]
     if rest:
-        public = release.guarantee.neighbours.rows_are_public
-        computed = modelled(
-            model,
-            resolve(release.fitter),
-            release.measurements,
-            [wanted[place] for place in rest],
-            total=release.total if public else None,
-            replicates=replicates,
-            rng=np.random.default_rng(rng),
-        )
+        asked = [wanted[place] for place in rest]
+        computed = _bootstrapped(release, model, asked, replicates, np.random.default_rng(rng))
         found |= dict(zip(rest, computed, strict=True))
     return [found[place] for place in range(len(wanted))]
+
+
+def _bootstrapped(
+    release: Release, model: Model, cliques: Sequence[Clique], replicates: int, rng: np.random.Generator
+) -> list[Estimate]:
+    public = release.guarantee.neighbours.rows_are_public
+    return modelled(
+        model,
+        resolve(release.fitter),
+        release.measurements,
+        cliques,
+        total=release.total if public else None,
+        replicates=replicates,
+        rng=rng,
+    )

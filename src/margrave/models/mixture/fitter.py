@@ -16,14 +16,15 @@ from margrave.models.coarse import coarsen, recalled
 from margrave.models.device import opened
 from margrave.models.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models.memory import LEAST as LEAST_MEMORY
-from margrave.models.mixture.grouped import GroupedMixture
+from margrave.models.mixture.grouped import GroupedMixture, ungrouped
+from margrave.models.mixture.labels import chosen, labelled
 from margrave.models.mixture.model import MixtureModel, restored
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.optimise import Descent, descend
 from margrave.models.mixture.stacked import Stacked, stack
-from margrave.models.mixture.targeted import targeted
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
 from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.ruled import settled, sharpened
 from margrave.models.splitting import SHARE, halves, pick
 from margrave.schema.domain import Clique, Domain
 from margrave.threads import one_blas_thread
@@ -47,6 +48,9 @@ LEAST, MOST, WORK = 250, 600, 2.1e7
 WIDE, FEWEST = 1500, 60
 """With more codes than WIDE, LEAST falls in proportion, to FEWEST, and the rule's price is taken as it is:
 the noise on so many pairs hides finer structure."""
+CERTAINTY = 1.0
+"""By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
+them more takes components away from what is left to learn: bench/LOG.md."""
 SPREAD = 0.5
 """Standard deviation of the starting logarithms around the one-ways."""
 
@@ -69,10 +73,12 @@ class Mixture:
         steps: Optimiser steps of each.
         information: Price of a nat; None for the rule and its choice by split noise.
         smoothness: Price of unlike neighbours, over that of a nat.
-        target: An attribute that rows are meant to predict: it is drawn given all others from an additive
-            model fitted to its pairs (`margrave.models.additive`) instead of from the mixture.
+        labels: Codes that all labels may have together, 0 for none. Labels are the attributes of fewest
+            codes: each is drawn given all others from an additive model fitted to its pairs
+            (`margrave.models.additive`) instead of from the mixture.
+        target: An attribute that rows are meant to predict: a label as well, the last one.
         rate: First step length of the optimiser.
-        seed: Of the starting points, the split noise and the target's reference rows.
+        seed: Of the starting points, the split noise and the labels' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models.coarse`).
         max_codes: Most codes all attributes may have together, groups counted as codes.
@@ -80,7 +86,7 @@ class Mixture:
             aside; lowers max_codes to what fits.
         device: Where the descent runs: "cpu" (None) for the compiled kernels; "cuda", "cuda:1" or "mps", with
             PyTorch, where a CUDA device's memory limits max_codes too; "torch-cpu" for the same code on the
-            processor. Single precision everywhere. The additive model of a target, rows and marginals stay
+            processor. Single precision everywhere. The additive models of labels, rows and marginals stay
             on the processor.
 
     Raises:
@@ -103,6 +109,7 @@ class Mixture:
     steps: int = 300
     information: float | None = None
     smoothness: float = 1 / 3
+    labels: int = 8
     target: str | None = None
     rate: float = 0.1
     seed: int = 0
@@ -153,7 +160,7 @@ class Mixture:
     ) -> MixtureModel | GroupedMixture:
         """The mixture that explains the measurements; see the class. `warm` is not used.
 
-        A rough fit is one small mixture at the rule's price, without a target. After the effort's deadline no
+        A rough fit is one small mixture at the rule's price, without labels. After the effort's deadline no
         step is taken and no other start is tried; `converged` tells what came of it.
 
         Cliques of three or more attributes count through their pairs.
@@ -165,17 +172,19 @@ class Mixture:
         rows = rows_of(measurements, total)
         self.admit(domain, [])
         tables = pool(domain, measurements)
+        domain = settled(domain, tables)
         coarse = coarsen(domain, tables, self.largest)
         if coarse is None:
             return self._best(domain, tables, rows, effort)
         model = self._best(coarse.inner, [coarse.summed(table) for table in tables], rows, effort)
-        return GroupedMixture(model, coarse)
+        return ungrouped(model, coarse, self.target is not None)
 
     @one_blas_thread()
     def _best(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> MixtureModel:
-        fitter, price = (self._scout if effort.rough else self), self.information
+        fitter, price, rule = (self._scout if effort.rough else self), self.information, _rule(tables, rows)
+        tables = sharpened(domain, tables, CERTAINTY)
         if price is None:
-            price = _rule(tables, rows) if effort.rough else self._chosen(domain, tables, rows, effort)
+            price = rule if effort.rough else self._chosen(domain, tables, rows, rule, effort)
         return fitter._fit(domain, tables, rows, price, effort)
 
     def _fit(
@@ -190,9 +199,10 @@ class Mixture:
         weights = np.concatenate([at.weights for at, _ in runs]).astype(np.float64)
         shares = _exact(stacked, np.concatenate([at.shares for at, _ in runs], axis=1))
         model = MixtureModel(domain, rows, weights / weights.sum(), shares, price, worst)
-        if self.target is None or len(domain) < 2:
+        codes = 0 if _over(effort) else self.labels
+        if len(domain) < 2 or (self.target is None and not codes):
             return model
-        return targeted(model, self.target, tables, self.seed)
+        return labelled(model, chosen(model, tables, codes, self.target), tables, self.seed)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -202,6 +212,7 @@ class Mixture:
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
+        domain = settled(domain, pool(domain, measurements))
         coarse = recalled(domain, state)
         if coarse is None:
             return restored(domain, state)
@@ -229,7 +240,8 @@ class Mixture:
     def _scout(self) -> Mixture:
         """The settings of fits that only help to choose."""
         few = min(self.components or MOST, SCOUT_COMPONENTS)
-        return replace(self, components=few, steps=min(self.steps, SCOUT_STEPS), restarts=1, target=None)
+        steps = min(self.steps, SCOUT_STEPS)
+        return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
 
     def _descent(self, stacked: Stacked, price: float, seed: int, effort: Effort) -> tuple[Point, Descent]:
         components = self.components or _components(stacked.codes)
@@ -241,9 +253,10 @@ class Mixture:
         objective = Objective(stacked, components, price, smoothness)
         return at, descend(objective, at, self.steps, self.rate, lambda: _over(effort))
 
-    def _chosen(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> float:
+    def _chosen(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, rule: float, effort: Effort
+    ) -> float:
         """The rule's price, or half or twice of it where split noise prefers that beyond doubt."""
-        rule = _rule(tables, rows)
         if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
             return rule
         fitted, judged = halves(tables, np.random.default_rng(self.seed))

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.coarse import Coarse
-from margrave.models.evidence import checked
+from margrave.models.evidence import Evidence, checked, rows_asked
 from margrave.models.mixture.model import MixtureModel
+from margrave.models.ruled import obeying
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded, code_dtype
 
-__all__ = ["GroupedMixture"]
+__all__ = ["GroupedMixture", "ungrouped"]
 
 Floats = NDArray[np.float64]
+
+MOST = 1 << 22
+"""Codes times components of a large attribute that gets all its codes back, at most."""
+
+
+def ungrouped(model: MixtureModel, coarse: Coarse, labels: bool) -> MixtureModel | GroupedMixture:
+    """The model over groups of codes, with all codes of large attributes that rules speak of.
+
+    A rule about codes says little about groups of them; inside components codes are independent given their
+    group, so that a component's distribution over codes is known. Labels are given up for that, unless
+    `labels`.
+    """
+    rules, count = coarse.domain.rules, len(model.weights)
+    names = () if rules is None else rules.names
+    wide = [name for name in coarse.groups if name in names and coarse.domain[name] * count <= MOST]
+    if not wide or labels:
+        return GroupedMixture(model, coarse)
+    left = coarse.without(wide)
+    parts = []
+    for name in model.domain.names:
+        block = model.fitted_block(name)
+        if name in wide:
+            block = block[coarse.groups[name]] * coarse.shares[name][:, None]
+        parts.append(block)
+    domain = left.inner if left.groups else coarse.domain
+    rest = model.total, model.weights, np.concatenate(parts), model.information, model.descent
+    found = MixtureModel(domain, *rest)
+    return GroupedMixture(found, left) if left.groups else found
 
 
 class GroupedMixture:
@@ -63,25 +93,41 @@ class GroupedMixture:
         tables = self.inner.project_many(cliques)
         return [self.coarse.spread(table, clique) for table, clique in zip(tables, cliques, strict=True)]
 
-    def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
-        """Synthetic rows, conditioned on the codes in `given`; see `MixtureModel.sample`.
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+    ) -> Encoded:
+        """Synthetic rows, conditioned on the codes in `given` and on the rules; see `MixtureModel.sample`.
 
         Raises:
-            InputError: rows is negative, or a code is outside its attribute.
+            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        evidence = checked(self.domain, given or {})
+        evidence = checked(self.domain, given, rows_asked(rows))
+
+        def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
+            return self._drawn(count, codes, rng)
+
+        def ways() -> dict[str, Floats]:
+            return {name: self.project((name,)) for name in self.domain.names}
+
+        columns = obeying(self.domain, rows, evidence, rng, drawn, ways)
+        sizes = self.domain.sizes
+        return Encoded(
+            self.domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
+        )
+
+    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[np.int64]]:
         groups = self.coarse.groups
-        inner = {n: int(groups[n][code]) if n in groups else code for n, code in evidence.items()}
+        inner: dict[str, Any] = {n: groups[n][codes] if n in groups else codes for n, codes in given.items()}
         found = self.inner.sample(rows, rng, inner)
         columns = []
-        for name, size in zip(self.domain.names, self.domain.sizes, strict=True):
+        for name in self.domain.names:
             codes = found.column(name).astype(np.int64)
-            if name in evidence:
-                codes = np.full(rows, evidence[name])
+            if name in given:
+                codes = np.array(np.broadcast_to(given[name], rows), dtype=np.int64)
             elif name in groups:
                 codes = self.coarse.drawn(name, codes, rng)
-            columns.append(codes.astype(code_dtype(size)))
-        return Encoded(self.domain, tuple(columns))
+            columns.append(codes)
+        return columns
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Mixture.restore` builds the same model again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.models.evidence import checked
+from margrave.models.evidence import Evidence, checked, rows_asked
+from margrave.models.mixture.joined import Joined, joined
 from margrave.models.mixture.rows import conditioned, draw
+from margrave.models.ruled import obeying
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
+    from margrave.models.mixture.labels import Labels
     from margrave.models.mixture.optimise import Descent
-    from margrave.models.mixture.targeted import Target
 
 __all__ = ["MixtureModel", "restored"]
 
@@ -37,7 +40,7 @@ class MixtureModel:
         shares: Q, the attributes' codes one below the other, shape [codes, components].
         information: Price of a nat the fit was made at.
         descent: How the fit went; None for a model that was loaded.
-        target: How the target attribute is drawn given the others; None to draw it from the mixture.
+        labels: How some attributes are drawn given the others; None to draw all from the mixture.
     """
 
     def __init__(
@@ -48,16 +51,16 @@ class MixtureModel:
         shares: NDArray[np.floating],
         information: float,
         descent: Descent | None,
-        target: Target | None = None,
+        labels: Labels | None = None,
     ) -> None:
         self._domain = domain
         self._total = float(total)
         self.weights = np.asarray(weights, dtype=np.float64)
         self._starts = np.concatenate([[0], np.cumsum(domain.sizes)]).astype(np.int64)
-        self.shares = np.asarray(shares, dtype=np.float64)
+        self.fitted = np.asarray(shares, dtype=np.float64)
         self.information = information
         self.descent = descent
-        self.target = target
+        self.labels = labels
 
     @property
     def domain(self) -> Domain:
@@ -74,71 +77,109 @@ class MixtureModel:
         """Whether the fit ended in balance; see `Descent.gap`. A loaded model is taken as it is."""
         return self.descent is None or self.descent.gap <= BALANCED
 
+    @functools.cached_property
+    def groups(self) -> list[Joined]:
+        """Attributes that rules tie together."""
+        parts = {name: self.fitted_block(name) for name in self._domain.names}
+        return joined(self._domain, self.weights, parts)
+
+    @functools.cached_property
+    def shares(self) -> Floats:
+        """Q as the rules leave it, the attributes' codes one below the other, shape [codes, components]."""
+        shares = self.fitted.copy() if self.groups else self.fitted
+        for group in self.groups:
+            for name in group.names:
+                shares[self._part(name)] = group.summed((name,))
+        return shares
+
+    def _part(self, name: str) -> slice:
+        i = self._domain.index(name)
+        return slice(int(self._starts[i]), int(self._starts[i + 1]))
+
+    def fitted_block(self, name: str) -> Floats:
+        """The conditionals of one attribute as they were fitted, without rules, shape [codes, components]."""
+        return self.fitted[self._part(name)]
+
     def block(self, name: str) -> Floats:
         """The conditionals of one attribute, shape [codes, components]."""
-        i = self._domain.index(name)
-        return self.shares[self._starts[i] : self._starts[i + 1]]
+        return self.shares[self._part(name)]
 
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).
 
-        A clique with the target is a mean over reference rows, of which there are enough for an error of
-        less than 0.2 % of the rows.
+        A clique with a label is a mean over reference rows, of which there are enough for an error of less
+        than 0.2 % of the rows; marginals with and without a label agree up to that.
 
         Raises:
             InputError: The clique repeats an attribute.
         """
         if len(set(clique)) != len(clique):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
-        if self.target is not None and self.target.name in clique:
-            return self._total * self.target.project(clique)
+        if self.labels is not None and not set(clique).isdisjoint(self.labels.names):
+            return self._total * self.labels.project(clique)
         return self._total * self._mixed(clique)
 
     def _mixed(self, clique: Clique) -> Floats:
-        table = self.weights[None, :]
-        for name in clique[:-1]:
-            block = self.block(name)
-            table = (table[:, None, :] * block[None, :, :]).reshape(-1, len(self.weights))
-        if not clique:
+        table, tied = self.weights[None, :], [group.told(dict.fromkeys(clique, 0)) for group in self.groups]
+        parts = {names: group.summed(names) for names, group in zip(tied, self.groups, strict=True) if names}
+        alone = [name for name in clique if not any(name in names for names in parts)]
+        blocks = [*parts.items(), *(((name,), self.block(name)) for name in alone)]
+        if not blocks:
             return np.asarray(table.sum())
-        last = self.block(clique[-1])
-        return np.asarray((table @ last.T).reshape(self._domain.shape(clique)))
+        for _, block in blocks[:-1]:
+            table = (table[:, None, :] * block[None, :, :]).reshape(-1, len(self.weights))
+        order = [name for names, _ in blocks for name in names]
+        found = (table @ blocks[-1][1].T).reshape(self._domain.shape(order))
+        return np.asarray(found.transpose([order.index(name) for name in clique]))
 
     def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
         """The marginals of many cliques; pairs are taken from one product of matrices."""
-        pairs = [clique for clique in cliques if len(clique) == 2 and not self._targets(clique)]
+        pairs = [clique for clique in cliques if self._loose(clique)]
         if len(pairs) < len(self._domain):
             return [self.project(clique) for clique in cliques]
         square = self.pairs(self.weights)
         at = {name: slice(*self._starts[i : i + 2]) for i, name in enumerate(self._domain.names)}
         return [
             self._total * square[at[clique[0]], at[clique[1]]]
-            if len(clique) == 2 and clique[0] != clique[1] and not self._targets(clique)
+            if self._loose(clique)
             else self.project(clique)
             for clique in cliques
         ]
 
     def pairs(self, weights: Floats) -> Floats:
-        """All pair tables under other component weights, in proportions, shape [codes, codes]."""
+        """All pair tables under other component weights, in proportions, shape [codes, codes].
+
+        Pairs that rules tie together are as if they were not, see `project_many`.
+        """
         return np.asarray((self.shares * weights) @ self.shares.T)
 
     @one_blas_thread()
-    def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
-        """Synthetic rows, conditioned on the codes in `given`, exactly but for a given target.
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+    ) -> Encoded:
+        """Synthetic rows, conditioned on the codes in `given` and on the rules; see `Labels.draw`.
 
-        Given the target, rows are drawn from the mixture given it and resampled by importance, which is
-        exact in the limit of many rows.
+        Args:
+            rows: How many, at least 0.
+            rng: Source of randomness.
+            given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
 
         Raises:
-            InputError: rows is negative, or a code is outside its attribute.
+            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        if rows < 0:
-            raise InputError(invalid("rows", "at least 0", "Ask for a number of rows.", got=rows))
-        evidence = checked(self._domain, given or {})
-        if self.target is None:
-            columns = draw(self, rows, rng, evidence)
-        else:
-            columns = self.target.draw(self, rows, rng, evidence)
+        evidence = checked(self._domain, given, rows_asked(rows))
+
+        def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
+            return (
+                draw(self, count, rng, codes)
+                if self.labels is None
+                else self.labels.draw(self, count, rng, codes)
+            )
+
+        def ways() -> dict[str, Floats]:
+            return {name: self.project((name,)) for name in self._domain.names}
+
+        columns = obeying(self._domain, rows, evidence, rng, drawn, ways)
         sizes = self._domain.sizes
         return Encoded(
             self._domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
@@ -153,13 +194,24 @@ class MixtureModel:
         state = {
             "total": np.asarray(self._total),
             "weights": self.weights,
-            "shares": self.shares,
+            "shares": self.fitted,
             "information": np.asarray(self.information),
         }
-        return state if self.target is None else state | self.target.state()
+        return state if self.labels is None else state | self.labels.state()
 
-    def _targets(self, clique: Clique) -> bool:
-        return self.target is not None and self.target.name in clique
+    def with_labels(self, labels: Labels) -> MixtureModel:
+        """The same mixture, with some attributes drawn given the others."""
+        return MixtureModel(
+            self._domain, self._total, self.weights, self.fitted, self.information, self.descent, labels
+        )
+
+    def _loose(self, clique: Clique) -> bool:
+        """Whether a clique is a pair of attributes that only the components tie together."""
+        if len(clique) != 2 or clique[0] == clique[1]:
+            return False
+        if self.labels is not None and not set(clique).isdisjoint(self.labels.names):
+            return False
+        return not any(set(clique) <= set(group.names) for group in self.groups)
 
 
 def restored(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
@@ -168,7 +220,7 @@ def restored(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
     Raises:
         ReleaseError: The state is not that of a mixture over this domain.
     """
-    from margrave.models.mixture.targeted import remembered
+    from margrave.models.mixture.labels import remembered
 
     parts = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in ("total", "information")}
     weights = np.asarray(state.get("weights", ()), dtype=np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.balance import balance
+from margrave.models.evidence import Evidence, by_row
 from margrave.models.rounding import draw_column, grouped
 
 if TYPE_CHECKING:
@@ -22,45 +23,102 @@ Longs = NDArray[np.int64]
 PASSES = 4
 """Swaps tried for each row and attribute to bring pair counts to the model's."""
 
+WIDE = 512
+"""Codes from which on attributes under rules are not looked at while others are balanced."""
+
+CHUNK = 1 << 12
+"""Rows with codes of their own whose weights over the components are held at once."""
+
 
 def conditioned(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:
-    """Component weights given some codes: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
+    """Component weights given codes for all rows: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
     logs = np.log(np.maximum(model.weights, 1e-300))
+    tied = {name for group in model.groups for name in group.names}
+    for group in model.groups:
+        if group.told(evidence):
+            logs = logs + np.log(np.maximum(group.likelihood(evidence, 1)[1][0], 1e-300))
     for name, code in evidence.items():
-        logs = logs + np.log(np.maximum(model.block(name)[code], 1e-300))
+        if name not in tied:
+            logs = logs + np.log(np.maximum(model.block(name)[code], 1e-300))
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
 
 
-def draw(
-    model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Mapping[str, int]
-) -> list[Longs]:
-    """Codes of every attribute, each of shape [rows], in random order.
+def draw(model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence) -> list[Longs]:
+    """Codes of every attribute, each of shape [rows], in random order, or in that of codes given one a row.
 
     Components get rows by systematic sampling of their weights, and codes in a component by that of its
     conditionals, so that each count is within 1 of its expectation. Codes are then swapped inside components,
-    where any pairing is as likely, until the counts of pairs come close to the model's.
+    where any pairing is as likely, until the counts of pairs come close to the model's. Rows with codes of
+    their own get a component each, by its weight given them, and the rest is the same.
     """
     domain = model.domain
-    weights = conditioned(model, evidence)
-    keys = draw_column(np.zeros(rows, np.int64), np.arange(rows), weights[None, :], rng)
-    keys.sort()
+    weights, keys = _components(model, rows, rng, evidence)
     by = grouped(keys, len(weights))
     columns = []
+    tied = {name: codes for group in model.groups for name, codes in group.draw(keys, evidence, rng).items()}
     for name in domain.names:
+        if name in tied:
+            columns.append(tied[name])
+            continue
         if name in evidence:
-            columns.append(np.full(rows, evidence[name], dtype=np.int64))
+            columns.append(np.array(np.broadcast_to(evidence[name], rows), dtype=np.int64))
             continue
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
-    free = [i for i, name in enumerate(domain.names) if name not in evidence]
-    if len(free) > 1 and rows > 1:
-        sizes = [domain.sizes[i] for i in free]
-        kept = np.concatenate([np.repeat(name not in evidence, domain[name]) for name in domain.names])
-        expected = rows * model.pairs(weights)[np.ix_(kept, kept)]
-        for i, column in zip(
-            free, balance([columns[i] for i in free], keys, expected, sizes, PASSES, rng), strict=True
-        ):
-            columns[i] = column
+    _balance(model, columns, keys, weights, {*evidence}, {*tied}, rng)
+    if by_row(evidence):
+        return columns
     order = rng.permutation(rows)
     return [column[order] for column in columns]
+
+
+def _balance(
+    model: MixtureModel,
+    columns: list[Longs],
+    keys: Longs,
+    weights: Floats,
+    given: set[str],
+    tied: set[str],
+    rng: np.random.Generator,
+) -> None:
+    """Swap codes inside components, in place: not those that are given or tied to others by rules."""
+    names = model.domain.names
+    near = [i for i, n in enumerate(names) if n not in given and not (n in tied and model.domain[n] > WIDE)]
+    loose = [place for place, i in enumerate(near) if names[i] not in tied]
+    if len(near) < 2 or len(keys) < 2 or not loose:
+        return
+    shares = np.concatenate([model.block(names[i]) for i in near])
+    expected = len(keys) * ((shares * weights) @ shares.T)
+    sizes = [model.domain.sizes[i] for i in near]
+    swapped = balance([columns[i] for i in near], keys, expected, sizes, PASSES, rng, movable=loose)
+    for i, column in zip(near, swapped, strict=True):
+        columns[i] = column
+
+
+def _components(
+    model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence
+) -> tuple[Floats, Longs]:
+    """Shares of the components among the rows, [components], and each row's component, [rows]."""
+    apart = {n for g in model.groups if by_row({t: evidence[t] for t in g.told(evidence)}) for n in g.names}
+    alike = {n: code for n, code in evidence.items() if isinstance(code, int) and n not in apart}
+    weights = conditioned(model, alike)
+    if not by_row(evidence):
+        keys = draw_column(np.zeros(rows, np.int64), np.arange(rows), weights[None, :], rng)
+        keys.sort()
+        return weights, keys
+    tied = {name for group in model.groups for name in group.names}
+    own = [(c, model.block(n)) for n, c in evidence.items() if not isinstance(c, int) and n not in tied]
+    own += [g.likelihood(evidence, rows) for g in model.groups if apart.intersection(g.told(evidence))]
+    blocks = [np.log(np.maximum(block.astype(np.float32), 1e-30)) for _, block in own]
+    start = np.log(np.maximum(weights, 1e-300)).astype(np.float32)
+    keys = np.empty(rows, dtype=np.int64)
+    for first in range(0, rows, CHUNK):
+        part = slice(first, min(first + CHUNK, rows))
+        logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
+        for (codes, _), block in zip(own, blocks, strict=True):
+            logs += block[codes[part]]
+        table = np.exp(logs - logs.max(axis=1, keepdims=True)).astype(np.float64)
+        each = np.arange(len(table))
+        keys[part] = draw_column(each, each, table, rng)
+    return np.bincount(keys, minlength=len(weights)) / max(rows, 1), keys

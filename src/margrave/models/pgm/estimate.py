@@ -61,7 +61,8 @@ class Dual:
     def __init__(self, inference: Calibration, target: Floats, ridge: Floats) -> None:
         self.inference = inference
         self.ridge = ridge
-        self._ends = np.asarray(inference.layout.starts, dtype=np.int64)
+        known = [start for start in inference.layout.starts if start <= len(target)]  # the rest are held
+        self._ends = np.asarray(known, dtype=np.int64)
         self.starts = self._ends[:-1]
         self.target = self._balanced(target)
         self.evaluations = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from margrave.models.device import opened
 from margrave.models.memory import A_CELL, LEAST, PROGRAM
 from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.held import Held, forbidding, rule_tables
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.model import GraphicalModel
 from margrave.models.pgm.penalty import explained, ridges
@@ -22,6 +23,7 @@ from margrave.models.pgm.sizes import candidate_cells, tree_cells
 from margrave.models.pgm.tensor import A_TENSOR_CELL, TensorInference
 from margrave.models.pgm.tree import Layout, too_large
 from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.ruled import settled, sharpened
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ PENALTIES = ("noise_aware", "squares")
 
 ROUGH = 10.0
 """How much looser the tolerance is between the rounds of an adaptive strategy: bench/LEADERBOARD.md."""
+
+
+CERTAINTY = 1e3
+"""By how much the sigma of cells that rules forbid is divided: nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,8 @@ class PGM:
         rows = rows_of(measurements, total)
         aware, names = self.penalty == "noise_aware", ranked(domain)
         measured = pool(domain, measurements)
+        domain = settled(domain, measured)
+        measured = sharpened(domain, measured, CERTAINTY)
         pooled = _explained(domain, measured) if aware else measured
         inference = self._open(domain, pooled)
         target = _flat(names, [table.values / rows for table in pooled], pooled)
@@ -163,6 +171,7 @@ class PGM:
             ReleaseError: The state is not that of a model of these measurements.
         """
         measured = pool(domain, measurements)
+        domain = settled(domain, measured)
         # A fit by least squares, or one from before one-ways were pooled, holds what was released only.
         plain = np.size(state.get("theta", 0)) == sum(table.values.size for table in measured)
         pooled = measured if plain else _explained(domain, measured)
@@ -184,7 +193,7 @@ class PGM:
         Raises:
             InputError: It has more than most_cells cells.
         """
-        needed = tree_cells(domain, cliques)
+        needed = tree_cells(domain, [*cliques, *_ruled(domain)])
         if needed > self.most_cells:
             raise too_large(needed, self.most_cells)
 
@@ -195,24 +204,34 @@ class PGM:
 
         Shape [candidates].
         """
-        found = candidate_cells(domain, cliques, candidates)
+        found = candidate_cells(domain, [*cliques, *_ruled(domain)], candidates)
         return np.where(found > self.most_cells, np.inf, found)
 
     def _open(self, domain: Domain, pooled: Sequence[Pooled]) -> Calibration:
-        place = {name: i for i, name in enumerate(ranked(domain))}
+        place, rules = {name: i for i, name in enumerate(ranked(domain))}, rule_tables(domain)
+        cliques = [*(table.clique for table in pooled), *(clique for clique, _ in rules)]
         # Attributes of one code do not matter to the engine: their axes are left out.
-        measured = [tuple(sorted(place[n] for n in table.clique if domain[n] > 1)) for table in pooled]
+        measured = [tuple(sorted(place[n] for n in clique if domain[n] > 1)) for clique in cliques]
         sizes = domain.shape(ranked(domain))
         layout = Layout(sizes, measured, self.most_cells)
         device = opened(self.device)
-        return Inference(layout) if device is None else TensorInference(layout, device)
+        inference: Calibration = Inference(layout) if device is None else TensorInference(layout, device)
+        return Held(inference, forbidding(domain, rules)) if rules else inference
 
     def _close(
         self, domain: Domain, pooled: list[Pooled], inference: Calibration, solution: Solution, total: float
     ) -> GraphicalModel:
         inference.run(solution.theta)
+        if isinstance(inference, Held):
+            theta = np.concatenate([solution.theta, inference.fixed])
+            inference, solution = inference.inner, replace(solution, theta=theta)
         cliques = tuple(table.clique for table in pooled)
         return GraphicalModel(domain, total, cliques, inference, solution)
+
+
+def _ruled(domain: Domain) -> list[Clique]:
+    """The cliques of the rules that the tree takes in."""
+    return [clique for clique, _ in rule_tables(domain)]
 
 
 def _explained(domain: Domain, measured: Sequence[Pooled]) -> list[Pooled]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.models.evidence import checked
+from margrave.models.evidence import Evidence, by_row, checked, rows_asked
+from margrave.models.pgm.conditional import draw_given
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.pairs import pair_marginals
 from margrave.models.pgm.project import marginal, marginals
 from margrave.models.pgm.sample import conditioned, cut, draw
+from margrave.models.ruled import obeying
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded, code_dtype
 
 if TYPE_CHECKING:
     from margrave.models.pgm.calibration import Calibration
@@ -114,30 +116,48 @@ class GraphicalModel:
             for clique, wanted in zip(cliques, engine, strict=True)
         ]
 
-    def sample(self, rows: int, rng: np.random.Generator, given: Mapping[str, int] | None = None) -> Encoded:
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+    ) -> Encoded:
         """Synthetic rows by low-variance rounding, conditioned exactly on the codes in `given`.
 
         Args:
             rows: How many, at least 0.
             rng: Source of randomness.
-            given: Codes by attribute; the rest is drawn from its exact conditional distribution.
+            given: Codes by attribute, one for all rows or one a row; the rest is drawn from its exact
+                conditional distribution. With codes one a row, rows keep their order.
 
         Raises:
-            InputError: rows is negative, or a code is outside its attribute.
+            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        if rows < 0:
-            raise InputError(invalid("rows", "at least 0", "Ask for a number of rows.", got=rows))
-        evidence = {self._place[n]: c for n, c in checked(self._domain, given or {}).items()}
+        evidence = checked(self._domain, given, rows_asked(rows))
+
+        def ways() -> dict[str, NDArray[np.float64]]:
+            return {name: self.project((name,)) for name in self._domain.names}
+
+        def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
+            return self._drawn(count, codes, rng)
+
+        columns = obeying(self._domain, rows, evidence, rng, drawn, ways)
+        sizes = self._domain.sizes
+        return Encoded(
+            self._domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
+        )
+
+    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[Any]]:
+        """A column an attribute, in the domain's order."""
         layout, theta, belief = self._inference.layout, self._solution.theta, self._inference.belief
-        if evidence:
-            theta, (layout, belief) = cut(layout, theta, evidence), conditioned(layout, theta, evidence)
-        drawn = list(draw(layout, theta, belief, rows, rng))
-        for v, code in evidence.items():
-            drawn[v] = np.full(rows, code)
-        columns = [
-            drawn[self._place[name]].astype(code_dtype(self._domain[name])) for name in self._domain.names
-        ]
-        return Encoded(self._domain, tuple(columns))
+        if by_row(given):
+            codes = {self._place[n]: np.broadcast_to(c, rows).astype(np.int64) for n, c in given.items()}
+            drawn = list(draw_given(layout, belief, codes, rows, rng))
+        else:
+            evidence = {self._place[n]: c for n, c in given.items() if isinstance(c, int)}
+            if evidence:
+                theta, (layout, belief) = cut(layout, theta, evidence), conditioned(layout, theta, evidence)
+            drawn = list(draw(layout, theta, belief, rows, rng))
+            for v, code in evidence.items():
+                drawn[v] = np.full(rows, code)
+        return [drawn[self._place[name]] for name in self._domain.names]
 
     def potentials(self) -> dict[Clique, NDArray[np.float64]]:
         """theta by measured clique, axes in the domain's order."""

@@ -1,0 +1,160 @@
+"""open_source: any table, by the engine that suits it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from margrave.engines import memory
+from margrave.engines.batches import ArrowBatches, Batches, DuckBatches, ParquetBatches, guarded
+from margrave.engines.files import is_text_file
+from margrave.engines.frames import read_table
+from margrave.engines.memory import MemorySource
+from margrave.engines.scratch import HELD
+from margrave.engines.streaming import StreamSource
+from margrave.engines.text_stream import text_batches
+from margrave.errors import InputError, invalid
+from margrave.schema.frame import TEXT_FILE, Frame
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["ENGINES", "LARGE", "open_here", "open_source"]
+
+ENGINES = ("auto", "memory", "stream")
+
+LARGE = 1 << 28
+"""Bytes of a file's content from which it is read in batches, 256 MiB; packed text counts eight times."""
+
+DATABASE = (".duckdb", ".db", ".ddb")
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+
+
+def open_source(
+    data: Any, *, missing: Sequence[str] = ("",), engine: str = "auto", held: int = HELD
+) -> tuple[Source, Frame]:
+    """A private table, ready for the door, and what is public about it.
+
+    **Not private**: the source answers exactly. All engines give the same answers.
+
+    Args:
+        data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows; an
+            ibis.Table, whose rows stay where they are; the path of a CSV, TSV, Parquet or Arrow file; a
+            folder or a pattern (`*`) of Parquet files; or `people.duckdb::adults`, a DuckDB table.
+        missing: Texts that mean missing, in text files only, as in ("", "?").
+        engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
+        held: Most bytes of codes that streaming holds in memory.
+
+    Raises:
+        InputError: The table cannot be used; the error holds no value of it.
+        MissingExtraError: It is an ibis.Table and its backend is not installed.
+    """
+    if engine not in ENGINES:
+        raise InputError(invalid("engine", f"one of {list(ENGINES)}", "Leave it out.", got=engine))
+    if _is_ibis(data):
+        from margrave.engines.pushdown import open_table
+
+        if engine != "auto":
+            raise InputError(
+                invalid("engine", "left out for an ibis table", "Its backend counts.", got=engine)
+            )
+        return open_table(data)
+    if not isinstance(data, (str, os.PathLike)):
+        if engine == "stream":
+            raise InputError(invalid("engine", "left out for a table in memory", "Pass a file to stream."))
+        return memory.open_source(data, missing=missing)
+    return _from_path(str(data), missing, engine, held)
+
+
+def open_here(data: Any, missing: Sequence[str] = ("",)) -> MemorySource | StreamSource:
+    """A table whose codes can be held here, as `open_source`. **Not private.**
+
+    Raises:
+        InputError: The table cannot be used, or is one that another system counts.
+    """
+    source = open_source(data, missing=missing)[0]
+    if not isinstance(source, (MemorySource, StreamSource)):
+        remedy = "Export a sample of it to a file."
+        raise InputError(invalid("data", "a table in memory or in files", remedy, got=type(data).__name__))
+    return source
+
+
+def _is_ibis(data: Any) -> bool:
+    return type(data).__module__.split(".")[0] == "ibis"
+
+
+def _from_path(text: str, missing: Sequence[str], engine: str, held: int) -> tuple[Source, Frame]:
+    name, _, table = text.partition("::")
+    several = _parquet_files(name)
+    in_batches = bool(several or table or Path(name).suffix.lower() in DATABASE)
+    if engine == "memory" and in_batches:
+        constraint = "left out for databases and for more than one file"
+        raise InputError(invalid("engine", constraint, "They are read in batches.", got=engine))
+    path = Path(name)
+    if not in_batches and (engine == "memory" or not path.is_file()):
+        return memory.open_source(text, missing=missing)
+    if not in_batches and engine == "auto" and _content(path) < LARGE:
+        return memory.open_source(text, missing=missing)
+    if isinstance(missing, str):
+        raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
+    if is_text_file(path) and not in_batches:
+        delimiter = "\t" if ".tsv" in path.name.lower()[-7:] else ","
+        return _text(text_batches(path, delimiter, missing), held)
+    batches = ParquetBatches(several) if several else _batches(path, table or None)
+    return StreamSource(batches, held=held), read_table(batches.schema.empty_table())[1]
+
+
+def _text(batches: Batches, held: int) -> tuple[Source, Frame]:
+    names = batches.schema.names
+    frame = Frame("arrow", dict.fromkeys(names, TEXT_FILE))
+    return StreamSource(batches, frozenset(names), held=held), frame
+
+
+def _batches(path: Path, table: str | None) -> Batches:
+    suffix = path.suffix.lower()
+    if suffix in DATABASE or table is not None:
+        if not path.is_file():
+            raise InputError(invalid("data", "the path of a file", "Check the path.", got=str(path)))
+        return DuckBatches(path, table)
+    if suffix in PARQUET:
+        return ParquetBatches([path])
+    if suffix in ARROW:
+        return ArrowBatches(path)
+    raise InputError(
+        invalid("data", "a .csv, .tsv, .parquet, .arrow or .duckdb file", "Convert it.", got=path.name)
+    )
+
+
+def _parquet_files(name: str) -> list[Path]:
+    """The files of a folder or a pattern, sorted by name; none if it is neither."""
+    path = Path(name)
+    if path.is_dir():
+        found = [file for suffix in PARQUET for file in path.rglob(f"*{suffix}")]
+    elif any(mark in path.name for mark in "*?[") and not path.exists():
+        found = list(path.parent.glob(path.name))
+    else:
+        return []
+    shown = sorted(file for file in found if file.is_file() and not file.name.startswith((".", "_")))
+    if not shown:
+        raise InputError(
+            invalid("data", "a folder or pattern with Parquet files", "Check the path.", got=name)
+        )
+    return shown
+
+
+def _content(path: Path) -> int:
+    """About how many bytes a file's content takes when it is not packed."""
+    size = path.stat().st_size
+    if path.suffix.lower() in PARQUET:
+        return max(size, int(guarded(lambda: _unpacked(path), "a readable Parquet file")))
+    return 8 * size if path.name.lower().endswith(".gz") else size
+
+
+def _unpacked(path: Path) -> int:
+    found = pq.ParquetFile(path).metadata
+    return sum(int(found.row_group(index).total_byte_size) for index in range(found.num_row_groups))

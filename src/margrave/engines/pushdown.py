@@ -1,0 +1,316 @@
+"""PushdownSource: a table that stays where it is and is counted there, through Ibis. Not private."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, final
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.engines.codings import FAULTS, Coding, coding
+from margrave.engines.counts import Counts, summed
+from margrave.engines.expressions import ODD, Stored, interval, multiple, stored, whole
+from margrave.engines.fetching import fetched, quiet
+from margrave.engines.frames import read_table
+from margrave.engines.memory import MemorySource
+from margrave.engines.pushdown_engine import PushdownEngine
+from margrave.engines.tallies import MOST_VALUES
+from margrave.errors import InputError, invalid
+from margrave.schema import storage
+from margrave.schema.columns import Binned, Column
+from margrave.schema.encode import encode
+from margrave.schema.frame import Frame
+from margrave.schema.looks import grids, histogram
+from margrave.schema.profile import profile
+from margrave.schema.schema import Schema
+from margrave.schema.spelling import spellings
+
+__all__ = ["PushdownSource", "open_table"]
+
+
+def open_table(table: Any) -> tuple[PushdownSource, Frame]:
+    """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**
+
+    Raises:
+        InputError: A column stores what has no column kind, or a name repeats.
+    """
+    schema = _arrow_schema(table)
+    frame = read_table(schema.empty_table())[1]
+    return PushdownSource(table, schema), frame
+
+
+def _arrow_schema(table: Any) -> Any:
+    """The Arrow types that stand for the table's storage types."""
+    instants = _instants(table)
+    fields = []
+    for name, kind in table.schema().items():
+        if kind.is_timestamp() and name in instants and kind.timezone is None:
+            arrow: Any = pa.timestamp("us", "UTC")
+        elif kind.is_decimal() and kind.precision is None:
+            arrow = pa.float64()
+        else:
+            arrow = quiet(kind.to_pyarrow, f"without column {name!r}, whose type has no column kind")
+        fields.append((name, arrow))
+    return pa.schema(fields)
+
+
+def _instants(table: Any) -> frozenset[str]:
+    """Names of the columns whose moments are of UTC; Spark has both kinds, and ibis tells them not apart."""
+    schema = table.schema()
+    if table.get_backend().name != "pyspark":
+        return frozenset(n for n, kind in schema.items() if kind.is_timestamp() and kind.timezone is not None)
+    from pyspark.sql import SparkSession
+
+    session: Any = SparkSession.getActiveSession()
+    text = table.get_backend().compile(table.limit(0))
+    kinds = quiet(lambda: session.sql(text).schema, "a table that Spark can read")
+    return frozenset(field.name for field in kinds if field.dataType.typeName() == "timestamp")
+
+
+@final
+class PushdownSource:
+    """A private table that its own backend counts (the `Source` of protocols). **Not private.**
+
+    Only grouped counts come here. For text those are the rows of each distinct value, at most MOST_VALUES of
+    them, which the functions that read tables in memory then look at. Its repr shows names only and it
+    refuses to be pickled.
+
+    Args:
+        table: An ibis.Table.
+        schema: The Arrow types that stand for its storage types.
+    """
+
+    __slots__ = ("_last", "_schema", "_table")
+
+    def __init__(self, table: Any, schema: Any) -> None:
+        self._table = table
+        self._schema = schema
+        self._last: tuple[str, Any, NDArray[np.int64]] | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the storage says about each column; nothing is read from the rows."""
+        return MemorySource(read_table(self._schema.empty_table())[0]).columns
+
+    def only(self, names: Sequence[str]) -> PushdownSource:
+        """The table with some of its columns, in the order given.
+
+        Raises:
+            InputError: There is no such column.
+        """
+        for name in names:
+            self._known(name, "columns")
+        kinds = pa.schema([self._schema.field(name) for name in names])
+        return PushdownSource(self._table.select(*names), kinds)
+
+    def bounded(self, owner: str, max_rows: int) -> PushdownSource:
+        """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
+
+        The backend draws a number for each row with its own random(), which is never seeded from here, and
+        the least of each owner are kept; the choice is stored there (`Table.cache`), so that all later counts
+        are of the same rows. The proof needs numbers that are independent of the rows and unknown to whoever
+        sees the release, not secure ones.
+
+        Raises:
+            InputError: There is no such column, it has missing values, it is the only one, or max_rows is
+                below 1.
+        """
+        if max_rows < 1:
+            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        self._check_owner(owner)
+        if len(self._schema) == 1:
+            raise InputError(
+                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
+            )
+        names = [name for name in self._schema.names if name != owner]
+        columns = {f"c{place}": self._table[name] for place, name in enumerate(names)}
+        fresh = f"u{secrets.token_hex(8)}"  # ibis takes equal expressions for one, and would reuse its rows
+        drawn = self._table.select(o=self._stored(owner).value, **{fresh: ibis.random()}, **columns)
+        rank = ibis.row_number().over(group_by=drawn.o, order_by=drawn[fresh])
+        kept = drawn.mutate(r=rank).filter(lambda t: t.r < max_rows)
+        back = {name: kept[f"c{place}"] for place, name in enumerate(names)}
+        table = quiet(kept.select(**back).cache, "a table whose backend can store a part of it")
+        return PushdownSource(table, pa.schema([self._schema.field(name) for name in names]))
+
+    def sizes(self, owner: str, most: int) -> Counts:
+        """Owners by how many rows they have, 1 to most, and more: shape [most + 1].
+
+        Raises:
+            InputError: There is no such column, it has missing values, or most is below 1.
+        """
+        if most < 1:
+            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        self._check_owner(owner)
+        rows = self._table.select(o=self._stored(owner).value).group_by("o").agg(n=lambda t: t.count())
+        return self._grouped(rows, ibis.least(rows.n, most + 1).cast("int64") - 1, most + 1)
+
+    def _check_owner(self, owner: str) -> None:
+        self._known(owner, "owner")
+        absent = self._table.select(v=self._stored(owner).value).filter(lambda t: t.v.isnull())
+        if fetched(absent.aggregate(n=absent.count()))["n"][0].as_py():
+            constraint = "a column without missing values"
+            raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+
+    def kinds(self, column: str) -> Counts:
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        held = self._stored(column)
+        if held.form == "text":
+            return self._weighed(column, lambda array: profile(array, column))
+        rows = self._table.select(v=held.value, w=ibis.ifelse(whole(held), 1, 0))
+        found = fetched(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
+        n, p, w = (int(found[name][0].as_py() or 0) for name in ("n", "p", "w"))
+        return Counts(np.array([n - p, w, p - w, 0, 0, 0, 0], dtype=np.int64))
+
+    def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
+        """Cells with a reading by the first step they are a multiple of, as `schema.looks.grids`."""
+        held = self._stored(column)
+        grids(pa.array([], held.kind), steps, read, column)
+        if held.form == "text":
+            return self._weighed(column, lambda array: grids(array, steps, read, column))
+        table, (number,) = self._valued([held.reading(read)])
+        odd = number.value.abs() >= ODD if number.form == "float" else ibis.literal(False)
+        place: Any = ibis.literal(len(steps), type="int64")
+        for index in reversed(range(len(steps))):
+            place = ibis.ifelse(multiple(number, float(steps[index])), index, place)
+        place = ibis.ifelse(number.value.isnull() | odd, ibis.null("int64"), place)
+        found = self._grouped(table, place, len(steps) + 1)
+        if number.form != "float":
+            return found
+        values, rows = self._few(table, number.value, odd)
+        return summed([found, _weighed(lambda array: grids(array, steps, "number", column), values, rows)])
+
+    def spellings(self, column: str, read: str) -> Counts:
+        """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
+        held = self._stored(column)
+        if held.form != "text":
+            return Counts(spellings(pa.array([], held.kind), read, column))
+        return self._weighed(column, lambda array: spellings(array, read, column))
+
+    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+        """Cells with a reading by half-open interval, as `schema.looks.histogram`: [edges - 1].
+
+        Raises:
+            InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
+        """
+        held = self._stored(column)
+        histogram(pa.array([], held.kind), edges, read, column)
+        if held.form == "text":
+            return self._weighed(column, lambda array: histogram(array, edges, read, column))
+        cells = len(edges) - 1
+        table, (number,) = self._valued([held.reading(read)])
+        return self._grouped(table, interval(number, np.asarray(edges)[1:-1], range(cells)), cells)
+
+    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, sorted, and how many rows hold each.
+
+        Raises:
+            InputError: There are more than MOST_VALUES.
+        """
+        array, rows = self._distinct(column)
+        codes, names = storage.texts(storage.listed(self._stored(column).arrow(array), column))
+        counts = np.zeros(len(names), dtype=np.int64)
+        np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
+        listed = sorted((t, n) for t, n in zip(names.to_pylist(), counts.tolist(), strict=True) if n)
+        found = Counts(np.array([count for _, count in listed], dtype=np.int64))
+        return tuple(text for text, _ in listed), found
+
+    def bind(self, schema: Schema) -> PushdownEngine:
+        """The table encoded under a known schema, by expressions; strict columns are checked in one scan.
+
+        Raises:
+            InputError: The schema and the table differ in columns, or a strict column holds what it does
+                not declare.
+            SchemaError: A column is not known yet.
+        """
+        encode(read_table(self._schema.empty_table())[0], schema)  # refuses what does not fit
+        columns = [schema[name] for name in schema.domain.names]
+        table, values = self._valued([self._read_as(column) for column in columns])
+        codings = [coding(column, held, self._distinct) for column, held in zip(columns, values, strict=True)]
+        self._check(table, codings)
+        return PushdownEngine(table, schema.domain, codings)
+
+    def _read_as(self, column: Column) -> Stored:
+        held = self._stored(column.name)
+        return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
+
+    def _valued(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:
+        """A table of the columns' values alone, so that what is made of one works it out once."""
+        if not columns:
+            return self._table, []
+        table = self._table.select(**{f"v{i}": held.value for i, held in enumerate(columns)})
+        return table, [dataclasses.replace(held, value=table[f"v{i}"]) for i, held in enumerate(columns)]
+
+    def _check(self, table: Any, codings: list[Coding]) -> None:
+        asked = [(found, fault) for found in codings for fault in FAULTS if fault in found.faults]
+        if not asked:
+            return
+        flags = {f"f{i}": ibis.ifelse(found.faults[fault], 1, 0) for i, (found, fault) in enumerate(asked)}
+        rows = table.select(**flags)
+        counts = fetched(rows.aggregate(**{name: rows[name].max() for name in flags}))
+        for place, (found, fault) in enumerate(asked):
+            if counts[f"f{place}"][0].as_py():
+                raise found.refuse(fault)
+
+    def _stored(self, name: str) -> Stored:
+        self._known(name)
+        kind = self._schema.field(name).type
+        backend = self._table.get_backend().name
+        return stored(self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None)
+
+    def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
+        """The distinct values of a column in their storage form, null among them, and their rows."""
+        if self._last is None or self._last[0] != name:
+            self._last = (name, *self._few(self._table, self._stored(name).value, ibis.literal(True), name))
+        return self._last[1], self._last[2]
+
+    @staticmethod
+    def _few(table: Any, value: Any, where: Any, name: str = "") -> tuple[Any, NDArray[np.int64]]:
+        # Nulls apart: what reads the backend's answer may make whole numbers with nulls floats.
+        zero = {"string": "", "boolean": False}.get(str(value.type()), 0)
+        filled = ibis.ifelse(value.isnull(), ibis.literal(zero, type=value.type()), value)
+        rows = table.select(v=filled, m=value.isnull(), w=where).filter(lambda t: t.w)
+        found = fetched(rows.group_by("v", "m").agg(n=lambda t: t.count()).limit(MOST_VALUES + 2))
+        if len(found) > MOST_VALUES:
+            constraint = f"of at most {MOST_VALUES} different values"
+            remedy = "Declare its values, or that it is an identifier, or drop it."
+            raise InputError(invalid(f"column {name!r}", constraint, remedy))
+        values = pc.if_else(found["m"], None, found["v"]).combine_chunks()
+        return values, np.asarray(found["n"].to_numpy(), dtype=np.int64)
+
+    def _weighed(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
+        return _weighed(look, *self._distinct(column))
+
+    def _grouped(self, table: Any, place: Any, cells: int) -> Counts:
+        """Rows by a place below cells, those where it is null left out."""
+        rows = table.select(p=place)
+        found = fetched(rows.group_by("p").agg(n=lambda t: t.count()))
+        result = np.zeros(cells, dtype=np.int64)
+        for cell, count in zip(found["p"].to_pylist(), found["n"].to_pylist(), strict=True):
+            if cell is not None:
+                result[cell] = count
+        return Counts(result)
+
+    def _known(self, name: str, param: str = "column") -> None:
+        if name not in self._schema.names:
+            names = list(self._schema.names)
+            raise InputError(invalid(param, f"one of {names}", "Check the spelling.", got=name))
+
+    def __repr__(self) -> str:
+        return f"PushdownSource({list(self._schema.names)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
+
+
+def _weighed(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:
+    """An additive look at distinct values with many rows each: one look for each binary digit of rows."""
+    total = look(values.slice(0, 0))
+    for digit in range(int(rows.max(initial=0)).bit_length()):
+        total = total + (look(values.filter(pa.array((rows >> digit) & 1 == 1))) << digit)
+    return Counts(total)

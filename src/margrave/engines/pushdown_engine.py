@@ -1,0 +1,220 @@
+"""PushdownEngine: marginals counted where the table is, many in one scan. Not private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NoReturn, final
+
+import ibis
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from margrave.engines.codings import Coding
+from margrave.engines.counts import Counts
+from margrave.engines.cover import merged
+from margrave.engines.fetching import fetched, quiet
+from margrave.engines.memory import MAX_CELLS
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.encoded import code_dtype
+
+__all__ = ["PushdownEngine"]
+
+SETS = frozenset({"databricks", "mssql", "oracle", "postgres", "snowflake", "trino"})
+"""Backends whose GROUPING SETS save scans. DuckDB and Spark have them too, but Spark copies every row once
+for each set before it groups, and both are faster with a query a table over codes that are kept."""
+
+KEPT = frozenset({"duckdb", "pyspark"})
+"""Backends that keep the codes as a table of their own, in columns: small, and fast to query."""
+
+SHARED = 1 << 16
+"""Most cells of a table that answers several cliques: larger ones cost the backend more than they save."""
+
+CELLS = 1 << 23
+"""Most cells, empty ones included, that one query asks for."""
+
+MOST_SETS = 128
+"""Most tables that one query asks for."""
+
+Members = tuple[int, ...]
+
+
+@final
+class PushdownEngine:
+    """Exact counts of a table that its backend groups (the `Engine` of protocols). **Not private.**
+
+    The cliques asked for are summed out of fewer, larger tables (`cover.merged`). Those are counted by one
+    query with GROUPING SETS, so in one scan, where the backend has them and their cells are not too many;
+    else by one query each. DuckDB and Spark keep the codes first. Only cells that hold rows are
+    fetched. Its repr shows the domain's names only and it refuses to be pickled.
+
+    Args:
+        table: An ibis.Table.
+        domain: Names and sizes of the attributes.
+        codings: How each attribute is encoded.
+    """
+
+    __slots__ = ("_backend", "_codes", "_domain", "_keep")
+
+    def __init__(self, table: Any, domain: Domain, codings: Sequence[Coding]) -> None:
+        self._domain = domain
+        self._backend = table.get_backend()
+        self._codes, self._keep = _encoded(table, codings)
+        for lookup in self._keep:  # so that text made of the query finds it
+            quiet(partial(self._backend.to_pyarrow, lookup.limit(0)), "a table to join others with")
+        if self._backend.name in KEPT and codings:
+            spark = self._backend.name == "pyspark"  # it has no unsigned numbers
+            kinds = ["int32" if spark else code_dtype(size).name for size in domain.sizes]
+            small = self._codes.select(**{f"c{i}": self._codes[f"c{i}"].cast(k) for i, k in enumerate(kinds)})
+            self._codes = quiet(small.cache, "a table whose backend can keep its codes")
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self._domain
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Rows in each cell of each clique's table, in as few scans as the backend allows.
+
+        The axes of a table are in the clique's order; the empty clique counts the rows.
+
+        Raises:
+            SchemaError: A clique names an attribute twice or one that does not exist.
+            InputError: A table would have too many cells.
+        """
+        for clique in cliques:
+            self._admit(clique)
+        sizes = self._domain.sizes
+        axes = [tuple(self._domain.index(name) for name in clique) for clique in cliques]
+        asked = sorted({tuple(sorted(members)) for members in axes})
+        cover = merged(asked, sizes, SHARED)
+        owner = dict(zip(asked, cover.owner, strict=True))
+        answers = [np.zeros(self._domain.shape(clique), dtype=np.int64) for clique in cliques]
+        done = 0
+        for batch in _batches(cover.tables, sizes):
+            cells = self._group(batch)
+            for index, members in enumerate(axes):
+                place = owner[tuple(sorted(members))] - done
+                if 0 <= place < len(batch):
+                    _sum_out(batch[place], *cells[place], members, answers[index])
+            done += len(batch)
+        return [Counts(answer) for answer in answers]
+
+    def _group(self, tables: Sequence[Members]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The cells of each table that hold rows, [axes, cells], and their rows, [cells]."""
+        if self._backend.name not in SETS:
+            return [self._group_one(members) for members in tables]
+        used = sorted({v for members in tables for v in members})
+        sets = ", ".join(f"({', '.join(f'c{v}' for v in members)})" for members in tables)
+        names = "".join(f"c{v}, " for v in used)
+        inner = quiet(lambda: self._backend.compile(self._codes), "a table that its backend can count")
+        # Every part is made here: numbered names, and what ibis compiled of typed literals.
+        text = f"SELECT {names}COUNT(*) AS n FROM ({inner}) AS q GROUP BY GROUPING SETS ({sets})"  # noqa: S608
+        schema = ibis.schema({**{f"c{v}": "int32" for v in used}, "n": "int64"})
+        found = fetched(quiet(lambda: self._backend.sql(text, schema=schema), "a table that can be grouped"))
+        codes = [found[f"c{v}"] for v in used]
+        shape = len(used), len(found)
+        held = np.array([_numpy(column.is_valid()) for column in codes], dtype=np.bool_).reshape(shape)
+        values = np.array([_numpy(column.fill_null(0)) for column in codes], dtype=np.int64).reshape(shape)
+        return list(_parted(tables, used, held, values, _numpy(found["n"])))
+
+    def _group_one(self, members: Members) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if not members:
+            found = fetched(self._codes.aggregate(n=self._codes.count()))
+            return np.zeros((0, 1), dtype=np.int64), _numpy(found["n"])
+        found = fetched(self._codes.group_by([f"c{v}" for v in members]).agg(n=lambda t: t.count()))
+        return np.array([_numpy(found[f"c{v}"]) for v in members], dtype=np.int64), _numpy(found["n"])
+
+    def _admit(self, clique: Clique) -> None:
+        if len(set(clique)) != len(clique):
+            raise SchemaError(invalid("clique", "made of distinct names", "Name each once.", got=clique))
+        cells = self._domain.size(clique)
+        if cells > MAX_CELLS:
+            remedy = "Use fewer attributes, or fewer bins."
+            raise InputError(invalid(f"clique {clique}", f"of at most {MAX_CELLS} cells", remedy, got=cells))
+
+    def __repr__(self) -> str:
+        return f"PushdownEngine({list(self._domain.names)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
+
+
+def _numpy(column: Any) -> NDArray[np.int64]:
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def _encoded(table: Any, codings: Sequence[Coding]) -> tuple[Any, list[Any]]:
+    """The table of codes, columns c0, c1, ..., and the lookup tables it is joined with."""
+    if not codings:
+        return table.select(c=ibis.literal(0)), []
+    codes = table.select(
+        **{f"c{i}": found.value if found.code is None else found.code for i, found in enumerate(codings)}
+    )
+    keep = []
+    for i, found in enumerate(codings):
+        if found.code is None:
+            lookup = ibis.memtable(pa.table({f"k{i}": found.keys, f"n{i}": found.codes}))
+            codes = codes.left_join(lookup, codes[f"c{i}"] == lookup[f"k{i}"])
+            keep.append(lookup)
+    return codes.select(**{f"c{i}": _code(codes, i, found) for i, found in enumerate(codings)}), keep
+
+
+def _code(codes: Any, i: int, found: Coding) -> Any:
+    if found.code is not None:
+        return codes[f"c{i}"].cast("int32")
+    code = ibis.coalesce(codes[f"n{i}"], ibis.literal(found.unseen, type="int64"))
+    absent = ibis.literal(found.absent, type="int64")
+    return ibis.ifelse(codes[f"c{i}"].isnull(), absent, code).cast("int32")
+
+
+def _batches(tables: Sequence[Members], sizes: Sequence[int]) -> Iterator[list[Members]]:
+    run: list[Members] = []
+    held = 0
+    for table in tables:
+        cells = math.prod(sizes[v] for v in table)
+        if run and (held + cells > CELLS or len(run) >= MOST_SETS):
+            yield run
+            run, held = [], 0
+        run.append(table)
+        held += cells
+    if run:
+        yield run
+
+
+def _parted(
+    tables: Sequence[Members],
+    used: Sequence[int],
+    held: NDArray[np.bool_],
+    values: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The answers of GROUPING SETS, parted by table: a row has codes for its own table's attributes only."""
+    marks = np.packbits(held, axis=0) if len(used) else np.zeros((1, len(rows)), dtype=np.uint8)
+    place = {v: k for k, v in enumerate(used)}
+    order = np.lexsort(marks)
+    ends = np.flatnonzero((np.diff(marks[:, order], axis=1) != 0).any(axis=0)) + 1
+    groups = {marks[:, part[0]].tobytes(): part for part in np.split(order, ends) if len(part)}
+    for members in tables:
+        mark = np.zeros((len(used), 1), dtype=np.bool_)
+        mark[[place[v] for v in members]] = True
+        key = (np.packbits(mark, axis=0) if len(used) else np.zeros((1, 1), dtype=np.uint8)).tobytes()
+        part = groups.get(key, order[:0])
+        yield values[[place[v] for v in members]][:, part] if members else values[:0, part], rows[part]
+
+
+def _sum_out(
+    table: Members,
+    codes: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    axes: Members,
+    answer: NDArray[np.int64],
+) -> None:
+    """Add a table's cells to the answer of a clique whose axes are some of its own, in any order."""
+    place = np.zeros(len(rows), dtype=np.int64)
+    for v, size in zip(axes, answer.shape, strict=True):
+        place = place * size + codes[table.index(v)]
+    np.add.at(answer.reshape(-1), place, rows)

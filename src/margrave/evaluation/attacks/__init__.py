@@ -1,0 +1,12 @@
+"""Privacy attacks on synthetic rows. **Not private**: they need the real rows to say who was right.
+
+An attack that succeeds shows a leak. One that fails shows that this attack failed, on these rows: it bounds
+nothing, and is no substitute for a guarantee.
+"""
+
+from __future__ import annotations
+
+from margrave.evaluation.attacks.attribute import AttributeInference
+from margrave.evaluation.attacks.membership import MembershipInference
+
+__all__ = ["AttributeInference", "MembershipInference"]

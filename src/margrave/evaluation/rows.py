@@ -1,0 +1,135 @@
+"""Rows: one table as metrics read it, its codes, its raw numbers and its counts. **Not private**."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.schema.columns import Binned, Column, Whole
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.encode import encode
+from margrave.schema.encoded import Encoded
+from margrave.schema.looks import readings
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.protocols import Engine
+
+__all__ = ["Rows"]
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Rows:
+    """One table as metrics read it. **Not private** where the rows are real: its repr shows names only.
+
+    Args:
+        encoded: The rows as codes.
+        numbers: The raw numbers of the numeric columns, by name, NaN where missing, each of shape [rows].
+        engine: Counts the rows; counted here without one, with the same answers.
+
+    Raises:
+        InputError: The numbers are of another length than the codes.
+    """
+
+    encoded: Encoded
+    numbers: Mapping[str, Numbers] = field(default_factory=dict)
+    engine: Engine | None = None
+
+    def __post_init__(self) -> None:
+        if any(values.shape != (self.encoded.rows,) for values in self.numbers.values()):
+            raise InputError(invalid("numbers", "one a row", "Read codes and numbers off one table."))
+
+    @classmethod
+    def of(cls, table: Any, schema: Schema, engine: Engine | None = None) -> Rows:
+        """A pyarrow.Table encoded under a schema, with its raw numbers. **Not private**.
+
+        Args:
+            table: The schema's columns, stored as `margrave.schema.storage.held` leaves them.
+            schema: All of its columns known.
+            engine: Counts the same rows.
+
+        Raises:
+            InputError: The table does not fit the schema; the error holds no value.
+        """
+        numbers = {
+            column.name: _raw(table.column(column.name), column)
+            for column in schema.attributes
+            if isinstance(column, Binned)
+        }
+        return cls(encode(table, schema), numbers, engine)
+
+    @classmethod
+    def coded(cls, encoded: Encoded, schema: Schema, engine: Engine | None = None) -> Rows:
+        """Rows of which only the codes are known: the middle of a bin stands for its numbers.
+
+        Raises:
+            InputError: The codes are not of the schema's domain.
+        """
+        if encoded.domain != schema.domain:
+            raise InputError(invalid("encoded", "under the schema's domain", "Encode with this schema."))
+        numbers = {
+            column.name: _middles(column)[encoded.column(column.name)]
+            for column in schema.attributes
+            if isinstance(column, Binned)
+        }
+        return cls(encoded, numbers, engine)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self.encoded.domain
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.encoded.rows
+
+    def count(self, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:
+        """Rows in each cell of each clique's table. **Not private**."""
+        if self.engine is not None:
+            return [counts.reveal() for counts in self.engine.count(cliques)]
+        return [self._table(clique) for clique in cliques]
+
+    def _table(self, clique: Clique) -> NDArray[np.int64]:
+        shape = self.domain.shape(clique)
+        cell = np.zeros(self.size, dtype=np.int64)
+        for name, size in zip(clique, shape, strict=True):
+            cell = cell * size + self.encoded.column(name)
+        return np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
+
+    def take(self, places: NDArray[np.int64]) -> Rows:
+        """Some of the rows, in the order given; counted here."""
+        codes = tuple(column[places] for column in self.encoded.columns)
+        numbers = {name: values[places] for name, values in self.numbers.items()}
+        return Rows(Encoded(self.domain, codes), numbers)
+
+    def permuted(self, places: Mapping[str, NDArray[np.int64]]) -> Rows:
+        """The table with each column in an order of its own."""
+        codes = tuple(self.encoded.column(name)[places[name]] for name in self.domain.names)
+        numbers = {name: values[places[name]] for name, values in self.numbers.items()}
+        return Rows(Encoded(self.domain, codes), numbers)
+
+    def __repr__(self) -> str:
+        return f"Rows({list(self.domain.names)})"
+
+
+def _raw(array: Any, column: Binned) -> Numbers:
+    values, known = readings(array, column.read, column.name)
+    return np.where(known, values.astype(np.float64), np.nan)
+
+
+def _middles(column: Column) -> Numbers:
+    """The number that stands for each code, NaN for missing: shape [codes]."""
+    assert isinstance(column, Binned)  # noqa: S101 - asked of numeric columns only
+    edges = column.edge_array
+    last = 1.0 if isinstance(column, Whole) else 0.0
+    middles = (edges[:-1] + edges[1:] - last) / 2
+    return np.append(middles, np.full(column.size - column.present, np.nan))

@@ -1,0 +1,91 @@
+"""score_metrics: several metrics of one synthetic table, with reference rows. **Not private**."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+from margrave.errors import InputError, invalid
+from margrave.evaluation.score import Score
+from margrave.evaluation.splits import references
+from margrave.evaluation.table import METRICS, metric
+from margrave.evaluation.task import Counted, Metric, Task
+
+__all__ = ["GROUND_TRUTH", "score_metrics", "score_references"]
+
+GROUND_TRUTH = "real rows"
+"""Name of the reference row in which the real rows themselves take the synthetic ones' place."""
+
+
+def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> tuple[Score, ...]:
+    """Scores of a task's synthetic table, in the order asked for. **Not private**: do not publish them.
+
+    Metrics made from counts share one pass over each table.
+
+    Args:
+        task: The tables.
+        metrics: Names from `METRICS`, or metrics of your own; all of `METRICS` by default, those that need
+            a target or held-out rows only if the task has them.
+
+    Raises:
+        InputError: There is no such metric, or two have one name.
+        MissingExtraError: A metric needs scikit-learn, which is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from margrave.evaluation import Rows
+        >>> from margrave.schema.encoded import Encoded
+        >>> from margrave.schema.schema import Schema
+        >>> schema = Schema.from_sizes({"a": 2, "b": 2})
+        >>> codes = Encoded(schema.domain, (np.array([0, 1, 1], np.uint8), np.array([1, 0, 0], np.uint8)))
+        >>> rows = Rows.coded(codes, schema)
+        >>> [score.value for score in score_metrics(Task(rows, rows, schema), ["average_tv", "k_marginal"])]
+        [0.0, 1000.0]
+    """
+    chosen = _chosen(task, metrics)
+    task.survey([one for one in chosen if _counted(one)])
+    return tuple(one.run(task) for one in chosen)
+
+
+def score_references(
+    task: Task, metrics: Sequence[str | Metric] | None = None
+) -> dict[str, Mapping[str, float]]:
+    """The same scores of tables to hold the synthetic one against, by reference and name. **Not private**.
+
+    The references are a bootstrap and a shuffle of the real rows and, where rows are held out, the real
+    rows themselves, as in the row "Ground Truth" of Chen et al. 2025 (table 2). What is not defined is
+    left out.
+    """
+    tables = references(task.real, task.rng("references"))
+    if task.held_out is not None:
+        tables = {GROUND_TRUTH: task.real} | tables
+    found: dict[str, Mapping[str, float]] = {}
+    for name, table in tables.items():
+        trial = Task(
+            *(task.real, table, task.schema),
+            held_out=task.held_out,
+            target=task.target,
+            seed=task.seed,
+            max_cells=task.max_cells,
+            max_cliques=task.max_cliques,
+        )
+        scores = score_metrics(trial, metrics)
+        found[name] = {score.name: score.value for score in scores if not math.isnan(score.value)}
+    return found
+
+
+def _chosen(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
+    if metrics is None:
+        had = {"target"} if task.target is not None else set[str]()
+        had |= {"held_out"} if task.held_out is not None else set()
+        return [one for one in METRICS.values() if had.issuperset(one.facts.needs)]
+    chosen = [metric(one) if isinstance(one, str) else one for one in metrics]
+    names = [one.facts.name for one in chosen]
+    if len(set(names)) < len(names):
+        raise InputError(invalid("metrics", "of distinct names", "Ask for each once.", got=names))
+    return chosen
+
+
+def _counted(one: Metric) -> TypeGuard[Counted]:
+    return hasattr(one, "cliques")

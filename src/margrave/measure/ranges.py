@@ -1,0 +1,137 @@
+"""Cells of the looks at numbers: a fixed public grid over all of them, and a finer one between noisy bounds.
+
+The grids are public, or made from released numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["nearest", "number_edges", "on_steps", "place_edges", "refined_edges", "widened"]
+
+Array = NDArray[np.float64]
+
+PLACE_CELLS = 128
+"""Cells of equal width in the second look at bounds."""
+REFINED_CELLS = 16
+"""Cells an octave in the second look, over the twelve octaves below the top; half as many below those."""
+OCTAVES, MOST_OCTAVES = 12, 44
+UNIFORM_CELLS = 256
+"""Equal-width cells in the second look, so that numbers far from zero (years) are resolved too."""
+
+
+def number_edges(whole: bool) -> Array:
+    """Public, fixed edges that cover all numbers: the powers of two either side of zero.
+
+    Cells are few, so that small tables show where their numbers are at all; `place_edges` follows.
+
+    Whole numbers up to 2^53, where integers stop being exact in float64; other numbers between 2^-30 and
+    2^60, with one cell for all that is nearer to zero.
+    """
+    low, high = (0, 53) if whole else (-30, 60)
+    positive = np.ldexp(1.0, np.arange(low, high + 1))
+    if whole:
+        return np.concatenate([1 - positive[::-1], positive])
+    return np.concatenate([-positive[::-1], positive])
+
+
+def place_edges(lower: float, upper: float, whole: bool) -> Array:
+    """Edges of the second look at bounds, of equal width, so that numbers far from zero (years) are found.
+
+    Args:
+        lower: Where the cells begin.
+        upper: Where they end.
+        whole: Whether edges have to be whole numbers.
+    """
+    edges = np.linspace(lower, upper, PLACE_CELLS + 1)
+    return np.unique(np.ceil(edges)) if whole else edges
+
+
+def nearest(edges: Array, noisy: Array, sigma: float, z: float) -> float | None:
+    """The power of two down to which numbers go towards zero, by the octaves that hold anything for certain.
+
+    Args:
+        edges: Cell edges of the first look, shape [cells + 1].
+        noisy: Its noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        z: Standard deviations above which an octave counts.
+
+    Returns:
+        None where no octave does.
+    """
+    size = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    crossing = edges[:-1] * edges[1:] <= 0
+    octaves = np.floor(np.log2(np.where(crossing, 1.0, np.maximum(size, 1e-300)))).astype(np.int64)
+    for octave in np.unique(octaves[~crossing]):
+        cells = (octaves == octave) & ~crossing
+        if float(noisy[cells].sum()) > z * sigma * math.sqrt(int(cells.sum())):
+            return float(np.ldexp(1.0, int(octave)))
+    return None
+
+
+def widened(edges: Array, held: tuple[int, int] | None, whole: bool) -> tuple[float, float]:
+    """Bounds from a first look: its support, half as wide again on either side.
+
+    The first look misses thin ends; the second one, with more cells and less noise, trims what is empty.
+    Bounds do not cross zero on the way, and stay on the grid's range.
+
+    Args:
+        edges: Cell edges of the first look, shape [cells + 1].
+        held: First and last cell of its support; None if it has none.
+        whole: Whether the bounds have to be whole numbers.
+    """
+    if held is None:
+        return 0.0, 1.0
+    lower, upper = float(edges[held[0]]), float(edges[held[1] + 1])
+    half = (upper - lower) / 2
+    low = max(lower - half, float(edges[0]), 0.0 if lower >= 0 else -math.inf)
+    high = min(upper + half, float(edges[-1]), 0.0 if upper <= 0 else math.inf)
+    return (math.floor(low), math.ceil(high)) if whole else (low, high)
+
+
+def refined_edges(
+    lower: float, upper: float, whole: bool, near: float | None = None, detail: float = 1.0
+) -> Array:
+    """Edges for the second look over [lower, upper): cells that grow with the number, and equal ones.
+
+    Sixteen cells an octave over the twelve octaves below the top, eight an octave from there down to `near`,
+    so that amounts over many orders of magnitude are resolved at each of them, and 256 cells of equal width.
+    0 has a cell of its own where it is inside.
+
+    Args:
+        lower: Where the cells begin.
+        upper: Where they end.
+        whole: Whether edges have to be whole numbers.
+        near: How near to zero numbers come; None if that is not known.
+        detail: Share of all these cells to have, above 0: few rows are better seen in few cells.
+    """
+    octave_cells = max(2 * round(REFINED_CELLS * detail / 2), 2)
+    uniform = np.linspace(lower, upper, max(round(UNIFORM_CELLS * detail), 8) + 1)
+    top = int(np.ceil(np.log2(max(abs(lower), abs(upper)))))
+    octave, part = np.divmod(np.arange(OCTAVES * octave_cells + 1), octave_cells)
+    positive = np.ldexp(1.0 + part / octave_cells, octave + top - OCTAVES)
+    deeper = 0 if near is None else top - OCTAVES - int(np.floor(np.log2(near)))
+    steps = np.arange(max(min(deeper, MOST_OCTAVES), 0) * octave_cells // 2)
+    octave, part = np.divmod(steps, octave_cells // 2)
+    small = np.ldexp(1.0 + 2 * part / octave_cells, top - OCTAVES - 1 - octave)
+    positive = np.concatenate([positive, small])
+    alone = [0.0, 1.0] if whole else [0.0, np.nextafter(0.0, 1.0)]
+    edges = np.concatenate([uniform, positive, -positive, alone])
+    edges = np.unique(np.ceil(edges) + 0.0 if whole else edges)
+    inside = edges[(edges > lower) & (edges < upper)]
+    return np.concatenate([[lower], inside, [upper]])
+
+
+def on_steps(edges: Array, step: float) -> Array:
+    """The edges moved up to multiples of a step that all values are on: no value changes its cell.
+
+    Args:
+        edges: Increasing, shape [cells + 1].
+        step: Positive; below 1 one over a whole number.
+    """
+    moved = np.ceil(edges / step) * step if step >= 1 else np.ceil(edges * round(1 / step)) / round(1 / step)
+    found = np.unique(moved + 0.0)
+    return found if len(found) > 1 else np.array([found[0], found[0] + step])

@@ -1,0 +1,118 @@
+"""Which round numbers the values of a column are on, from a noisy look at their multiples.
+
+Everything here is post-processing of released noisy counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from margrave.schema.columns import Binned, Duration, Moment, Real, Time, Whole
+
+__all__ = ["released_grids", "steps_of"]
+
+Array = NDArray[np.float64]
+Grids = tuple[tuple[float, float], ...]
+
+THOUSANDS = (1e6, 5e5, 1e5, 5e4, 1e4, 5e3, 1e3, 500.0, 100.0, 50.0, 10.0, 5.0)
+DECIMALS = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
+CLOCK = (*(1e6 * seconds for seconds in (86_400, 3_600, 1_800, 900, 300, 60, 1)), 1e3)
+"""Public steps, the coarsest first, each a multiple of the next; those of the clock in microseconds."""
+
+EVIDENT, LEAST = 4.0, 0.02
+"""A grid is kept if its rows pass that many standard deviations of the noise, and that share of the rows."""
+
+
+def steps_of(column: Binned) -> tuple[float, ...]:
+    """The steps to ask for, the coarsest first; none for columns that have no look at grids.
+
+    A resolution that the storage fixes is not asked for, nor anything finer.
+    """
+    if isinstance(column, (Moment, Time, Duration)):
+        steps: tuple[float, ...] = CLOCK[isinstance(column, Time) :]
+    elif column.read == "number":
+        steps = THOUSANDS + (DECIMALS if isinstance(column, Real) else ())
+    else:
+        return ()
+    return tuple(step for step in steps if step > _floor(column) * (1 + 1e-9))
+
+
+def _floor(column: Binned) -> float:
+    """The step that all values are on by their storage; 0 if there is none."""
+    whole = 1.0 if isinstance(column, Whole) else 0.0
+    if sum(share for _, share in column.grids) < 1 - 1e-6:
+        return whole
+    return max(column.grids[-1][0], whole)
+
+
+def released_grids(
+    column: Binned, noisy: Array, sigma: float, edges: Array, weights: Array, spread: float
+) -> Grids:
+    """The grids that the noisy counts support, and the share of values to draw on each.
+
+    Values that stand alone in a cell are known anyway and left out: many zeros say nothing about how the rest
+    is rounded. Of numbers in general one in ten is a multiple of 10: the shares are solved for so that those
+    drawn on all grids together meet the counts, by least squares without negative shares.
+
+    Args:
+        column: Its kind and the grids that its storage fixes.
+        noisy: Noisy counts by the first of `steps_of` that a value is a multiple of, shape [steps + 1].
+        sigma: Standard deviation of their noise.
+        edges: Cell edges of the look at the column's values, shape [cells + 1].
+        weights: Denoised counts of those cells, shape [cells].
+        spread: Standard deviation of the noise in each cell.
+    """
+    steps, floor = steps_of(column), _floor(column)
+    alone, cells = _alone(edges, weights, steps, floor)
+    counts = np.maximum(noisy - alone, 0.0)
+    total = float(counts.sum())
+    noise = np.hypot(sigma, spread * np.sqrt(cells))
+    if total <= EVIDENT * float(np.sqrt(np.square(noise).sum())):
+        return column.grids
+    units = np.array([*steps, floor])
+    kept = np.arange(len(units))
+    while True:
+        shares = _shares(counts / total, units, kept)
+        strong = (shares * total > EVIDENT * noise[kept]) & (shares > LEAST)
+        strong[-1] = True  # the storage's own step, or numbers on no grid
+        if strong.all():
+            break
+        kept = kept[strong]
+    found = [(float(units[k]), float(share)) for k, share in zip(kept, shares, strict=True) if share > 0]
+    scale = max(math.fsum(share for _, share in found), 1.0)
+    return tuple((step, share / scale) for step, share in found if step > (1.0 if _plain(column) else 0.0))
+
+
+def _plain(column: Binned) -> bool:
+    """Whether the finest step is that of all whole numbers, which needs no grid."""
+    return isinstance(column, Whole) and _floor(column) <= 1.0
+
+
+def _alone(edges: Array, weights: Array, steps: tuple[float, ...], floor: float) -> tuple[Array, Array]:
+    """Mass and number of the cells that hold one value only, by the first step that it is a multiple of."""
+    mass, cells = np.zeros(len(steps) + 1), np.zeros(len(steps) + 1)
+    width = np.diff(edges)
+    single = (width <= floor * (1 + 1e-9)) | (edges[1:] == np.nextafter(edges[:-1], np.inf))
+    for cell in np.flatnonzero(single & (weights > 0)):
+        value = float(edges[cell])
+        on = [place for place, step in enumerate(steps) if abs(value / step - round(value / step)) < 1e-9]
+        place = on[0] if on else len(steps)
+        mass[place] += weights[cell]
+        cells[place] += 1
+    return mass, cells
+
+
+def _shares(counts: Array, units: Array, kept: NDArray[np.intp]) -> Array:
+    """Shares of draws on the kept units under which values fall on these units as the counts say: [kept].
+
+    A draw on the multiples of u is a multiple of s, where u divides s, one time in s / u.
+    """
+    step = units[kept]
+    finer = np.minimum(step / np.where(step > 0, step, 1.0)[:, None], 1.0)
+    finer[step == 0] = 1.0  # any number at all
+    found: Array = nnls(finer, np.cumsum(counts)[kept])[0]
+    return found

@@ -1,0 +1,91 @@
+"""What a noisy profile says about a column: its kind where that is open, and whether values are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.measure.partition import EVIDENT
+from margrave.schema.columns import (
+    Binned,
+    Categorical,
+    Column,
+    Date,
+    Integer,
+    Listed,
+    Moment,
+    Real,
+    Time,
+    Unknown,
+)
+from margrave.schema.profile import PROFILE
+
+__all__ = ["settled"]
+
+CERTAIN = 4.0
+"""Noise standard deviations from which cells of a class decide on the kind of a column."""
+LEAST = 0.02
+"""Share of the rows up to which cells of another kind are taken for slips and become missing."""
+
+MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT = range(len(PROFILE))
+
+
+def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
+    """The column with what its noisy profile tells. Post-processing of released counts.
+
+    Args:
+        column: Of unknown kind, of numbers without bounds, or of unknown missingness.
+        noisy: Noisy counts in the order of `PROFILE`, shape [7].
+        sigma: Standard deviation of their noise.
+
+    Raises:
+        SchemaError: The column's kind has no profile.
+    """
+    evident = CERTAIN * sigma
+    if isinstance(column, Unknown):
+        return _kind(column, noisy, evident)
+    if isinstance(column, Real) and column.edges is None:
+        if noisy[NUMBER] > evident or column.lower is not None or column.upper is not None:
+            return column
+        return Integer(
+            name=column.name,
+            missing=column.missing,
+            bins=column.bins,
+            binning=column.binning,
+            strict=False,
+        )
+    if not isinstance(column, (Binned, Listed)):
+        raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
+    return dataclasses.replace(column, missing=bool(noisy[MISSING] > EVIDENT * sigma), strict=False)
+
+
+def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float) -> Column:
+    """The kind that all but a few present cells have, else Categorical.
+
+    A date stands for the moment it begins in a column of moments, and whole numbers are numbers.
+    """
+    slips = max(evident, LEAST * float(noisy.sum()))
+    name, missing = column.name, column.missing
+    date = float(noisy[DATE]) if noisy[MOMENT] > evident else 0.0
+    held = {
+        "number": float(noisy[WHOLE] + noisy[NUMBER]),
+        "date": float(noisy[DATE]) - date,
+        "moment": float(noisy[MOMENT]) + date,
+        "time": float(noisy[TIME]),
+    }
+    main = max(held, key=lambda kind: held[kind])
+    rest = [float(noisy[TEXT]), *(held[kind] for kind in held if kind != main)]
+    if max(rest) > slips or sum(rest) > 2 * slips:
+        return Categorical(name=name, missing=missing, strict=False)
+    if column.textual and (main == "number" or held[main] <= evident):
+        return Categorical(name=name, missing=missing, strict=False)
+    if main != "number" and held[main] > evident:
+        if main == "date":
+            return Date(name=name, missing=missing, strict=False)
+        moments = Moment if main == "moment" else Time
+        return moments(name=name, missing=missing, strict=False)
+    numbers = Real if noisy[NUMBER] > evident else Integer
+    return numbers(name=name, missing=missing, strict=False)

@@ -1,0 +1,324 @@
+"""Labels: a mixture whose attributes of few codes are drawn, each given all others, from additive models.
+
+A mixture spends components on what a label owes to each attribute, and labels are what people train
+classifiers on. The log-odds of one are nearly additive, and the released pairs with it say what each
+attribute adds. So rows come from the mixture, and then one label after another is drawn anew from p(y | x) of
+`margrave.models.additive`, fitted to rows of the mixture in which the labels before it are drawn already.
+Each step keeps the pairs of all other attributes, and brings those of its own to what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import ReleaseError, invalid
+from margrave.models.additive import Additive, fit_additive
+from margrave.models.balance import balanced
+from margrave.models.evidence import Evidence, by_row, picked
+from margrave.models.mixture.model import MixtureModel
+from margrave.models.mixture.rows import draw
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.models.pooled import Pooled
+
+__all__ = ["Labels", "chosen", "labelled", "remembered"]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+Columns = dict[str, Longs]
+
+LEAST, CELLS = 1 << 15, 1 << 21
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over: as many as the
+model stands for, but no fewer than LEAST, nor more than that and CELLS over the number of attributes."""
+TOLERANCE = 1e-4
+"""Of the additive fits: the L1 norm of the gradient over one table, in probability."""
+WIDTH = 64
+"""At most WIDTH / attributes labels are chosen, or two: each costs time in proportion to the attributes."""
+PASSES = 4
+"""Swaps tried for each row to bring a label's pairs to their expectations."""
+PROPOSALS = 32
+"""Rows drawn for each row that is chosen by importance."""
+ROUNDS, MOST = 12, 1 << 20
+"""How often rows are drawn for given labels, every time twice as many for each, and how many at most."""
+CHUNK = 1 << 13
+"""Rows whose posterior over the components is held at once."""
+
+
+class Labels:
+    """How some attributes are drawn given the others, one after another.
+
+    Args:
+        model: The mixture, without labels.
+        steps: p(label | all others) of each label, in the order of drawing.
+        seed: Of the reference rows.
+    """
+
+    def __init__(self, model: MixtureModel, steps: Sequence[Additive], seed: int) -> None:
+        self.steps = tuple(steps)
+        self.seed = seed
+        self._domain = model.domain
+        self._columns = _reference(model, seed)
+        self._shares = []
+        for place, step in enumerate(self.steps):
+            self._columns, shares = _redrawn(step, self._columns, _generator(seed, place))
+            self._shares.append(shares.astype(np.float32))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels, in the order of drawing."""
+        return tuple(step.target for step in self.steps)
+
+    def project(self, clique: Clique) -> Floats:
+        """The marginal of a clique with a label, in proportions, over the reference rows.
+
+        The label drawn last counts by its probabilities, all else by the rows' codes.
+        """
+        place = max(self.names.index(name) for name in clique if name in self.names)
+        last, shares = self.names[place], self._shares[place]
+        others = [name for name in clique if name != last]
+        shape = self._domain.shape(others)
+        cells = np.zeros(len(shares), dtype=np.int64)
+        for name in others:
+            cells = cells * self._domain[name] + self._columns[name]
+        size = int(np.prod(shape))
+        table = np.stack([np.bincount(cells, weights=share, minlength=size) for share in shares.T], axis=-1)
+        full = table.reshape(*shape, -1) / len(shares)
+        return np.asarray(np.moveaxis(full, -1, clique.index(last)))
+
+    def draw(
+        self, model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence
+    ) -> list[Longs]:
+        """Rows of the mixture with the labels drawn anew.
+
+        Where labels are given, rows are drawn without them until theirs are those that are wanted, which is
+        exact. What is left after ROUNDS, rows with labels that are rare given the rest, is chosen among
+        PROPOSALS each by importance, which is exact in the limit of many.
+        """
+        asked = [name for name in self.names if name in evidence]
+        if not asked:
+            return self._joint(model, rows, rng, evidence)
+        wanted = self._key({name: np.broadcast_to(evidence[name], rows) for name in asked}, asked)
+        rest = {name: codes for name, codes in evidence.items() if name not in asked}
+        found = [np.zeros(rows, dtype=np.int64) for _ in self._domain.names]
+        left = np.arange(rows)
+        for turn in range(ROUNDS):
+            if not len(left):
+                break
+            owners = np.resize(left, min(len(left) << (turn + 1), MOST + len(left)))
+            fresh = self._joint(model, len(owners), rng, picked(rest, owners))
+            have = self._key(dict(zip(self._domain.names, fresh, strict=True)), asked)
+            if not by_row(rest):
+                owners = _owners(have, left, wanted)
+            good = np.flatnonzero((owners >= 0) & (have == wanted[owners]))
+            mended, first = np.unique(owners[good], return_index=True)
+            for column, values in zip(found, fresh, strict=True):
+                column[mended] = values[good[first]]
+            left = np.setdiff1d(left, mended, assume_unique=True)
+        for start in range(0, len(left), CHUNK):
+            some = left[start : start + CHUNK]
+            mended_rows = self._weighed(model, rng, picked(evidence, some), len(some))
+            for column, values in zip(found, mended_rows, strict=True):
+                column[some] = values
+        return found
+
+    def _key(self, columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Longs:
+        """One number for the codes of some attributes, shape [rows]."""
+        key = np.zeros(1, dtype=np.int64)
+        for name in names:
+            key = key * self._domain[name] + columns[name]
+        return key
+
+    def _joint(
+        self, model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence
+    ) -> list[Longs]:
+        """Rows of the mixture with all labels drawn given the others."""
+        columns = dict(zip(self._domain.names, draw(model, rows, rng, evidence), strict=True))
+        for step in self.steps:
+            columns, _ = _redrawn(step, columns, rng)
+        return [columns[name] for name in self._domain.names]
+
+    def _weighed(
+        self, model: MixtureModel, rng: np.random.Generator, evidence: Evidence, rows: int
+    ) -> list[Longs]:
+        """Rows with given labels: the mixture's own given them, chosen by importance."""
+        owners = np.repeat(np.arange(rows), PROPOSALS)
+        given = {name: np.broadcast_to(own, rows)[owners] for name, own in evidence.items()}
+        columns = dict(zip(self._domain.names, draw(model, len(owners), rng, given), strict=True))
+        asked = {name: given[name] for name in self.names if name in given}
+        logs = -np.log(_explained(model, columns, asked))
+        for step in self.steps:
+            if step.target not in asked:
+                columns, _ = _redrawn(step, columns, rng)
+                continue
+            shares = step.probabilities(_without(columns, step.target))
+            own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
+            logs += np.log(np.maximum(own, 1e-300))
+        best = (logs + rng.gumbel(size=len(logs))).reshape(rows, PROPOSALS).argmax(axis=1)
+        kept = np.arange(rows) * PROPOSALS + best
+        return [columns[name][kept] for name in self._domain.names]
+
+    def state(self) -> dict[str, Floats]:
+        """Arrays for `remembered`."""
+        found: dict[str, Floats] = {
+            "labels": np.array([self._domain.index(name) for name in self.names], dtype=np.float64),
+            "labels_seed": np.asarray(float(self.seed)),
+        }
+        for place, step in enumerate(self.steps):
+            found |= {f"label_{place}_{key}": value for key, value in step.state().items()}
+        return found
+
+
+def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: str | None) -> list[str]:
+    """Which attributes are labels, in the order of drawing: those with the fewest codes, the target last.
+
+    Among attributes of as many codes, those that depend most on others come first when they are chosen and
+    are drawn last.
+
+    Args:
+        model: The mixture.
+        tables: What was measured. An attribute of which no pair was, or of which a rule speaks, is no label.
+        codes: How many codes the labels may have together, the target's not counted.
+        target: The attribute that rows are meant to predict, if it is known.
+    """
+    domain = model.domain
+    paired = {name for table in tables if len(table.clique) == 2 for name in table.clique}
+    ruled = set() if domain.rules is None else set(domain.rules.names)
+    able = [n for n in domain.names if n in paired - ruled and n != target and 1 < domain[n] <= codes]
+    tied = _dependence(model, able)
+    able.sort(key=lambda name: (domain[name], -tied[name]))
+    picked_: list[str] = []
+    for name in able[: max(WIDTH // len(domain), 2)]:
+        if domain[name] + sum(domain[n] for n in picked_) <= codes:
+            picked_.append(name)
+    return picked_[::-1] + ([] if target is None else [target])
+
+
+def labelled(model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled], seed: int) -> MixtureModel:
+    """The mixture with some attributes drawn from additive models of the released pairs."""
+    columns, steps = _reference(model, seed), []
+    for place, name in enumerate(names):
+        rest = _without(columns, name)
+        step = fit_additive(model.domain, name, tables, model.total, rest, tolerance=TOLERANCE)
+        columns, _ = _redrawn(step, columns, _generator(seed, place))
+        steps.append(step)
+    return model.with_labels(Labels(model, steps, seed)) if steps else model
+
+
+def remembered(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
+    """The mixture with the labels that its state tells of, if any.
+
+    Raises:
+        ReleaseError: The state is not that of labels in the domain.
+    """
+    if "labels" not in state:
+        return model
+    places, seed = np.asarray(state["labels"]), np.asarray(state.get("labels_seed", np.nan))
+    sound = places.ndim == 1 and seed.shape == () and np.isfinite(seed) and seed >= 0
+    if not (sound and set(places.tolist()) <= set(range(len(model.domain)))):
+        raise ReleaseError(invalid("state", "of labels in the domain", "The release is damaged."))
+    steps = []
+    for place, index in enumerate(places.astype(int)):
+        head = f"label_{place}_"
+        own = {key.removeprefix(head): value for key, value in state.items() if key.startswith(head)}
+        steps.append(Additive.restore(model.domain, model.domain.names[index], own))
+    return model.with_labels(Labels(model, steps, int(seed))) if steps else model
+
+
+def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
+    """How much each attribute depends on the others: the sum of total variations from independence."""
+    domain = model.domain
+    ways = {name: model.project((name,)) / model.total for name in domain.names}
+    found = {}
+    for name in names:
+        pairs = [(name, other) for other in domain.names if other != name]
+        tables = model.project_many(pairs)
+        found[name] = sum(
+            0.5 * float(np.abs(table / model.total - np.multiply.outer(ways[a], ways[b])).sum())
+            for table, (a, b) in zip(tables, pairs, strict=True)
+        )
+    return found
+
+
+def _reference(model: MixtureModel, seed: int) -> Columns:
+    rows = int(min(max(model.total, LEAST), max(CELLS // len(model.domain), LEAST)))
+    columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {})
+    return dict(zip(model.domain.names, columns, strict=True))
+
+
+def _generator(seed: int, place: int) -> np.random.Generator:
+    return np.random.default_rng([seed, LEAST, place])
+
+
+def _without(columns: Mapping[str, Longs], name: str) -> Columns:
+    return {other: column for other, column in columns.items() if other != name}
+
+
+def _redrawn(
+    step: Additive, columns: Mapping[str, Longs], rng: np.random.Generator
+) -> tuple[Columns, Floats]:
+    """The rows with one label drawn anew, and its probabilities in each row.
+
+    Its codes are then swapped between rows of like probabilities, with the Metropolis rule for the
+    probabilities, while that brings the counts of its pairs closer to their expectations.
+    """
+    rest = _without(columns, step.target)
+    shares = step.probabilities(rest)
+    drawn = step.draw(rest, rng)
+    if len(rest) and len(drawn) > 1:
+        drawn = _settled(step.domain, rest, shares, drawn, rng)
+    return rest | {step.target: drawn}, shares
+
+
+def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: np.random.Generator) -> Longs:
+    expected = [
+        np.stack(
+            [np.bincount(column, weights=share, minlength=domain[name]) for share in shares.T],
+            axis=1,
+            dtype=np.float64,
+        )
+        for name, column in rest.items()
+    ]
+    if shares.shape[1] == 2:
+        order = np.argsort(shares[:, 1], kind="stable")
+    else:
+        order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
+    codes = np.stack([*rest.values(), drawn]).astype(np.int32)
+    width, alone = len(rest), np.arange(len(drawn))
+    balanced(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
+    settled: Longs = codes[width].astype(np.int64)
+    return settled
+
+
+def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
+    """For rows that may go to anyone, who gets each: one of `left` that wants its labels; -1 for none."""
+    owners = np.full(len(have), -1, dtype=np.int64)
+    for key in np.unique(wanted[left]):
+        able, asking = np.flatnonzero(have == key), left[wanted[left] == key]
+        count = min(len(able), len(asking))
+        owners[able[:count]] = asking[:count]
+    return owners
+
+
+def _explained(model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
+    """The mixture's own p(labels asked for | all other codes) of each row, shape [rows]."""
+    rows = len(next(iter(columns.values())))
+    logs_of = {name: np.log(np.maximum(model.block(name), 1e-30)).astype(np.float32) for name in columns}
+    start = np.log(np.maximum(model.weights, 1e-300)).astype(np.float32)
+    found = np.empty(rows)
+    for first in range(0, rows, CHUNK):
+        part = slice(first, min(first + CHUNK, rows))
+        logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
+        for name, column in columns.items():
+            if name not in asked:
+                logs += logs_of[name][column[part]]
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        joint = weights.copy()
+        for name, codes in asked.items():
+            joint *= model.block(name)[codes[part]]
+        found[part] = joint.sum(axis=1) / weights.sum(axis=1)
+    return np.maximum(found, 1e-12)

@@ -1,0 +1,64 @@
+"""The strategy and the fitter of a run, with what the run's arguments add to them: a target, limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from margrave.errors import InputError, invalid
+from margrave.limits import Limits
+
+if TYPE_CHECKING:
+    from margrave.protocols import Fitter, Strategy
+
+__all__ = ["aimed", "bounded", "timed"]
+
+
+def timed(strategy: Strategy, limits: Limits) -> Strategy:
+    """The strategy, found to keep a deadline where there is one.
+
+    Raises:
+        InputError: It takes none.
+    """
+    if limits.max_seconds is not None and "deadline" not in inspect.signature(strategy.run).parameters:
+        raise InputError(
+            invalid("max_seconds", f"left out with strategy {strategy.name!r}", "It keeps no deadline.")
+        )
+    return strategy
+
+
+def aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
+    """The strategy and the fitter with the target, where they have a field for it.
+
+    Raises:
+        InputError: Neither has.
+    """
+    parts: list[Any] = [strategy, fitter]
+    able = [hasattr(part, "target") for part in parts]
+    if not any(able):
+        with_it = f"left out with {strategy.name!r} and {fitter.name!r}"
+        raise InputError(invalid("target", with_it, "Use method='auto'.", got=target))
+    with_target = [
+        dataclasses.replace(part, target=target) if fit else part
+        for part, fit in zip(parts, able, strict=True)
+    ]
+    return with_target[0], with_target[1]
+
+
+def bounded(fitter: Fitter, limits: Limits) -> Fitter:
+    """The fitter with the memory limit, which every fitter with a field `max_memory` takes.
+
+    Raises:
+        InputError: It has none, and its models may be large.
+    """
+    if limits.max_memory is None or fitter.name == "independent":  # its model is a few hundred numbers
+        return fitter
+    asked: Any = fitter
+    if not hasattr(asked, "max_memory"):
+        raise InputError(
+            invalid("max_memory", f"left out with model {fitter.name!r}", "It has no limit of its own.")
+        )
+    least = min(m for m in (limits.max_memory, asked.max_memory) if m is not None)
+    limited: Fitter = dataclasses.replace(asked, max_memory=least)
+    return limited

@@ -1,0 +1,218 @@
+"""The book's file: SQLite, its tables, and how it is opened, written and found damaged.
+
+*Why a write-ahead log.* A commit is one append to the log and, with synchronous=FULL, one sync: a spend is on
+disk when `writing` returns, at the price of a line in a file. A rollback journal syncs three or four times. A
+process killed while it writes leaves a log whose last frames fail their checksum; the next one to open the
+file ignores them. Log and index lie beside the file (`-wal`, `-shm`) while it is in use and after a kill,
+so `settle` moves what a run reserves into the file itself at once: even a copy of the file alone then counts
+every run, if not every event. The log needs shared memory: keep a book on a local disk, not on a network one.
+
+Only answers skip the sync (`durable=False`): a kill loses none, a power failure those after the last sync;
+the log is then cut at a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from margrave.errors import InputError, MargraveError, invalid
+
+__all__ = ["SUFFIXES", "BookFile", "create"]
+
+SUFFIXES = (".book", ".db", ".sqlite", ".sqlite3")
+"""Names that end like this mean a book; all others a ledger of JSON lines."""
+VERSION = 1
+APPLICATION = 0x4D524756
+WAIT = 60.0
+"""Seconds to wait for other writers."""
+
+TABLES = (
+    """CREATE TABLE caps (
+        id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, analyst TEXT NOT NULL, owner TEXT,
+        adjacency TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, made TEXT NOT NULL,
+        seal TEXT)""",
+    """CREATE TABLE runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, analyst TEXT NOT NULL,
+        header TEXT NOT NULL, rho TEXT NOT NULL, state TEXT NOT NULL, token TEXT NOT NULL,
+        spent TEXT, searched TEXT, opened TEXT NOT NULL, ended TEXT, seal TEXT)""",
+    """CREATE TABLE events (
+        run INTEGER NOT NULL REFERENCES runs (id), seq INTEGER NOT NULL, event TEXT NOT NULL,
+        made TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, seq))""",
+    """CREATE TABLE answers (
+        run INTEGER NOT NULL REFERENCES runs (id), first INTEGER NOT NULL, events INTEGER NOT NULL,
+        body BLOB NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, first))""",
+)
+
+
+def create(path: Path) -> None:
+    """Make a new book, readable and writable by its owner alone.
+
+    Raises:
+        InputError: The file exists or cannot be made.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        remedy = "Choose another path; a book is never overwritten."
+        raise InputError(invalid("ledger", "a file that does not exist yet", remedy)) from None
+    except OSError as error:
+        raise _unwritable(error.strerror) from error
+    connection = _connected(path)
+    try:
+        with _clear():
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            for table in TABLES:
+                connection.execute(table)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+class BookFile:
+    """An open book: transactions on it.
+
+    Args:
+        path: An existing book.
+
+    Raises:
+        InputError: It is missing, damaged, no book, of a newer version, or cannot be written.
+    """
+
+    __slots__ = ("__weakref__", "_close", "_connection", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        if not self.path.is_file():
+            remedy = "Make one: margrave ledger init FILE."
+            raise InputError(invalid("ledger", "an existing book", remedy, got=str(path)))
+        self._connection = _connected(self.path)
+        self._close = weakref.finalize(self, _closed, self._connection, os.getpid())
+        try:
+            self._check()
+        except InputError:
+            self._close()
+            raise
+
+    def _check(self) -> None:
+        with _clear():
+            (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if application != APPLICATION:
+                remedy = "Make one: margrave ledger init FILE."
+                raise InputError(invalid("ledger", "a book of margrave", remedy, got=str(self.path)))
+            if version > VERSION:
+                raise InputError(invalid("ledger", "of a known version", "Update margrave.", got=version))
+            # A page that cannot be read would hide runs, and hidden runs would be spent again.
+            if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise _damaged()
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds off all other writers; on disk when the block has ended.
+
+        Nothing is written if the block raises.
+
+        Args:
+            durable: Whether it has to outlast a power failure, and not only the process.
+
+        Raises:
+            InputError: The file is damaged, in use for too long, or cannot be written.
+        """
+        with _clear():
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the file.
+
+        Raises:
+            InputError: The file is damaged or cannot be read.
+        """
+        with _clear():
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def settle(self) -> None:
+        """Move all that is in the log into the file itself, as far as no one else is reading."""
+        with _clear():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close the file; the last one to do so removes the log."""
+        self._close()
+
+
+def _closed(connection: sqlite3.Connection, pid: int) -> None:
+    """Close a connection, unless this is a fork: closing its copy could take the log away from the parent."""
+    if os.getpid() == pid:
+        connection.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    with _clear():
+        found = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw",
+            timeout=WAIT,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
+        )
+        # fullfsync: on macOS a plain sync leaves data in the drive's cache.
+        for setting in (
+            "foreign_keys = ON",
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            "fullfsync = ON",
+        ):
+            found.execute(f"PRAGMA {setting}")
+        return found
+
+
+@contextmanager
+def _clear() -> Iterator[None]:
+    """Turns what SQLite says into one of margrave's errors."""
+    try:
+        yield
+        return
+    except sqlite3.Error as error:
+        found = _named(error)
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
+        if isinstance(error, MargraveError):
+            raise
+        found = _damaged()
+    raise found
+
+
+def _named(error: sqlite3.Error) -> InputError:
+    said = str(error)
+    if "locked" in said or "busy" in said:
+        return InputError(invalid("ledger", "free within a minute", "Another process holds it: try again."))
+    if isinstance(error, sqlite3.OperationalError) and "no such" not in said and "decode" not in said:
+        return _unwritable(said)
+    return _damaged()
+
+
+def _unwritable(said: str | None) -> InputError:
+    return InputError(invalid("ledger", "a file that can be written", f"The system says: {said}."))
+
+
+def _damaged() -> InputError:
+    return InputError(invalid("ledger", "an intact book", "Restore it from a copy."))

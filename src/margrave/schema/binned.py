@@ -1,0 +1,264 @@
+"""Columns of numbers, cut into bins."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.column import Column
+
+__all__ = ["BINNINGS", "Binned", "Integer", "Real", "Whole"]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+
+
+BINNINGS = ("adaptive", "uniform", "quantile", "privtree")
+"""How discovery cuts bins; all are post-processing of one noisy histogram, see `margrave.measure.cuts`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binned(Column):
+    """A numeric column cut into bins.
+
+    Give bounds (`lower`, `upper`, both inside, and a number of `bins` of equal width) or the `edges`.
+
+    Args:
+        lower: Least value; None if it is not known.
+        upper: Greatest value; None if it is not known.
+        bins: Number of equal-width bins when edges are not given; fewer where an integer range has fewer
+            values.
+        edges: Increasing bin edges, one more than bins. Bin i holds edges[i] <= x < edges[i + 1]; the last
+            bin of a Real also holds its upper edge. For an Integer the last edge is upper + 1.
+        fine: Increasing edges of finer cells that refine the bins, for decoding; None decodes uniformly
+            inside a bin.
+        weights: Non-negative weight of each fine cell; released or public, never exact private counts.
+        grids: Rounding that decoding keeps up: pairs of a step and the share of values drawn on whole
+            multiples of it, the coarsest first, shares adding up to 1 at most. A step below 1 is one over a
+            whole number.
+        binning: How discovery cuts the bins, one of `BINNINGS`; of no meaning once there are edges.
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    bins: int = 32
+    edges: tuple[float, ...] | None = None
+    fine: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = None
+    grids: tuple[tuple[float, float], ...] = ()
+    binning: str = "adaptive"
+
+    def __post_init__(self) -> None:
+        if self.edges is None and self.lower is not None and self.upper is not None:
+            self._check_bounds(self.lower, self.upper)
+            object.__setattr__(self, "edges", self._equal_width())
+        if self.edges is not None:
+            edges = tuple(self._number(edge) for edge in self.edges)
+            object.__setattr__(self, "edges", edges)
+            self._check(edges, "edges")
+            object.__setattr__(self, "lower", edges[0])
+            object.__setattr__(self, "upper", self._last(edges[-1]))
+            object.__setattr__(self, "bins", len(edges) - 1)
+        if self.fine is not None:
+            self._check_fine()
+        self._check_grids()
+        if self.binning not in BINNINGS:
+            raise SchemaError(
+                invalid(
+                    f"binning of column {self.name!r}", f"one of {BINNINGS}", "Pick one.", got=self.binning
+                )
+            )
+
+    @abstractmethod
+    def _equal_width(self) -> tuple[float, ...]:
+        """Edges of equal-width bins over [lower, upper]."""
+
+    @abstractmethod
+    def _number(self, value: float) -> float:
+        """An edge in the kind's own number type."""
+
+    @abstractmethod
+    def _last(self, edge: float) -> float:
+        """The greatest value below (Integer) or at (Real) the last edge."""
+
+    def _check_bounds(self, lower: float, upper: float) -> None:
+        if not (_is_number(lower) and _is_number(upper) and lower <= upper):
+            raise SchemaError(
+                invalid(
+                    f"bounds of column {self.name!r}", "finite numbers", "Check that lower is below upper."
+                )
+            )
+        if not isinstance(self.bins, int) or self.bins < 1:
+            raise SchemaError(
+                invalid(f"bins of column {self.name!r}", "a whole number of at least 1", "Try bins=32.")
+            )
+
+    def _check(self, edges: Sequence[float], what: str) -> None:
+        finite = all(math.isfinite(edge) for edge in edges)
+        if len(edges) < 2 or not finite or any(a >= b for a, b in pairwise(edges)):
+            raise SchemaError(
+                invalid(
+                    f"{what} of column {self.name!r}",
+                    "finite and increasing, two or more",
+                    "Check that lower is below upper.",
+                )
+            )
+
+    def _check_fine(self) -> None:
+        fine = tuple(self._number(edge) for edge in self.fine or ())
+        weights = tuple(float(weight) for weight in self.weights or ())
+        object.__setattr__(self, "fine", fine)
+        object.__setattr__(self, "weights", weights)
+        self._check(fine, "fine edges")
+        if not set(self.edges or ()) <= set(fine) or fine[0] != self.lower:
+            raise SchemaError(
+                invalid(
+                    f"fine edges of column {self.name!r}",
+                    "a refinement of the edges",
+                    "Include every bin edge and nothing outside.",
+                )
+            )
+        if len(weights) != len(fine) - 1 or any(not (0 <= weight < math.inf) for weight in weights):
+            raise SchemaError(
+                invalid(
+                    f"weights of column {self.name!r}",
+                    "one a fine cell and not negative",
+                    "Give one weight for each pair of neighbouring fine edges.",
+                )
+            )
+
+    def _check_grids(self) -> None:
+        """Take the grids as pairs of floats, found to be in order and within 1 in all."""
+        try:
+            pairs = tuple((float(step), float(share)) for step, share in self.grids)
+        except (TypeError, ValueError):
+            pairs = ((0.0, 0.0),)
+        steps = [step for step, _ in pairs]
+        sound = all(0 < step < math.inf for step in steps) and all(a > b for a, b in pairwise(steps))
+        whole = [max(step, 1 / step) for step in steps if step > 0]
+        sound &= all(math.isclose(number, round(number), rel_tol=1e-9) for number in whole)
+        shares = [share for _, share in pairs]
+        if not sound or not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
+            raise SchemaError(
+                invalid(
+                    f"grids of column {self.name!r}",
+                    "pairs of a step, whole or one over a whole number, and a share",
+                    "Give the coarsest step first, and shares that add up to 1 at most.",
+                )
+            )
+        object.__setattr__(self, "grids", pairs)
+
+    @property
+    def known(self) -> bool:
+        """Whether the bins and missingness are known."""
+        return self.edges is not None and self.missing is not None
+
+    @property
+    def ordered(self) -> int:
+        """All bins."""
+        return self.present
+
+    @property
+    def present(self) -> int:
+        """Number of bins."""
+        if self.edges is None:
+            raise self._unknown()
+        return len(self.edges) - 1
+
+    @property
+    def edge_array(self) -> NDArray[np.float64]:
+        """The bin edges, shape [bins + 1]."""
+        if self.edges is None:
+            raise self._unknown()
+        return np.asarray(self.edges, dtype=np.float64)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A label for each code, for reading."""
+        if self.edges is None:
+            raise self._unknown()
+        pairs = pairwise(self.edges)
+        shown = [self._label(low, high) for low, high in pairs]
+        return (*shown, *(["missing"] if self.missing else []))
+
+    def _label(self, low: float, high: float) -> str:
+        return f"{low:g} to {high:g}"
+
+    def spell(self, value: float) -> str:
+        """A value for reading, in the kind's own terms."""
+        return f"{value:.8g}"
+
+    def spell_step(self, step: float) -> str:
+        """A grid's step for reading."""
+        return f"{step:.8g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole(Binned):
+    """Whole numbers of some unit: integers, and days or microseconds (`temporal`)."""
+
+    def _equal_width(self) -> tuple[float, ...]:
+        assert self.lower is not None  # noqa: S101
+        assert self.upper is not None  # noqa: S101
+        low, high = math.ceil(self.lower), math.floor(self.upper) + 1
+        cuts = [low + (high - low) * i // self.bins for i in range(self.bins + 1)]
+        return tuple(dict.fromkeys(cuts))
+
+    def _number(self, value: float) -> float:
+        if not math.isfinite(value) or value != int(value):
+            raise SchemaError(
+                invalid(f"edges of column {self.name!r}", "whole numbers", "Declare it as Real instead.")
+            )
+        return int(value)
+
+    def _last(self, edge: float) -> float:
+        return edge - 1
+
+    def _label(self, low: float, high: float) -> str:
+        first, last = self.spell(low), self.spell(high - 1)
+        return first if high - low == 1 else f"{first} to {last}"
+
+    def spell(self, value: float) -> str:
+        """A value for reading, in the kind's own terms."""
+        return f"{int(value):d}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer(Whole):
+    """Whole numbers."""
+
+    kind: ClassVar[str] = "integer"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Real(Binned):
+    """Numbers on a line."""
+
+    kind: ClassVar[str] = "real"
+
+    def _equal_width(self) -> tuple[float, ...]:
+        assert self.lower is not None  # noqa: S101
+        assert self.upper is not None  # noqa: S101
+        return tuple(np.linspace(float(self.lower), float(self.upper), self.bins + 1).tolist())
+
+    def _number(self, value: float) -> float:
+        return float(value)
+
+    def _last(self, edge: float) -> float:
+        return edge
+
+    def _label(self, low: float, high: float) -> str:
+        if high == math.nextafter(low, math.inf):
+            return f"{low:g}"  # a number alone, such as 0 in an amount that often is
+        return f"over 0 to {high:g}" if low == math.nextafter(0.0, 1.0) else f"{low:g} to {high:g}"

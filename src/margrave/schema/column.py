@@ -1,0 +1,96 @@
+"""Column: the base of all column kinds, and the kind that is not known yet."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from margrave.errors import SchemaError, invalid
+
+__all__ = ["Column", "Scalar", "Unknown"]
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(ABC):
+    """Base of all column kinds.
+
+    Args:
+        name: Name of the column.
+        missing: Whether values may be missing; None if that is not known.
+        strict: Whether a value outside the declaration is an error (declared columns) or is absorbed
+            (discovered ones): into `other`, into the nearest bin, or into the likeliest code.
+    """
+
+    kind: ClassVar[str]
+    attribute: ClassVar[bool] = True
+    """Whether models see it; free identifiers they do not."""
+    read: ClassVar[str] = "number"
+    """As what its cells are read where they have a number; one of `looks.READS`."""
+    name: str
+    missing: bool | None = None
+    strict: bool = True
+
+    @property
+    @abstractmethod
+    def known(self) -> bool:
+        """Whether nothing is left to discover."""
+
+    @property
+    @abstractmethod
+    def present(self) -> int:
+        """Number of codes that are not missing, `other` included.
+
+        Raises:
+            SchemaError: The column is not known yet.
+        """
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.present + bool(self.missing)
+
+    @property
+    def ordered(self) -> int:
+        """How many leading codes stand in a natural order; 0 for none."""
+        return 0
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of a missing value, the last one; None if values cannot be missing."""
+        return self.present if self.missing else None
+
+    def _unknown(self) -> SchemaError:
+        return SchemaError(
+            invalid(f"column {self.name!r}", "known before it is encoded", "Declare it or discover it.")
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown(Column):
+    """Text of which nothing is known: discovery decides its kind.
+
+    Args:
+        textual: Whether text of digits stays text, because the storage has numbers of their own; in a text
+            file it becomes numbers.
+    """
+
+    kind: ClassVar[str] = "unknown"
+    textual: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def present(self) -> int:
+        """Not defined.
+
+        Raises:
+            SchemaError: Always.
+        """
+        raise self._unknown()

@@ -1,0 +1,102 @@
+"""Free identifiers: unique keys that carry no information of their own."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.column import Column
+
+__all__ = ["PATTERNS", "Identifier", "keys"]
+
+PATTERNS = ("number", "text", "uuid")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identifier(Column):
+    """Unique keys: names, serial numbers, account numbers. Never read, no attribute of any model, made anew.
+
+    Use it for columns whose values tell rows apart and mean nothing else. Its cells are not looked at, so it
+    costs nothing; a column whose values repeat, such as the key of another table, loses its meaning by it.
+
+    Args:
+        pattern: What the new keys look like: "number" (start, start + 1, ...), "text" (the prefix and the
+            number, filled with zeros on the left) or "uuid" (random).
+        start: The first number.
+        prefix: What a text starts with.
+        digits: Least number of digits in a text.
+
+    Example:
+        >>> column = Identifier(name="id", pattern="text", prefix="P", digits=4)
+        >>> keys(column, 2, np.random.default_rng()).to_pylist()
+        ['P0001', 'P0002']
+    """
+
+    kind: ClassVar[str] = "identifier"
+    attribute: ClassVar[bool] = False
+    pattern: str = "number"
+    start: int = 1
+    prefix: str = ""
+    digits: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pattern not in PATTERNS:
+            raise SchemaError(
+                invalid(
+                    f"pattern of column {self.name!r}", f"one of {PATTERNS}", "Pick one.", got=self.pattern
+                )
+            )
+        numbers = all(type(part) is int for part in (self.start, self.digits))
+        if not numbers or not 0 <= self.digits <= 99 or not isinstance(self.prefix, str):
+            raise SchemaError(
+                invalid(
+                    f"column {self.name!r}", "of whole start and digits, and a text as prefix", "Check them."
+                )
+            )
+
+    @property
+    def known(self) -> bool:
+        """Always: there is nothing to know."""
+        return True
+
+    @property
+    def present(self) -> int:
+        """Not defined: an identifier has no codes.
+
+        Raises:
+            SchemaError: Always.
+        """
+        raise SchemaError(invalid(f"column {self.name!r}", "an attribute", "Identifiers have no codes."))
+
+
+def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = None) -> Any:
+    """New keys as an Arrow array, shape [rows]; distinct as far as the storage type can tell them apart.
+
+    Args:
+        column: What they look like.
+        rows: How many.
+        rng: Draws random ones.
+        kind: The Arrow type wanted; the one that the pattern suggests when None. A type that cannot hold the
+            pattern, such as whole numbers for UUIDs, gets plain numbers from `start`.
+    """
+    numbers = pa.array(np.arange(column.start, column.start + rows, dtype=np.int64))
+    textual = kind is None or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if kind is not None and getattr(pa.types, "is_string_view", bool)(kind):
+        textual = True
+    if column.pattern == "number" or not textual:
+        return numbers if kind is None else numbers.cast(kind, safe=False)
+    if column.pattern == "text":
+        digits = pc.utf8_lpad(numbers.cast(pa.large_string()), column.digits, "0")
+        blank = pa.scalar("", pa.large_string())
+        texts = pc.binary_join_element_wise(pa.scalar(column.prefix, pa.large_string()), digits, blank)
+    else:
+        raw = [uuid.UUID(bytes=rng.bytes(16), version=4) for _ in range(rows)]
+        texts = pa.array([str(key) for key in raw], pa.large_string())
+    return texts if kind is None else texts.cast(kind)

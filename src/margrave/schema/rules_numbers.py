@@ -1,0 +1,347 @@
+"""Rules about numbers that share columns: which bins may meet, and numbers in the bins that obey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns import Binned, Column, Listed, Real, Temporal
+from margrave.schema.rules import Ordered, Rule, Sum, Within
+from margrave.schema.rules_linear import Inequality, Tower, eliminated
+from margrave.schema.temporal import iso_number
+
+__all__ = ["ROUNDING", "NumberRules", "code_of", "is_own", "number_rules", "spans"]
+
+Floats = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+Columns = Mapping[str, NDArray[Any]]
+
+CHUNK = 1 << 18
+"""Rows whose inequalities are held at once."""
+TINY = 2.0**-40
+"""By how much numbers that are not whole must differ under a strict order, over the largest bound."""
+ROUNDING = 2.0**-46
+"""What sums of numbers that are not whole may be off by, over the largest bound."""
+
+
+class NumberRules:
+    """Orders, sums and ranges that hang together through their columns.
+
+    Args:
+        columns: The table's columns by name, all known.
+        rules: Ordered, Sum and Within rules.
+
+    Raises:
+        SchemaError: A column is not of numbers, or of another kind than its partner.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        used = {name for rule in rules for name in rule.names}
+        linear = {name for rule in rules if isinstance(rule, Ordered | Sum) for name in rule.names}
+        self.clique = tuple(name for name in columns if name in used)
+        held = {rule.column for rule in rules if isinstance(rule, Within)} | linear
+        self.numbers = tuple(name for name in self.clique if name in held)
+        self.sizes = {name: columns[name].size for name in self.clique}
+        self.spans = {name: spans(columns[name]) for name in self.numbers}
+        self.whole = {name: not isinstance(columns[name], Real | Listed) for name in self.numbers}
+        self.binned = tuple(name for name in self.numbers if isinstance(columns[name], Binned))
+        ends = [
+            np.abs(end[np.isfinite(end)]).max(initial=0.0) for pair in self.spans.values() for end in pair
+        ]
+        self.scale = float(max(ends, default=1.0)) or 1.0
+        self.ranges = [self._range(columns, rule) for rule in rules if isinstance(rule, Within)]
+        self.linear = [entry for rule in rules for entry in self._inequalities(rule)]
+        self.rounding = ROUNDING if any(slack for _, _, slack in self.linear) else 0.0
+        self.sums = _in_turn([rule for rule in rules if isinstance(rule, Sum)])
+
+    def bounds(self, columns: Columns, rows: int, exact: Columns | None = None) -> tuple[Floats, Floats]:
+        """Least and greatest value of every number in each row, NaN where it is missing, [numbers, rows].
+
+        Args:
+            columns: Codes by name; a number that is left out may be anything, or is taken as missing where
+                it can be.
+            rows: How many.
+            exact: Numbers that are known, by name, NaN where not.
+        """
+        low, high = np.empty((2, len(self.numbers), rows))
+        for i, name in enumerate(self.numbers):
+            least, most = self.spans[name]
+            if name in columns:
+                low[i], high[i] = least[columns[name]], most[columns[name]]
+            else:
+                may_miss = bool(np.isnan(least).any())
+                low[i], high[i] = (np.nan, np.nan) if may_miss else (least.min(), most.max())
+            if exact is not None and name in exact:
+                known = ~np.isnan(exact[name]) & ~np.isnan(low[i])
+                low[i, known] = high[i, known] = exact[name][known]
+        for name, by, least, most in self.ranges:
+            if by in columns:
+                i = self.numbers.index(name)
+                low[i] = np.maximum(low[i], least[columns[by]])
+                high[i] = np.minimum(high[i], most[columns[by]])
+        return low, high
+
+    def possible(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
+        """Whether some values in each row's bins obey all the rules, [rows]; arguments as for `bounds`."""
+        found = np.empty(rows, dtype=np.bool_)
+        for first in range(0, rows, CHUNK):
+            part = slice(first, min(first + CHUNK, rows))
+            here = {name: np.asarray(codes)[part] for name, codes in columns.items()}
+            known = None if exact is None else {name: values[part] for name, values in exact.items()}
+            low, high = self.bounds(here, part.stop - part.start, known)
+            for rows_, tower in self._towers(low, high):
+                found[first + rows_] = tower.slack >= 0.0
+        return found
+
+    def room(self, columns: Columns, rows: int, draws: int = 64) -> Floats:
+        """About the share of the values in each row's bins that obey, [rows], at least half a draw.
+
+        Parts of sums and other numbers are drawn evenly in their bins, totals are added up.
+        """
+        low, high = self.bounds(columns, rows)
+        rng, inside = np.random.default_rng(0), np.zeros(rows)
+        whole = np.array([self.whole[name] for name in self.numbers])
+        for _ in range(draws):
+            values = low + rng.random(low.shape) * (high - low + whole[:, None])
+            values[whole] = np.floor(values[whole])
+            for rule in self.sums:
+                total, parts = self.numbers.index(rule.total), [self.numbers.index(n) for n in rule.parts]
+                added = values[parts].sum(axis=0)
+                values[total] = np.where(np.isnan(added), values[total], added)
+            inside += ~self.broken(values, low, high)
+        found: Floats = np.maximum(inside, 0.5) / draws
+        return found
+
+    def solved(
+        self, low: Floats, high: Floats, grains: Sequence[float], rng: np.random.Generator
+    ) -> tuple[Floats, Truths]:
+        """Numbers within bounds that obey all rules, [numbers, rows], and the rows where none were found."""
+        found, failed = np.zeros(low.shape), np.zeros(low.shape[1], dtype=np.bool_)
+        for rows, tower in self._towers(low, high):
+            found[:, rows], failed[rows] = tower.solved(grains, rng)
+        return found, failed
+
+    def broken(self, values: Floats, low: Floats, high: Floats, rounding: float = ROUNDING) -> Truths:
+        """Whether numbers break a rule or leave their bounds, [rows]; NaN bounds mean missing.
+
+        rounding: What sums of numbers that are not whole may be off by, over the largest bound.
+        """
+        live = ~np.isnan(low)
+        outside = (live & ~((values >= low) & (values <= high))).any(axis=0)
+        return np.asarray(outside | self.disobeyed(values, live, rounding))
+
+    def disobeyed(self, values: Floats, live: Truths, rounding: float = ROUNDING) -> Truths:
+        """Whether numbers break an order or a sum, [rows]; live: which are not missing, [numbers, rows]."""
+        wrong = np.zeros(values.shape[1], dtype=np.bool_)
+        for factors, bound, slack in self.linear:
+            members = np.flatnonzero(factors)
+            sums = np.asarray(factors, dtype=np.float64)[members] @ values[members]
+            wrong |= live[members].all(axis=0) & (sums > bound + slack * rounding / ROUNDING)
+        return wrong
+
+    def in_order(self, values: Floats) -> Floats:
+        """The numbers with those made equal that break an order by no more than rounding."""
+        for rule in self.rules:
+            if isinstance(rule, Ordered) and not rule.strict:
+                low, high = self.numbers.index(rule.low), self.numbers.index(rule.high)
+                near = values[low] - values[high] <= ROUNDING * self.scale
+                values[high] = np.where(near, np.maximum(values[low], values[high]), values[high])
+        return values
+
+    def _towers(self, low: Floats, high: Floats) -> list[tuple[NDArray[np.int64], Tower]]:
+        """The system of each pattern of missing numbers, and its rows."""
+        patterns = (1 << np.arange(len(low))) @ np.isnan(low)
+        towers = []
+        for pattern in np.unique(patterns):
+            rows = np.flatnonzero(patterns == pattern)
+            live = [not (int(pattern) >> i) & 1 for i in range(len(low))]
+            least, most = np.nan_to_num(low[:, rows], nan=0.0), np.nan_to_num(high[:, rows], nan=0.0)
+            system = self._system(least, most, live)
+            towers.append((rows, eliminated(system, self._order(), self._exact(), self.rounding)))
+        return towers
+
+    def _system(self, low: Floats, high: Floats, live: Sequence[bool]) -> list[Inequality]:
+        count, system = len(low), []
+        for i in range(count):
+            unit = tuple(int(i == j) for j in range(count))
+            system.append(Inequality(unit, high[i]))
+            system.append(Inequality(tuple(-u for u in unit), -low[i]))
+        for factors, bound, _ in self.linear:
+            if all(live[i] for i, factor in enumerate(factors) if factor):
+                system.append(Inequality(factors, bound))
+        return system
+
+    def _order(self) -> list[int]:
+        """Totals are eliminated first, so that they are drawn last."""
+        totals = [rule.total for rule in reversed(self.sums)]
+        rest = [name for name in self.numbers if name not in totals]
+        return [self.numbers.index(name) for name in dict.fromkeys([*totals, *rest])]
+
+    def _exact(self) -> bool:
+        return all(self.whole.values())
+
+    def _range(self, columns: Mapping[str, Column], rule: Within) -> tuple[str, str, Floats, Floats]:
+        by, column = columns[rule.by], columns[rule.column]
+        low, high = np.full(by.size, -np.inf), np.full(by.size, np.inf)
+        for value, least, most in rule.entries:
+            code = code_of(by, value)
+            if code is not None and is_own(by, value):
+                low[code] = _number(column, least, -np.inf)
+                high[code] = _number(column, most, np.inf)
+                if not low[code] <= high[code]:
+                    raise SchemaError(invalid("ranges", "of a least below a greatest value", "Swap them."))
+        return rule.column, rule.by, low, high
+
+    def _inequalities(self, rule: Rule) -> list[tuple[tuple[int, ...], float, float]]:
+        """Coefficients, bound, and what rounding may add to it."""
+        place = {name: i for i, name in enumerate(self.numbers)}
+        factors = [0] * len(self.numbers)
+        if isinstance(rule, Ordered):
+            factors[place[rule.low]], factors[place[rule.high]] = 1, -1
+            apart = 1.0 if self.whole[rule.low] and self.whole[rule.high] else TINY * self.scale
+            return [(tuple(factors), -apart if rule.strict else 0.0, 0.0)]
+        if isinstance(rule, Sum):
+            factors[place[rule.total]] = 1
+            for part in rule.parts:
+                factors[place[part]] = -1
+            slack = 0.0 if all(self.whole[name] for name in rule.names) else ROUNDING * self.scale
+            return [(tuple(factors), 0.0, slack), (tuple(-f for f in factors), 0.0, slack)]
+        return []
+
+
+def number_rules(columns: Mapping[str, Column], rules: Sequence[Rule]) -> list[NumberRules]:
+    """Rules about numbers, those that share a column together.
+
+    Rules about a column that turned out not to be of numbers, undeclared, are left out: nothing in it can be
+    compared.
+
+    Raises:
+        SchemaError: A declared column is not of numbers, or of another kind than its partner.
+    """
+    groups: list[list[Rule]] = []
+    for rule in rules:
+        if not isinstance(rule, Ordered | Sum | Within) or not _comparable(columns, rule):
+            continue
+        near = [group for group in groups if _numbers_of(rule) & set().union(*map(_numbers_of, group))]
+        groups = [group for group in groups if group not in near]
+        groups.append([*(one for group in near for one in group), rule])
+    return [NumberRules(columns, group) for group in groups]
+
+
+def spans(column: Column) -> tuple[Floats, Floats]:
+    """Least and greatest number that each code stands for, NaN where it stands for none, [codes] each."""
+    low, high = np.full((2, column.size), np.nan)
+    if isinstance(column, Binned):
+        edges = column.edge_array
+        low[: column.present] = edges[:-1]
+        if isinstance(column, Real):
+            high[: column.present] = np.nextafter(edges[1:], -np.inf)
+            high[column.present - 1] = edges[-1]
+        else:
+            high[: column.present] = edges[1:] - 1.0
+    elif isinstance(column, Listed):
+        values = [float(v) for v in column.values or () if isinstance(v, int | float)]
+        low[: len(values)] = high[: len(values)] = values
+    return low, high
+
+
+def code_of(column: Column, value: Any) -> int | None:
+    """The code of a listed value, None for one that cannot occur; None means missing.
+
+    A value that a discovered column does not list is part of its `other`.
+
+    Raises:
+        SchemaError: The column is not listed, or is declared without this value.
+    """
+    if value is None:
+        return column.missing_code
+    if not isinstance(column, Listed):
+        remedy = "Use Within or Ordered for numbers."
+        raise SchemaError(invalid(f"column {column.name!r} of a rule", "one of listed values", remedy))
+    values = list(column.values or ())
+    if value in values:
+        return values.index(value)
+    if column.other_code is not None:
+        return column.other_code
+    if column.strict:
+        where = f"value of column {column.name!r} in a rule"
+        raise SchemaError(invalid(where, "one that the column lists", "Check the spelling.", got=value))
+    return None
+
+
+def is_own(column: Column, value: Any) -> bool:
+    """Whether a value has a code of its own, and is not a part of an `other`."""
+    return value is None or value in (
+        *(getattr(column, "values", None) or ()),
+        getattr(column, "other", None),
+    )
+
+
+def _numbers_of(rule: Rule) -> set[str]:
+    return {rule.column} if isinstance(rule, Within) else set(rule.names)
+
+
+def _comparable(columns: Mapping[str, Column], rule: Rule) -> bool:
+    """Whether a rule can be applied.
+
+    Raises:
+        SchemaError: It cannot, by declaration.
+    """
+    for name in sorted(_numbers_of(rule)):
+        column = columns[name]
+        if isinstance(column, Binned):
+            continue
+        listed = column.values if isinstance(column, Listed) else None
+        if listed and all(isinstance(v, int | float) and not isinstance(v, bool) for v in listed):
+            continue
+        if column.strict:
+            where = f"column {name!r} of rule {rule.kind!r}"
+            raise SchemaError(invalid(where, "one of numbers, dates or moments", "Declare it as such."))
+        return False
+    kinds = {_family(columns[name]) for name in _numbers_of(rule)}
+    if isinstance(rule, Ordered) and len(kinds) > 1:
+        remedy = "Compare dates with dates and moments with moments."
+        raise SchemaError(invalid("columns of rule 'ordered'", "of one kind", remedy, got=sorted(kinds)))
+    if isinstance(rule, Within):
+        by = columns[rule.by]
+        if not isinstance(by, Listed):
+            code_of(by, 0)
+    return True
+
+
+def _family(column: Column) -> str:
+    return column.kind if isinstance(column, Temporal) else "number"
+
+
+def _number(column: Column, value: Any, none: float) -> float:
+    """A bound as the number that the column's values are counted in.
+
+    Raises:
+        SchemaError: It is none.
+    """
+    if value is None:
+        return none
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(column, Temporal):
+        found = iso_number(column, value if isinstance(value, str) else value.isoformat())
+        if found is not None:
+            return float(found)
+    where = f"ranges of column {column.name!r}"
+    raise SchemaError(invalid(where, "of numbers, or dates and moments in ISO form", "Write 2024-02-29."))
+
+
+def _in_turn(sums: Sequence[Sum]) -> list[Sum]:
+    """Sums such that a total that is a part of another comes before it, as far as that is possible."""
+    left, found = list(sums), []
+    while left:
+        ready = [s for s in left if not any(other.total in s.parts for other in left if other is not s)]
+        step = ready or left[:1]
+        found += step
+        left = [s for s in left if s not in step]
+    return found

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("ibis", reason="margrave[ibis] is missing")
+
+import duckdb
+import ibis
+
+from margrave.engines import pushdown, pushdown_engine
+from margrave.engines.memory import open_source as in_memory
+from margrave.engines.opening import open_here, open_source
+from margrave.engines.pushdown_engine import PushdownEngine
+from margrave.errors import InputError, SchemaError
+from margrave.schema.columns import Categorical, Integer, Ordinal, Real
+from margrave.schema.schema import Schema
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ROWS = 3000
+RNG = np.random.default_rng(2)
+TABLE = pa.table(
+    {
+        "code": pa.array([f"k'{k}" for k in RNG.zipf(1.4, ROWS) % 400]),
+        "n": pa.array(RNG.integers(0, 300, ROWS), mask=RNG.random(ROWS) < 0.1),
+        "r": RNG.normal(size=ROWS),
+        "few": pa.array([f"{k}" for k in RNG.integers(0, 60, ROWS)]),
+    }
+)
+SCHEMA = Schema(
+    (
+        Categorical(name="code", values=tuple(f"k'{k}" for k in range(200)), other="rest", missing=False),
+        Ordinal(name="n", values=(*range(1, 250), "x"), other="rest", missing=True),
+        Real(name="r", lower=-2, upper=2, bins=8, missing=False, strict=False),
+        Categorical(name="few", values=tuple(f"{k}" for k in range(48)), other="rest", missing=False),
+    )
+)
+
+
+@pytest.fixture
+def table() -> Any:
+    connection = ibis.duckdb.connect()
+    return connection.create_table("t", TABLE)
+
+
+def cliques() -> list[tuple[str, ...]]:
+    return [c for order in range(4) for c in itertools.combinations(SCHEMA.names, order)]
+
+
+@pytest.mark.parametrize("change", ["none", "sets", "small queries", "one set a query"])
+def test_counts_by_any_plan(table: Any, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    if change != "none":
+        monkeypatch.setattr(pushdown_engine, "SETS", frozenset({"duckdb"}))
+    if change == "small queries":
+        monkeypatch.setattr(pushdown_engine, "CELLS", 100)
+    elif change == "one set a query":
+        monkeypatch.setattr(pushdown_engine, "MOST_SETS", 1)
+        monkeypatch.setattr(pushdown_engine, "SHARED", 1)
+    asked = [c for c in cliques() if SCHEMA.domain.size(c) < 1 << 20]
+    engines = [open_source(data)[0].bind(SCHEMA) for data in (TABLE, table)]
+    for clique, one, other in zip(asked, *(engine.count(asked) for engine in engines), strict=True):
+        np.testing.assert_array_equal(one.reveal(), other.reveal(), str(clique))
+
+
+def test_one_query_answers_many_pairs(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_source(table)[0].bind(SCHEMA)
+    queries: list[object] = []
+    group = PushdownEngine._group
+    monkeypatch.setattr(
+        PushdownEngine, "_group", lambda self, tables: queries.append(tables) or group(self, tables)
+    )
+    engine.count([("n",), ("r",), ("code",), ("n", "r"), ("r", "code"), ()])
+    assert len(queries) == 1
+
+
+def test_what_cannot_be_asked(table: Any) -> None:
+    source, _ = open_source(table)
+    engine = source.bind(SCHEMA)
+    with pytest.raises(SchemaError, match="distinct names"):
+        engine.count([("n", "n")])
+    with pytest.raises(SchemaError, match="known before"):
+        source.only(["n"]).bind(Schema((Integer(name="n"),)))
+    with pytest.raises(InputError, match="in memory or in files"):
+        open_here(table)
+    with pytest.raises(InputError, match="left out"):
+        open_source(table, engine="memory")
+    assert repr(engine) == "PushdownEngine(['code', 'n', 'r', 'few'])"
+
+
+def test_distinct_values_are_bounded(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushdown, "MOST_VALUES", 10)
+    with pytest.raises(InputError, match="at most 10 different values"):
+        open_source(table)[0].values("code")
+
+
+def test_backends_errors_are_not_passed_on() -> None:
+    connection = ibis.duckdb.connect()
+    connection.create_table("t", pa.table({"t": ["CANARY"], "n": [1]}))
+    broken = connection.table("t").mutate(m=lambda t: t.t.cast("int64"))
+    with pytest.raises(InputError, match="its backend can count") as error:
+        open_source(broken)[0].kinds("m")
+    assert "CANARY" not in str(error.value)
+    assert error.value.__context__ is None
+
+
+def test_columns_without_a_kind_are_refused() -> None:
+    connection = (
+        ibis.from_connection(duckdb.connect()) if hasattr(ibis, "from_connection") else ibis.duckdb.connect()
+    )
+    lists = connection.create_table("l", pa.table({"l": pa.array([[1], [2]])}))
+    with pytest.raises(InputError, match="column 'l'"):
+        open_source(lists)
+
+
+def test_the_choice_of_owners_rows_stays(table: Any) -> None:
+    kept = open_source(table)[0].bounded("code", 1)
+    first, second = (kept.values("r")[0] for _ in range(2))
+    assert first == second
+    assert len(first) == len(in_memory(TABLE)[0].values("code")[0])
+    other = open_source(table)[0].bounded("code", 1).values("r")[0]
+    assert other != first

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from margrave.engines import owners, streaming, tallies
+from margrave.engines.batches import DuckBatches, ParquetBatches
+from margrave.engines.memory import open_source as in_memory
+from margrave.engines.opening import open_here, open_source
+from margrave.engines.owners import kept_rows, owner_sizes
+from margrave.engines.scratch import Scratch, nameless
+from margrave.engines.streaming import StreamSource
+from margrave.engines.text_stream import text_batches
+from margrave.errors import InputError
+from margrave.schema.columns import Categorical, Integer
+from margrave.schema.encoded import code_dtype
+from margrave.schema.schema import Schema
+
+TABLE = pa.table({"n": list(range(100)), "t": [f"v{k % 7}" for k in range(100)]})
+SCHEMA = Schema(
+    (
+        Integer(name="n", lower=0, upper=99, bins=10, missing=False),
+        Categorical(name="t", values=tuple(f"v{k}" for k in range(7)), missing=False),
+    )
+)
+
+
+def written(folder: Path, table: pa.Table = TABLE, name: str = "t.parquet") -> Path:
+    pq.write_table(table, folder / name, row_group_size=17)
+    return folder / name
+
+
+def test_codes_beyond_the_limit_lie_in_files_without_a_name(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    engines = [StreamSource(ParquetBatches([path]), held=held).bind(SCHEMA) for held in (0, 150, 1 << 20)]
+    assert isinstance(engines[0].encoded.columns[0], np.memmap)
+    assert not isinstance(engines[2].encoded.columns[0], np.memmap)
+    tables = [[c.reveal().tolist() for c in engine.count([("n", "t"), ("t",)])] for engine in engines]
+    assert tables[0] == tables[1] == tables[2]
+    assert os.listdir(tmp_path) == ["t.parquet"]
+
+
+def test_a_nameless_file_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with nameless() as file:
+        file.write(b"private")
+        file.flush()
+        assert os.listdir(tmp_path) == []
+        assert os.fstat(file.fileno()).st_mode & 0o077 == 0
+    array = Scratch(0).array(1000, code_dtype(300))
+    array[5] = 299
+    assert array.sum() == 299
+    assert os.listdir(tmp_path) == []
+
+
+def test_codes_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = StreamSource(ParquetBatches([written(tmp_path)]))
+    source.bind(SCHEMA)
+    monkeypatch.setattr(ParquetBatches, "read", None)
+    source.only(["t", "n"]).bind(Schema(SCHEMA.columns[::-1])).count([("t",)])
+
+
+TEXTS = st.text(st.sampled_from("ab\", \t\r\n'é東;"), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=12), st.integers(1, 40), st.sampled_from(["\n", "\r\n"]))
+def test_text_in_pieces_is_the_text(rows: list[tuple[str, str]], piece: int, end: str) -> None:
+    cells = [["a", 'b "q"\n'], *rows]
+    lines = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in cells]
+    text = (end.join(lines) + end).encode()
+    with nameless() as file:
+        file.write(text)
+        file.flush()
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        batches = text_batches(path, ",", ("",), piece=piece)
+        found = [row for table in batches.read(batches.schema.names) for row in table.to_pylist()]
+    expected = [tuple(cell.strip(" \t") or None for cell in row) for row in rows]
+    assert [tuple(row.values()) for row in found] == expected
+    assert batches.schema.names == ["a", 'b "q"\n']
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b'a,b\n1,2\n"CANARY,3\n4,5\n', "every quote is closed"),
+        (b"a,b\n1,2\n1,CANARY,3\n", "the header's 2 cells"),
+        (b"a,b\n1,CANARY\xff\n", "in UTF-8"),
+        (b"1,2\n3,CANARY\n", "not by numbers"),
+        (b"a,a\n3,CANARY\n", "distinct names"),
+        (b"", "names every column"),
+    ],
+)
+def test_broken_text_is_refused(tmp_path: Path, text: bytes, words: str, piece: int) -> None:
+    (tmp_path / "t.csv").write_bytes(text)
+    with pytest.raises(InputError, match=words) as error:
+        text_batches(tmp_path / "t.csv", ",", ("",), piece=piece)
+    assert "CANARY" not in str(error.value)
+    assert error.value.__context__ is None
+
+
+def test_packed_text(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "t.tsv.gz", "wb") as file:
+        file.write(b"\xef\xbb\xbfa\tb\n1\tx\n?\ty\n")
+    source, frame = open_source(tmp_path / "t.tsv.gz", missing=("?",), engine="stream")
+    assert frame.dtypes == {"a": "text", "b": "text"}
+    assert source.kinds("a").reveal().tolist() == [1, 1, 0, 0, 0, 0, 0]
+    assert [column.kind for column in source.columns] == ["unknown", "unknown"]
+
+
+def owner_batches(names: list[str], length: int = 7) -> owners.Batches:
+    def read():  # type: ignore[no-untyped-def]
+        for first in range(0, len(names), length):
+            distinct, codes = np.unique(np.array(names[first : first + length]), return_inverse=True)
+            yield codes.astype(np.int32), pa.array(distinct.tolist(), pa.large_string())
+
+    return read
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from("abcdefghij"), max_size=60), st.integers(1, 4), st.sampled_from([1, 3, 100]))
+def test_owners_in_parts_are_the_owners(names: list[str], most: int, held: int) -> None:
+    bits = kept_rows(owner_batches(names), len(names), most, held)
+    kept = np.unpackbits(bits, bitorder="little")[: len(names)]
+    held_rows = {name: int(sum(k for n, k in zip(names, kept, strict=True) if n == name)) for name in names}
+    assert held_rows == {name: min(names.count(name), most) for name in names}
+    assert owners.ones(bits) == sum(held_rows.values())
+    sizes = owner_sizes(owner_batches(names), most, held)
+    rows = [names.count(name) for name in set(names)]
+    assert sizes.tolist() == [rows.count(k) for k in range(1, most + 1)] + [sum(r > most for r in rows)]
+
+
+def test_kept_rows_of_an_owner_are_a_uniform_choice() -> None:
+    names, draws = ["x", "y", "x", "x", "z", "x", "x", "x"], 600
+    seen = np.zeros(8)
+    for _ in range(draws):
+        seen += np.unpackbits(kept_rows(owner_batches(names, 3), 8, 2, 2), bitorder="little")
+    assert seen[1] == seen[4] == draws
+    mine = seen[[0, 2, 3, 5, 6, 7]]
+    assert mine.sum() == 2 * draws
+    assert np.abs(mine - draws / 3).max() < 5.5 * np.sqrt(draws * (1 / 3) * (2 / 3))
+
+
+def test_values_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = StreamSource(ParquetBatches([written(tmp_path)]))
+    assert len(source.values("n")[0]) == 100
+    monkeypatch.setattr(streaming, "MOST_VALUES", 99)
+    with pytest.raises(InputError, match="at most 99 different values"):
+        source.values("n")
+    assert len(source.values("t")[0]) == 7
+    assert tallies.MOST_VALUES > 10**6
+
+
+def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:
+    source, _ = open_source(written(tmp_path), engine="stream")
+    source.kinds("n")
+    written(tmp_path, TABLE.slice(0, 50))
+    with pytest.raises(InputError, match="left alone"):
+        source.kinds("n")
+
+
+def test_folders_and_patterns(tmp_path: Path) -> None:
+    for k in range(3):
+        written(tmp_path, TABLE.slice(k * 30, 30), f"part-{k}.parquet")
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    assert open_source(tmp_path)[0].kinds("n").reveal().sum() == 90
+    assert open_source(tmp_path / "part-[01].parquet")[0].kinds("n").reveal().sum() == 60
+    written(tmp_path, TABLE.rename_columns(["n", "u"]), "other.parquet")
+    for where, words in ((tmp_path, "same columns"), (tmp_path / "none-*.parquet", "Parquet files")):
+        with pytest.raises(InputError, match=words):
+            open_source(where)
+
+
+def test_databases_name_their_table(tmp_path: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as connection:
+        connection.execute("CREATE TABLE one AS SELECT range AS n FROM range(10)")
+    assert open_source(tmp_path / "d.duckdb")[0].kinds("n").reveal()[1] == 10
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as connection:
+        connection.execute('CREATE TABLE "it\'s ""2""" AS SELECT range AS "n" FROM range(600000)')
+    with pytest.raises(InputError, match="table must be one of"):
+        open_source(tmp_path / "d.duckdb")
+    source, _ = open_source(f'{tmp_path / "d.duckdb"}::it\'s "2"')
+    assert source.kinds("n").reveal()[1] == 600_000
+    batches = DuckBatches(tmp_path / "d.duckdb", 'it\'s "2"')
+    rows = np.concatenate([table["n"].to_numpy() for table in batches.read(["n"])])
+    np.testing.assert_array_equal(rows, np.arange(600_000))
+    (tmp_path / "x.duckdb").write_bytes(b"CANARY")
+    with pytest.raises(InputError, match="readable DuckDB") as error:
+        open_source(tmp_path / "x.duckdb")
+    assert "CANARY" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.csv"])
+def test_small_files_go_to_memory_and_large_ones_are_streamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    if name == "t.parquet":
+        written(tmp_path)
+    elif name == "t.arrow":
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, TABLE.schema) as writer:
+            writer.write_table(TABLE)
+    else:
+        path.write_text(
+            "n,t\n" + "".join(f"{n},{t}\n" for n, t in zip(*TABLE.to_pydict().values(), strict=True))
+        )
+    small = open_source(path)[0]
+    monkeypatch.setattr("margrave.engines.opening.LARGE", 10)
+    large, frame = open_source(path)
+    assert (type(small).__name__, type(large).__name__) == ("MemorySource", "StreamSource")
+    assert frame == in_memory(path)[1]
+    pairs = list(itertools.permutations(["n", "t"], 2))
+    for one, other in zip(small.bind(SCHEMA).count(pairs), large.bind(SCHEMA).count(pairs), strict=True):
+        np.testing.assert_array_equal(one.reveal(), other.reveal())
+    assert open_here(path).only(["t"]).bind(Schema(SCHEMA.columns[1:])).encoded.rows == 100
+
+
+def test_engines_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    for data, engine, words in (
+        (path, "spark", "one of"),
+        (TABLE, "stream", "a table in memory"),
+        (tmp_path, "memory", "more than one file"),
+        (tmp_path / "none.parquet", "stream", "Check the path"),
+    ):
+        with pytest.raises(InputError, match=words):
+            open_source(data, engine=engine)

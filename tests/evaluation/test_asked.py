@@ -1,0 +1,74 @@
+"""Metrics by name, through the front door."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from people import SCHEMA, people
+
+import margrave as mg
+from margrave.engines.memory import open_source
+from margrave.errors import InputError
+from margrave.evaluation.observed import observed_schema
+from margrave.evaluation.widening import widened
+from margrave.report.comparison_page import render_comparison
+
+NAMES = ["fidelity_error", "ks_complement", "query_error", "ml_r2"]
+
+
+def test_metrics_join_the_comparison_with_their_references() -> None:
+    found = mg.evaluate(people(300, 0), people(300, 1, 0.7), test=people(200, 2), metrics=NAMES)
+    assert [score.name for score in found.scores][-4:] == NAMES
+    assert list(found.references) == ["bootstrap", "shuffled", "real rows"]
+    assert found.references["real rows"]["ks_complement"] == 1
+    assert 0 < found.references["bootstrap"]["fidelity_error"] < found["fidelity_error"]
+    assert np.isnan(found["ml_r2"])
+    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert document["scores"][-1]["value"] is None
+    assert document["scores"][-1]["note"] == "name a target, the column to predict"
+    assert "ml_r2" in str(found)
+    assert "not defined" in render_comparison(found)
+
+
+def test_raw_numbers_reach_the_metrics_in_every_kind_of_file(tmp_path: Path) -> None:
+    real, synthetic = people(200, 0), people(150, 1)
+    expected = mg.evaluate(real, synthetic, metrics=NAMES[1:3])
+    pq.write_table(real, tmp_path / "real.parquet")
+    synthetic.to_pandas().to_csv(tmp_path / "synthetic.csv", index=False)
+    found = mg.evaluate(tmp_path / "real.parquet", tmp_path / "synthetic.csv", metrics=NAMES[1:3])
+    assert found["ks_complement"] == expected["ks_complement"]
+    assert found["query_error"] == pytest.approx(expected["query_error"])
+
+
+def test_a_streamed_table_is_scored_by_codes(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    for place in range(2):
+        pq.write_table(people(100, place), tmp_path / "parts" / f"{place}.parquet")
+    found = mg.evaluate(
+        tmp_path / "parts", people(100, 5), schema=SCHEMA, metrics=["ks_complement", "average_tv"]
+    )
+    assert 0 < found["ks_complement"] < 1
+    assert found["average_tv"] == pytest.approx(found["tv_2_mean"])
+
+
+def test_values_that_only_held_out_rows_have_get_codes_of_their_own() -> None:
+    real = open_source(pa.table({"a": ["x", "y"], "b": [1, 2], "c": ["u", "v"]}))[0]
+    held_out = open_source(pa.table({"a": ["z", None], "b": [None, 9], "c": ["u", "w"]}))[0]
+    schema = observed_schema(real, real)
+    wide = widened(schema, held_out)
+    assert wide["a"].labels == ("x", "y", "z", "missing")
+    assert wide["b"].missing
+    assert wide["b"].edges == schema["b"].edges
+    declared = observed_schema(real, real).replace([])
+    assert widened(schema, held_out, declared) == schema
+    assert held_out.bind(wide).encoded.column("a").tolist() == [2, 3]
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(InputError, match="metrics must be among"):
+        mg.evaluate(people(20, 0), people(20, 1), metrics=["beauty"])

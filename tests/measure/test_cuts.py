@@ -1,0 +1,63 @@
+"""Four ways to cut bins, from one histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from margrave.measure.cuts import cut_by
+from margrave.schema.binned import BINNINGS
+
+
+@pytest.mark.parametrize("binning", BINNINGS)
+@given(
+    weights=st.lists(st.floats(0, 1e6), min_size=1, max_size=120),
+    bins=st.integers(1, 40),
+    least=st.floats(0, 1e5),
+    steps=st.lists(st.floats(0.1, 100), min_size=120, max_size=120),
+)
+@settings(max_examples=60, deadline=None)
+def test_bins_partition_the_range(
+    binning: str, weights: list[float], bins: int, least: float, steps: list[float]
+) -> None:
+    edges = np.append(0.0, np.cumsum(steps[: len(weights)]))
+    found = cut_by(binning, edges, np.array(weights), bins, least)
+    assert 1 <= len(found.edges) - 1 <= bins
+    assert (np.diff(found.edges) > 0).all()
+    assert set(found.edges) <= set(found.fine)
+    assert found.edges[0] == found.fine[0]
+    assert found.edges[-1] == found.fine[-1]
+    assert found.weights.sum() == pytest.approx(sum(weights))
+
+
+def test_uniform_bins_have_one_width() -> None:
+    found = cut_by("uniform", np.arange(101.0), np.ones(100), 10, 0.0)
+    assert np.diff(found.edges).tolist() == [10.0] * 10
+
+
+def test_quantile_bins_have_one_mass() -> None:
+    weights = np.concatenate([np.full(50, 9.0), np.full(50, 1.0)])
+    found = cut_by("quantile", np.arange(101.0), weights, 10, 0.0)
+    mass = np.add.reduceat(found.weights, found.starts)
+    assert len(mass) == 10
+    assert (np.abs(mass - 50) < 10).all()
+
+
+def test_privtree_halves_where_the_mass_is() -> None:
+    weights = np.zeros(128)
+    weights[:4], weights[64:] = 1000.0, 1.0
+    found = cut_by("privtree", np.arange(129.0), weights, 12, 5.0)
+    assert {1.0, 2.0, 3.0, 4.0} <= set(found.edges)
+    assert np.diff(found.edges)[-1] >= 32
+
+
+def test_privtree_decays_with_depth() -> None:
+    """A node is halved only if its mass exceeds what its depth has taken off and a bin's mass."""
+    weights = np.full(64, 10.0)
+    deep = cut_by("privtree", np.arange(65.0), weights, 64, 1.0)
+    flat = cut_by("privtree", np.arange(65.0), weights, 64, 60.0)
+    assert len(flat.edges) < len(deep.edges)
+    # Root 640: h=0; halves 320 - 41.6, quarters 160 - 83.2 > 60, eighths 80 - 124.8 < 60.
+    assert np.diff(flat.edges).tolist() == [8.0] * 8

@@ -1,0 +1,79 @@
+"""Grids from noisy counts: kept where they are evident, left out where values are of no grid."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from margrave.measure.rounding import released_grids, steps_of
+from margrave.schema.columns import Date, Duration, Integer, Moment, Real, Time
+
+RNG = np.random.default_rng(0)
+WIDE = np.array([0.0, 1e7])
+
+
+def counted(column: Integer | Real, values: np.ndarray) -> np.ndarray:
+    import pyarrow as pa
+
+    from margrave.schema.looks import grids
+
+    return grids(pa.array(values), steps_of(column)).astype(float)
+
+
+def test_steps_are_multiples_of_each_other() -> None:
+    for column in (Integer(name="x"), Real(name="x"), Moment(name="x"), Time(name="x"), Duration(name="x")):
+        steps = steps_of(column)
+        for coarse, fine in itertools.pairwise(steps):
+            assert round(coarse / fine) == pytest.approx(coarse / fine)
+            assert coarse > fine
+    assert steps_of(Date(name="d")) == ()
+    assert min(steps_of(Real(name="x", grids=((0.01, 1.0),)))) == 0.05
+    assert min(steps_of(Moment(name="x", grids=((1e6, 1.0),)))) == 60e6
+
+
+def test_numbers_of_no_grid_get_none() -> None:
+    column = Integer(name="x")
+    noisy = counted(column, RNG.integers(1, 10**7, 50_000)) + RNG.normal(0, 50, 13)
+    assert released_grids(column, noisy, 50.0, WIDE, np.array([50_000.0]), 50.0) == ()
+    real = Real(name="x")
+    noisy = counted(real, RNG.random(50_000)) + RNG.normal(0, 50, 20)
+    assert released_grids(real, noisy, 50.0, WIDE, np.array([50_000.0]), 50.0) == ()
+
+
+def test_shares_are_those_of_the_mixture() -> None:
+    column = Integer(name="x")
+    values = RNG.integers(1, 10**7, 60_000)
+    values[:20_000] = values[:20_000] // 1000 * 1000
+    values[20_000:30_000] = values[20_000:30_000] // 5 * 5
+    noisy = counted(column, values) + RNG.normal(0, 50, 13)
+    found = dict(released_grids(column, noisy, 50.0, WIDE, np.array([60_000.0]), 50.0))
+    assert set(found) == {1000.0, 5.0}
+    assert found[1000.0] == pytest.approx(1 / 3, abs=0.02)
+    assert found[5.0] == pytest.approx(1 / 6, abs=0.02)
+
+
+def test_values_alone_in_a_cell_say_nothing_of_the_rest() -> None:
+    """Nine rows in ten are 0, a multiple of everything; the rest is of no grid."""
+    column = Integer(name="x")
+    values = np.where(RNG.random(50_000) < 0.9, 0, RNG.integers(1, 10**5, 50_000))
+    zeros = float((values == 0).sum())
+    edges, weights = np.array([0.0, 1.0, 1e5]), np.array([zeros, 50_000 - zeros])
+    assert released_grids(column, counted(column, values), 20.0, edges, weights, 20.0) == ()
+
+
+def test_the_storage_s_own_step_takes_the_rest() -> None:
+    column = Real(name="x", grids=((0.01, 1.0),))
+    values = np.round(RNG.random(20_000) * 100, 2)
+    values[:10_000] = np.round(values[:10_000])
+    found = released_grids(column, counted(column, values), 20.0, WIDE, np.array([20_000.0]), 20.0)
+    assert [step for step, _ in found] == [1.0, 0.01]
+    assert found[0][1] == pytest.approx(0.5, abs=0.02)
+    assert sum(share for _, share in found) == pytest.approx(1.0)
+
+
+def test_noise_alone_is_no_grid() -> None:
+    for seed in range(30):
+        noisy = np.random.default_rng(seed).normal(0, 100, 13)
+        assert released_grids(Integer(name="x"), noisy, 100.0, WIDE, np.array([0.0]), 100.0) == ()

@@ -1,0 +1,82 @@
+"""What a noisy profile decides: the kind of a text column, and what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from margrave.errors import SchemaError
+from margrave.measure.settle import settled
+from margrave.schema.columns import Categorical, Column, Identifier, Integer, Real, Unknown
+from margrave.schema.profile import PROFILE
+
+SIGMA = 10.0
+
+
+def profile(**counts: float) -> np.ndarray:
+    return np.array([counts.get(name, 0.0) for name in PROFILE])
+
+
+@pytest.mark.parametrize(
+    ("counts", "kind"),
+    [
+        ({"whole": 1000}, "integer"),
+        ({"whole": 1000, "number": 35}, "integer"),
+        ({"whole": 1000, "number": 45}, "real"),
+        ({"number": 1000, "missing": 500}, "real"),
+        ({"date": 1000}, "date"),
+        ({"date": 1000, "text": 30}, "date"),
+        ({"date": 1000, "text": 300}, "categorical"),
+        ({"moment": 1000, "date": 200}, "moment"),
+        ({"date": 1000, "moment": 20}, "date"),
+        ({"time": 1000}, "time"),
+        ({"time": 1000, "whole": 500}, "categorical"),
+        ({"date": 1000, "whole": 1000}, "categorical"),
+        ({"text": 1000}, "categorical"),
+        ({}, "integer"),
+    ],
+)
+def test_the_kind_is_that_of_all_but_a_few(counts: dict[str, float], kind: str) -> None:
+    assert settled(Unknown(name="x"), profile(**counts), SIGMA).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("counts", "kind"),
+    [
+        ({"whole": 1000}, "categorical"),
+        ({"date": 1000}, "date"),
+        ({}, "categorical"),
+        ({"time": 9e3}, "time"),
+    ],
+)
+def test_text_of_digits_stays_text_in_typed_storage(counts: dict[str, float], kind: str) -> None:
+    assert settled(Unknown(name="x", textual=True), profile(**counts), SIGMA).kind == kind
+
+
+def test_many_small_slips_are_no_kind() -> None:
+    """Each of three other kinds is below the bar, all together are not."""
+    mixed = profile(whole=10_000, date=190, time=190, text=190)
+    assert settled(Unknown(name="x"), mixed, SIGMA).kind == "categorical"
+
+
+def test_numbers_without_fractions_are_whole() -> None:
+    open_column = Real(name="x", bins=5, binning="quantile")
+    whole = settled(open_column, profile(whole=1000), SIGMA)
+    assert isinstance(whole, Integer)
+    assert (whole.bins, whole.binning, whole.strict) == (5, "quantile", False)
+    assert settled(open_column, profile(whole=1000, number=100), SIGMA) is open_column
+    bounded = Real(name="x", lower=0)
+    assert settled(bounded, profile(whole=1000), SIGMA) is bounded
+
+
+@pytest.mark.parametrize(
+    "column", [Integer(name="x", lower=0, upper=9), Categorical(name="x", values=("a",))]
+)
+def test_missing_values_have_to_be_evident(column: Column) -> None:
+    assert settled(column, profile(whole=1000, missing=40), SIGMA).missing is True
+    assert settled(column, profile(whole=1000, missing=20), SIGMA).missing is False
+
+
+def test_an_identifier_has_no_profile() -> None:
+    with pytest.raises(SchemaError, match="of a known kind"):
+        settled(Identifier(name="x"), profile(), SIGMA)

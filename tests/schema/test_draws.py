@@ -1,0 +1,101 @@
+"""Numbers drawn on grids: the shares asked for, never outside the bin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from margrave.errors import SchemaError
+from margrave.schema.columns import Integer, Real
+from margrave.schema.draws import real_numbers, whole_numbers
+from margrave.schema.encode import encode_column
+
+ROWS = 20_000
+
+
+def near(share: float, expected: float) -> bool:
+    return abs(share - expected) < 5 * np.sqrt(0.25 / ROWS)
+
+
+def test_whole_numbers_fall_on_grids_in_their_shares() -> None:
+    column = Integer(name="x", edges=(0, 50_000), missing=False, grids=((1000, 0.5), (10, 0.3)))
+    drawn = whole_numbers(np.zeros(ROWS, dtype=np.int64), column, np.random.default_rng(0))
+    assert near((drawn % 1000 == 0).mean(), 0.5 + 0.3 / 100 + 0.2 / 1000)
+    assert near((drawn % 10 == 0).mean(), 0.8 + 0.02)
+
+
+def test_a_bin_without_a_multiple_tries_the_next_finer() -> None:
+    column = Integer(name="x", edges=(1001, 1010, 1100), missing=False, grids=((1000, 0.9), (5, 0.1)))
+    drawn = whole_numbers(np.repeat([0, 1], ROWS), column, np.random.default_rng(0))
+    assert set(drawn[:ROWS]) == {1005}
+    assert (drawn[ROWS:] % 5 == 0).all()
+    assert drawn[ROWS:].min() >= 1010
+
+
+def test_a_fine_cell_beside_the_multiple_goes_to_the_nearest() -> None:
+    column = Integer(
+        name="x",
+        edges=(0, 200),
+        fine=(0, 60, 90, 200),
+        weights=(0.0, 1.0, 0.0),
+        missing=False,
+        grids=((100, 1.0),),
+    )
+    drawn = whole_numbers(np.zeros(100, dtype=np.int64), column, np.random.default_rng(0))
+    assert set(drawn) == {100}
+
+
+@pytest.mark.parametrize("step", [0.01, 0.5, 0.001])
+def test_decimals_are_the_nearest_doubles(step: float) -> None:
+    column = Real(name="x", lower=-3.0, upper=7.0, bins=9, missing=False, grids=((step, 1.0),))
+    bins = np.random.default_rng(0).integers(0, 9, ROWS)
+    drawn = real_numbers(bins, column, np.random.default_rng(1))
+    digits = {0.01: 2, 0.5: 1, 0.001: 3}[step]
+    assert all(float(f"{value:.{digits}f}") == value for value in drawn[:2000])
+    np.testing.assert_array_equal(encode_column(_arrow(drawn), column), bins)
+
+
+def test_a_number_alone_is_drawn_as_it_is() -> None:
+    tiny = np.nextafter(0.0, 1.0)
+    column = Real(name="x", edges=(0.0, tiny, 10.0), missing=False)
+    drawn = real_numbers(np.repeat([0, 1], 500), column, np.random.default_rng(0))
+    assert (drawn[:500] == 0.0).all()
+    assert (drawn[500:] > 0.0).all()
+    assert column.labels == ("0", "over 0 to 10")
+    inside = Real(name="x", edges=(0.0, 10.0), fine=(0.0, tiny, 10.0), weights=(1.0, 1.0), missing=False)
+    drawn = real_numbers(np.zeros(4000, dtype=np.int64), inside, np.random.default_rng(0))
+    assert abs((drawn == 0.0).mean() - 0.5) < 0.05
+
+
+def _arrow(values: np.ndarray) -> object:
+    import pyarrow as pa
+
+    return pa.array(values)
+
+
+@given(
+    edges=st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=8, unique=True).map(sorted),
+    grids=st.sampled_from((((1000, 0.5), (7, 0.5)), ((2, 0.3),), ((10**6, 1.0),), ((60, 0.5), (5, 0.25)))),
+    seed=st.integers(0, 2**32),
+    whole=st.booleans(),
+)
+def test_no_grid_carries_a_value_out_of_its_bin(
+    edges: list[int], grids: tuple[tuple[float, float], ...], seed: int, whole: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    kind = Integer if whole else Real
+    column = kind(name="x", edges=tuple(edges), missing=False, grids=grids)
+    bins = rng.integers(0, column.present, 100)
+    drawn = whole_numbers(bins, column, rng) if whole else real_numbers(bins, column, rng)
+    np.testing.assert_array_equal(encode_column(_arrow(drawn), column), bins)
+
+
+@pytest.mark.parametrize(
+    "grids",
+    [((5, 0.5), (10, 0.5)), ((0, 1.0),), ((10, 0.7), (5, 0.7)), ((0.3, 1.0),), ((10, -0.1),), (5,), ((5,),)],
+)
+def test_grids_that_make_no_sense_are_refused(grids: object) -> None:
+    with pytest.raises(SchemaError, match="grids of column"):
+        Real(name="x", lower=0, upper=1, grids=grids)

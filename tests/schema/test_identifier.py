@@ -1,0 +1,78 @@
+"""Identifiers: no attribute of any model, never read, made anew."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import MemorySource, open_source
+from margrave.errors import SchemaError
+from margrave.schema.columns import Identifier, Integer
+from margrave.schema.decode import decode
+from margrave.schema.identifier import keys
+from margrave.schema.schema import Schema
+
+RNG = np.random.default_rng(1)
+AGE = Integer(name="age", lower=0, upper=9, missing=False)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (Identifier(name="id"), [1, 2, 3]),
+        (Identifier(name="id", start=100), [100, 101, 102]),
+        (Identifier(name="id", pattern="text", prefix="P-", digits=3), ["P-001", "P-002", "P-003"]),
+        (Identifier(name="id", pattern="text"), ["1", "2", "3"]),
+    ],
+)
+def test_keys_follow_the_pattern(column: Identifier, expected: list[object]) -> None:
+    assert keys(column, 3, RNG).to_pylist() == expected
+
+
+def test_random_keys_are_uuids_and_repeat_with_the_generator() -> None:
+    column = Identifier(name="id", pattern="uuid")
+    first, again = (keys(column, 50, np.random.default_rng(7)).to_pylist() for _ in range(2))
+    assert first == again
+    assert len(set(first)) == 50
+    assert all(uuid.UUID(key).version == 4 for key in first)
+
+
+def test_a_type_that_cannot_hold_the_pattern_gets_numbers() -> None:
+    column = Identifier(name="id", pattern="text", prefix="P")
+    assert keys(column, 2, RNG, pa.int32()).to_pylist() == [1, 2]
+    assert keys(Identifier(name="id"), 2, RNG, pa.string()).to_pylist() == ["1", "2"]
+
+
+def test_models_never_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema((Identifier(name="id", pattern="text", prefix="P"), AGE))
+    assert schema.domain.names == ("age",)
+    assert schema.attributes == (AGE,)
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+    frame = pd.DataFrame({"id": ["a", "a", "b"], "age": [1, 2, 3]})
+    for data, library in ((frame, pd.DataFrame), (pl.from_pandas(frame), pl.DataFrame)):
+        source, described = open_source(data)
+        monkeypatch.setattr(MemorySource, "_array", lambda *args: pytest.fail("a column was read"))
+        encoded = source.bind(schema).encoded
+        monkeypatch.undo()
+        assert encoded.domain.names == ("age",)
+        table = decode(encoded, schema, RNG, described)
+        assert isinstance(table, library)
+        assert list(table.columns) == ["id", "age"]
+        assert list(table["id"]) == ["P1", "P2", "P3"]
+        assert list(table["age"]) == [1, 2, 3]
+
+
+def test_what_cannot_be_is_refused() -> None:
+    for wrong in ({"pattern": "name"}, {"start": 1.5}, {"digits": -1}, {"prefix": 3}):
+        with pytest.raises(SchemaError):
+            Identifier(name="id", **wrong)
+    with pytest.raises(SchemaError, match="more than identifiers"):
+        Schema((Identifier(name="id"),)).domain
+    with pytest.raises(SchemaError, match="have no codes"):
+        Identifier(name="id").present

@@ -1,0 +1,154 @@
+"""Numbers drawn under rules: exact in every storage, and inside their bins."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from margrave.errors import SchemaError
+from margrave.schema.columns import Categorical, Date, Duration, Integer, Moment, Real
+from margrave.schema.decode import decode
+from margrave.schema.encode import encode
+from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.frame import Frame
+from margrave.schema.rules import Ordered, Sum, Within
+from margrave.schema.schema import Schema
+
+ROWS = 4000
+
+
+def rows_of(schema, rows=ROWS, seed=0):
+    """Codes drawn evenly among the cells that the rules allow."""
+    domain, rng = schema.domain, np.random.default_rng(seed)
+    codes = [rng.integers(0, size, 60 * rows) for size in domain.sizes]
+    good = np.flatnonzero(domain.rules.possible(dict(zip(domain.names, codes, strict=True)), 60 * rows))
+    assert len(good) >= rows
+    kept = good[:rows]
+    return Encoded(
+        domain, tuple(c[kept].astype(code_dtype(s)) for c, s in zip(codes, domain.sizes, strict=True))
+    )
+
+
+def integers(*names, missing=False):
+    return [Integer(name=name, lower=0, upper=40, bins=9, missing=missing) for name in names]
+
+
+def test_whole_numbers_obey_every_kind_of_rule_at_once_and_stay_in_their_bins():
+    columns = (
+        *integers("a", "b", missing=True),
+        Integer(name="t", lower=0, upper=80, bins=12, missing=True),
+        *integers("c"),
+        Categorical(name="k", values=("x", "y"), missing=False),
+    )
+    rules = (Sum("t", ("a", "b")), Ordered("a", "c"), Ordered("b", "t"), Within("c", "k", {"x": (11, 29)}))
+    schema = Schema(columns, rules)
+    encoded = rows_of(schema)
+    table = decode(encoded, schema, np.random.default_rng(1))
+    again = encode(table, schema)
+    assert all((x == y).all() for x, y in zip(encoded.columns, again.columns, strict=True))
+    frame = table.to_pandas()
+    full = frame[["a", "b", "t"]].notna().all(axis=1)
+    assert 0.2 < full.mean() < 1
+    assert (frame.a + frame.b == frame.t)[full].all()
+    assert (frame.a <= frame.c)[frame.a.notna()].all()
+    assert (frame.b <= frame.t)[frame.b.notna() & frame.t.notna()].all()
+    assert frame.c.between(11, 29)[frame.k == "x"].all()
+
+
+def test_dates_and_moments_are_in_order_and_a_moment_is_another_plus_a_duration():
+    columns = (
+        Date(name="born", lower="1950-01-01", upper="2020-12-31", bins=6, missing=False),
+        Date(name="died", lower="1950-01-01", upper="2025-12-31", bins=7, missing=True),
+        Moment(name="start", lower="2024-01-01T00:00", upper="2024-01-02T00:00", bins=5, missing=False),
+        Moment(name="stop", lower="2024-01-01T00:00", upper="2024-01-03T00:00", bins=6, missing=False),
+        Duration(name="took", lower=0, upper=24 * 3600 * 10**6, bins=6, missing=False),
+    )
+    rules = (Ordered("born", "died", strict=True), Sum("stop", ("start", "took")))
+    schema = Schema(columns, rules)
+    encoded = rows_of(schema, 3000)
+    types = {"start": "timestamp[s]", "stop": "timestamp[ms]", "took": "duration[s]"}
+    frame = decode(encoded, schema, np.random.default_rng(1), Frame("arrow", types))
+    assert frame.schema.field("start").type == pa.timestamp("s")
+    rows = frame.to_pylist()
+    assert all(row["died"] is None or row["born"] < row["died"] for row in rows)
+    assert all(row["start"] + row["took"] == row["stop"] for row in rows)
+    assert any(row["died"] is None for row in rows)
+
+
+@pytest.mark.parametrize("storage", ["double", "float", "decimal128(9, 2)", "int32"])
+def test_real_numbers_add_up_and_are_in_order_in_any_storage(storage):
+    columns = (
+        Real(name="a", lower=0, upper=9, bins=4, missing=False),
+        Real(name="b", lower=0, upper=9, bins=4, missing=False),
+        Real(name="t", lower=0, upper=18, bins=5, missing=False),
+    )
+    schema = Schema(columns, (Sum("t", ("a", "b")), Ordered("a", "b")))
+    table = decode(
+        rows_of(schema), schema, np.random.default_rng(2), Frame("arrow", dict.fromkeys("abt", storage))
+    )
+    rows = table.to_pylist()
+    if storage.startswith("decimal"):
+        assert isinstance(rows[0]["a"], Decimal)
+    if storage == "float":
+        assert all(np.float32(row["a"] + row["b"]) == np.float32(row["t"]) for row in rows)
+    else:
+        assert all(row["a"] + row["b"] == row["t"] for row in rows)
+    assert all(row["a"] <= row["b"] for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_other_libraries_get_the_same_numbers(kind):
+    schema = Schema(
+        (*integers("a", "b"), *integers("c", missing=True)), (Ordered("a", "b"), Ordered("b", "c"))
+    )
+    dtypes = {
+        "pandas": {"a": "int8", "b": "float64", "c": "Int64"},
+        "polars": {"a": "Int8", "b": "Float64", "c": "Int64"},
+    }
+    encoded = rows_of(schema)
+    arrow = decode(encoded, schema, np.random.default_rng(3)).to_pandas()
+    found = decode(encoded, schema, np.random.default_rng(3), Frame(kind, dtypes[kind]))
+    frame = found if kind == "pandas" else found.to_pandas()
+    for name in "abc":
+        np.testing.assert_array_equal(
+            frame[name].astype("float64").to_numpy(), arrow[name].astype("float64").to_numpy()
+        )
+    assert (frame.a <= frame.b).all()
+
+
+def test_inside_one_bin_the_two_numbers_are_even_over_the_triangle():
+    one = [Integer(name=name, lower=0, upper=3, bins=1, missing=False) for name in "ab"]
+    schema = Schema((*one,), (Ordered("a", "b"),))
+    encoded = Encoded(schema.domain, (np.zeros(20_000, np.uint8), np.zeros(20_000, np.uint8)))
+    frame = decode(encoded, schema, np.random.default_rng(4)).to_pandas()
+    counts = pd.crosstab(frame.a, frame.b).to_numpy()
+    assert (counts[np.tril_indices(4, -1)] == 0).all()
+    inside = counts[np.triu_indices(4)]
+    assert inside.min() > 1500  # 2,000 each when the pairs are conditioned, not sorted one by one
+    assert inside.max() < 2500
+
+
+def test_numbers_that_are_known_are_kept_and_the_others_follow():
+    schema = Schema((*integers("a", "b"),), (Ordered("a", "b"),))
+    encoded = Encoded(schema.domain, (np.full(500, 4, np.uint8), np.full(500, 4, np.uint8)))
+    low, high = schema["b"].edges[4:6]
+    known = {"b": np.where(np.arange(500) % 2, low, np.nan)}
+    frame = decode(encoded, schema, np.random.default_rng(5), None, known).to_pandas()
+    assert (frame.b[1::2] == low).all()
+    assert (frame.a[1::2] == low).all()
+    assert frame.b[::2].max() == high - 1
+    with pytest.raises(SchemaError, match="rules"):
+        decode(encoded, schema, np.random.default_rng(5), None, {"b": np.full(500, -3.0)})
+
+
+def test_without_rules_known_numbers_change_nothing_else():
+    schema = Schema((*integers("a", "b"),))
+    encoded = Encoded(schema.domain, (np.arange(9, dtype=np.uint8), np.arange(9, dtype=np.uint8)))
+    known = {"a": np.full(9, 7.0)}
+    frame = decode(encoded, schema, np.random.default_rng(6), None, known).to_pandas()
+    assert frame.a.tolist() == [7] * 9
+    assert encode(pa.table({"a": frame.a, "b": frame.b}), schema).column("b").tolist() == list(range(9))
