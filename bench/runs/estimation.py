@@ -33,7 +33,6 @@ from pathlib import Path
 
 import numpy as np
 from splitting import truth
-from tables import FILES, load
 
 from margrave import Schema, Synthesizer
 from margrave.limits import Deadline, Effort
@@ -42,6 +41,7 @@ from margrave.models.pooled import pool
 from margrave.models.splitting import halves, pick
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
+from tables import FILES, load
 
 RESULTS = Path(__file__).parent.parent / "results" / "estimation.jsonl"
 TABLES = ("adult", "bank-full", "acs_employment", "credit_default", "diamonds")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Release
+    from margrave.schema import rules
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -69,7 +70,12 @@ _HOMES = {
     "read_tables": "margrave.tables.files",
     "synthesize": "margrave._api",
 }
-_ROOMS = ("errors", "models", "select")
+_ROOMS = {
+    "errors": "margrave.errors",
+    "models": "margrave.models",
+    "rules": "margrave.schema.rules",
+    "select": "margrave.select",
+}
 
 __all__ = [
     "Book",
@@ -99,6 +105,7 @@ __all__ = [
     "models",
     "owner_sizes",
     "read_tables",
+    "rules",
     "select",
     "synthesize",
 ]
@@ -108,7 +115,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     elif name in _ROOMS:
-        value = import_module(f"margrave.{name}")
+        value = import_module(_ROOMS[name])
     else:
         raise AttributeError(f"module 'margrave' has no attribute {name!r}")
     globals()[name] = value

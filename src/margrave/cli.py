@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from margrave import __version__
+from margrave.cli_evaluate import evaluate
 from margrave.cli_ledger import ledger_app
 from margrave.cli_tables import fit, owners, tables
 from margrave.errors import InputError, MargraveError, invalid
@@ -192,30 +193,8 @@ def sample(
         synthesis.report(report)
 
 
-@app.command()
-def evaluate(
-    real: Annotated[Path, typer.Argument(help="The private table.")],
-    synthetic: Annotated[Path, typer.Argument(help="The synthetic table.")],
-    report: Annotated[Path | None, typer.Option(help="Write the comparison as HTML. Not private.")] = None,
-    schema: SchemaFile = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict, for a classifier score.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Held-out real table for the classifier.")] = None,
-    missing: Missing = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare a real and a synthetic table. NOT PRIVATE: do not publish what it says."""
-    from margrave._api import evaluate as compare
-    from margrave.files import check_outputs, write_text
-    from margrave.report.comparison_page import render_comparison
-
-    check_outputs({"report": report}, {"real": real, "synthetic": synthetic, "schema": schema, "test": test})
-    comparison = compare(real, synthetic, schema=schema, target=target, test=test, missing=_missing(missing))
-    typer.echo(json.dumps(comparison.to_json()) if as_json else str(comparison))
-    if report is not None:
-        write_text(report, render_comparison(comparison, title=f"{synthetic.name} against {real.name}"))
-
-
 app.add_typer(ledger_app, name="ledger")
+app.command()(evaluate)
 app.command()(tables)
 app.command()(fit)
 app.command()(owners)
