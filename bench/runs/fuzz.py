@@ -1,6 +1,6 @@
 """Malformed files of every kind that margrave reads: no crash without a clear error, no leak in a message.
 
-    python bench/runs/fuzz.py --cases 100000 [--targets csv parquet arrow schema release ledger] [--seed 0]
+    python bench/runs/fuzz.py --cases 100000 [--targets csv parquet arrow release ledger book]
 
 A sound file of each kind is made, its private cells all hold a canary. Each case damages a copy: bytes are
 flipped, cut out, doubled, moved or replaced by awkward ones, and in JSON files values and keys are exchanged
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import io
 import json
 import platform
@@ -81,6 +82,8 @@ def sound(kind: str, folder: Path) -> Path:
     if kind == "schema":
         path.write_text(json.dumps(schema.to_json()))
         return path
+    if kind == "book":
+        return _book(folder, schema, table)
     ledger = folder / "sound.ledger"
     synthesis = mg.Synthesizer("mst", epsilon=1.0, schema=schema, ledger=ledger).fit(table)
     if kind == "release":
@@ -88,6 +91,20 @@ def sound(kind: str, folder: Path) -> Path:
     elif kind == "tables":
         path = folder / "sound.json"
         synthesis.write_tables(path)
+    else:
+        path = ledger
+    return path
+
+
+def _book(folder: Path, schema: Any, table: Any) -> Path:
+    """A book with a cap and one run."""
+    import margrave as mg
+
+    path = folder / "sound.book"
+    book = mg.Book.create(path)
+    book.cap("people", 3.0, 1e-6)
+    mg.Synthesizer("independent", epsilon=1.0, schema=schema, ledger=book, dataset="people").fit(table)
+    book.close()
     return path
 
 
@@ -96,14 +113,15 @@ def read(kind: str, path: Path) -> None:
     import numpy as np
 
     import margrave as mg
-    from margrave.engines.memory import open_source
+    from margrave.engines.opening import open_source
     from margrave.privacy.ledger import read_ledger
 
     if kind in ("csv", "tsv", "parquet", "arrow"):
-        source, _ = open_source(path)
-        for column in source.columns:
-            source.kinds(column.name)
-            source.histogram(column.name, np.linspace(0, 1e6, 9))
+        for engine in ("memory", "stream"):
+            source, _ = open_source(path, engine=engine)
+            for column in source.columns:
+                source.kinds(column.name)
+                source.histogram(column.name, np.linspace(0, 1e6, 9))
     elif kind == "schema":
         known = mg.Schema.load(path)
         if known.known:
@@ -113,6 +131,14 @@ def read(kind: str, path: Path) -> None:
         mg.load(path).sample(3, rng=0)
     elif kind == "tables":
         mg.read_tables(path)
+    elif kind == "book":
+        book = mg.Book(path)
+        try:
+            book.accounts()
+            for run in book.runs():
+                book.events(run.run)
+        finally:
+            book.close()
     else:
         read_ledger(path)
 
@@ -179,7 +205,7 @@ def _replace_one(document: Any, draw: random.Random) -> None:
         if draw.random() < 0.5:
             holder[f"{key}x"] = value
     else:
-        holder[key] = draw.choice(AWKWARD)
+        holder[key] = copy.deepcopy(draw.choice(AWKWARD))
 
 
 def _holders(document: Any) -> list[Any]:
@@ -234,7 +260,7 @@ def outcome(kind: str, path: Path) -> tuple[str, str]:
 
 def inside(kind: str, folder: Path, first: int, count: int, seed: int) -> None:
     """Some cases in this process: prints a line for each failure, and the tally."""
-    data = (folder / next(p.name for p in folder.iterdir() if p.name.startswith("sound"))).read_bytes()
+    data = (folder / "whole").read_bytes()
     path = folder / f"case-{first}{SUFFIXES.get(kind, f'.{kind}')}"
     signal.signal(signal.SIGALRM, _slow)
     tally: Counter[str] = Counter()
@@ -272,7 +298,7 @@ def one(
     return tally, faults
 
 
-KINDS: tuple[str, ...] = ("csv", "tsv", "parquet", "arrow", "schema", "release", "ledger", "tables")
+KINDS: tuple[str, ...] = ("csv", "tsv", "parquet", "arrow", "schema", "release", "ledger", "book", "tables")
 
 
 def main() -> None:
@@ -297,9 +323,7 @@ def run(kind: str, cases: int, seed: int, out: Path, report: Callable[[str], Non
     for first in range(0, cases, BATCH):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            sound(kind, folder)
-            for stray in [p for p in folder.iterdir() if p.suffix == ".ledger" and kind != "ledger"]:
-                stray.unlink()
+            (folder / "whole").write_bytes(sound(kind, folder).read_bytes())
             found, wrong = one(kind, folder, first, min(BATCH, cases - first), seed)
         tally.update(found)
         faults += wrong

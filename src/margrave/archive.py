@@ -94,6 +94,8 @@ def load_release(path: str | Path) -> Release:
         TypeError,
         EOFError,
         AttributeError,
+        RuntimeError,
+        OverflowError,
     ) as error:
         raise ReleaseError(_damaged()) from error
 
@@ -138,14 +140,21 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         ),
         guarantee=guarantee_from_json(document["guarantee"]),
         events=tuple(event_from_json(event) for event in document["events"]),
-        strategy=document["strategy"],
-        fitter=document["fitter"],
+        strategy=str(document["strategy"]),
+        fitter=str(document["fitter"]),
         state={name: arrays[f"arrays/state/{name}.npy"] for name in document["state"]},
         total=float(document["total"]),
-        frame=document["frame"],
-        dtypes=document["dtypes"],
-        notes=document["notes"],
+        frame=str(document["frame"]),
+        dtypes=_texts(document["dtypes"]),
+        notes=_texts(document["notes"]),
     )
+
+
+def _texts(document: Any) -> dict[str, str]:
+    """A JSON object all of whose values are texts."""
+    if not all(isinstance(value, str) for value in document.values()):
+        raise ReleaseError(_damaged())
+    return dict(document)
 
 
 def _check_version(document: Any) -> None:

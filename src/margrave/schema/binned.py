@@ -17,6 +17,9 @@ from margrave.schema.column import Column
 
 __all__ = ["BINNINGS", "Binned", "Integer", "Real", "Whole"]
 
+LARGEST = (1 << 63) - 1
+"""Whole numbers are drawn as 64-bit integers."""
+
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
@@ -218,6 +221,9 @@ class Whole(Binned):
             raise SchemaError(
                 invalid(f"edges of column {self.name!r}", "whole numbers", "Declare it as Real instead.")
             )
+        if not -LARGEST <= value <= LARGEST:
+            remedy = "Declare it as Real instead."
+            raise SchemaError(invalid(f"edges of column {self.name!r}", "at most 2^63 in size", remedy))
         return int(value)
 
     def _last(self, edge: float) -> float:

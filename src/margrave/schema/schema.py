@@ -170,6 +170,8 @@ class Schema:
         rules = document.get("rules", [])
         if not isinstance(rules, list):
             raise SchemaError(invalid("rules", "a list of objects", "See docs/rules.md."))
+        if not _is_unicode(document):
+            raise SchemaError(invalid("schema", "in valid Unicode", "Write it again."))
         columns = tuple(_column_from_json(entry) for entry in document["columns"])
         return cls(columns, tuple(rule_from_json(entry) for entry in rules))
 
@@ -253,3 +255,12 @@ def _column_from_json(entry: Any) -> Column:
                 f"column {entry['name']!r}", "of the right types", "Numbers for bounds, lists for values."
             )
         ) from None
+
+
+def _is_unicode(document: Any) -> bool:
+    """Whether all texts can be written: JSON may hold halves of a surrogate pair."""
+    try:
+        json.dumps(document, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, ValueError, RecursionError):
+        return False
+    return True
