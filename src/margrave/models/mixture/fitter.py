@@ -106,7 +106,7 @@ class Mixture:
 
     components: int | None = None
     restarts: int = 2
-    steps: int = 300
+    steps: int = 250
     information: float | None = None
     smoothness: float = 1 / 3
     labels: int = 8
