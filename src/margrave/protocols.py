@@ -94,7 +94,7 @@ class Curator(Protocol):
 
     @property
     def remaining(self) -> Fraction:
-        """rho that is still unspent, exact."""
+        """rho still to be shared out, exact; what it buys is less after a killed run lost an answer."""
 
     @property
     def total(self) -> Fraction:
