@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
 from margrave.privacy.accounting import GDP, ZCDP, Accountant, zcdp_rho
-from margrave.privacy.event_json import event_from_json, event_to_json
+from margrave.privacy.event_json import event_from_json, event_to_json, fraction_of
 from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
 from margrave.privacy.ledger import Ledger, check_budget, read_ledger, split
 from margrave.privacy.unit import Neighbours, Unit
@@ -339,3 +339,18 @@ def test_split_loses_nothing(total: Fraction, shares: list[int | Fraction]) -> N
 def test_impossible_shares_are_refused(shares: list[int]) -> None:
     with pytest.raises(InputError, match="shares must be"):
         split(Fraction(1), shares)
+
+
+@pytest.mark.parametrize(
+    "text", ["4e999999999", "1/0", "0x10", "1_0", " 1", "1.5", "", "1/", "1/-2", "9" * 5000]
+)
+def test_fractions_are_read_as_they_are_written_and_no_other_way(text: str) -> None:
+    assert fraction_of(text) is None
+    record = {"event": "gaussian", "what": "a", "l2_squared": 1, "sigma_squared": text, "rounded": False}
+    with pytest.raises(InputError, match="event"):
+        event_from_json(record)
+
+
+def test_fractions_are_read_exactly() -> None:
+    assert fraction_of("-12/8") == Fraction(-3, 2)
+    assert fraction_of("7") == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
@@ -10,8 +11,9 @@ from typing import Any
 from margrave.errors import InputError, UnsupportedEventError, invalid
 from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
 
-__all__ = ["event_from_json", "event_to_json"]
+__all__ = ["event_from_json", "event_to_json", "fraction_of"]
 
+_FRACTION = re.compile(r"(-?[0-9]{1,4000})(?:/([0-9]{1,4000}))?", re.ASCII)
 _CLASSES: dict[str, type[Event]] = {
     "exponential": ExponentialEvent,
     "gaussian": GaussianEvent,
@@ -68,14 +70,25 @@ def event_from_json(record: Mapping[str, object]) -> Event:
 def _read(value: object, kind: str) -> object:
     """A field's value, from JSON."""
     if kind == "Fraction" and isinstance(value, str):
-        try:
-            return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            raise _damaged() from None
+        found = fraction_of(value)
+        if found is None:
+            raise _damaged()
+        return found
     types: dict[str, type] = {"str": str, "int": int, "bool": bool}
     if kind in types and type(value) is types[kind]:
         return value
     raise _damaged()
+
+
+def fraction_of(text: str) -> Fraction | None:
+    """A fraction as it is written here, "12/5" or "12"; None for anything else.
+
+    `Fraction` itself also reads "4e999999999", and would work out all those digits.
+    """
+    parts = _FRACTION.fullmatch(text)
+    if parts is None or int(parts[2] or 1) == 0:
+        return None
+    return Fraction(int(parts[1]), int(parts[2] or 1))
 
 
 def _damaged() -> InputError:

@@ -13,13 +13,12 @@ import secrets
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.answer_file import AnswerFile
 from margrave.privacy.answers import Answer
-from margrave.privacy.event_json import event_from_json, event_to_json
+from margrave.privacy.event_json import event_from_json, event_to_json, fraction_of
 from margrave.privacy.events import Event
 from margrave.privacy.history import LEDGER_VERSION, History, LedgerHeader, check_facts
 from margrave.privacy.unit import Neighbours, Unit
@@ -210,12 +209,13 @@ def header_from_json(record: Mapping[str, object]) -> LedgerHeader:
     if version > LEDGER_VERSION:
         raise InputError(invalid("ledger", "of a known version", "Update margrave.", got=version))
     who, run = record["neighbours"], record.get("run", {})
-    if not isinstance(who, dict) or not isinstance(run, dict):
+    kept = fraction_of(str(record["partition_delta"]))
+    if kept is None or not isinstance(who, dict) or not isinstance(run, dict):
         raise _damaged()
     return LedgerHeader(
         epsilon=float(str(record["epsilon"])),
         delta=float(str(record["delta"])),
-        partition_delta=Fraction(str(record["partition_delta"])),
+        partition_delta=kept,
         neighbours=Neighbours(Unit(who["owner"], who["max_rows"]), who["adjacency"]),
         accounting=str(record["accounting"]),
         version=version,
