@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
 from margrave.privacy.accounting import GDP, ZCDP, Accountant, zcdp_rho
+from margrave.privacy.answers import Answer
 from margrave.privacy.event_json import event_from_json, event_to_json, fraction_of
 from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
 from margrave.privacy.ledger import Ledger, check_budget, read_ledger, split
@@ -354,3 +355,15 @@ def test_fractions_are_read_as_they_are_written_and_no_other_way(text: str) -> N
 def test_fractions_are_read_exactly() -> None:
     assert fraction_of("-12/8") == Fraction(-3, 2)
     assert fraction_of("7") == 7
+
+
+def test_events_of_one_call_cost_their_sum_and_are_taken_all_or_none() -> None:
+    book = ledger()
+    third = GaussianEvent("a", 1, 1 / (2 * book.total / 3))
+    book.ask([third, third], lambda: None, lambda _: Answer(()))
+    assert book.spent == 2 * book.total / 3
+    with pytest.raises(BudgetError):
+        book.ask([third, third], lambda: None, lambda _: Answer(()))
+    assert book.events == (third, third)
+    book.ask([third], lambda: None, lambda _: Answer(()))
+    assert book.remaining == 0

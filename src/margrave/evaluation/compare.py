@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.evaluation.batches import batches
 from margrave.evaluation.comparison import ColumnPair, Comparison, PairMatrix, Score
 from margrave.evaluation.distance import cramers_v, shares, total_variation
 from margrave.evaluation.reference import Shuffled, bootstrap
@@ -25,7 +26,6 @@ __all__ = ["compare"]
 
 MOST_TRIPLES = 500
 SAMPLED_TRIPLES = 200
-BATCH_CELLS = 1 << 22
 WIDTHS = {1: "columns", 2: "pairs", 3: "triples"}
 TABLES = ("synthetic", "bootstrap", "shuffled")
 
@@ -88,7 +88,7 @@ class _Run:
     def distances(self, width: int) -> dict[str, list[float]]:
         """Total variation to the real table of every clique of a width, by kind of other table."""
         found: dict[str, list[float]] = {name: [] for name in TABLES}
-        for batch in self._batches(self._cliques(width)):
+        for batch in batches(self.domain, self._cliques(width)):
             pairs = zip(batch, self._real.count(batch), self._synthetic.count(batch), strict=True)
             for clique, first, second in pairs:
                 counts = first.reveal()
@@ -123,19 +123,6 @@ class _Run:
             if len(drawn) == SAMPLED_TRIPLES:
                 break
         return list(drawn)
-
-    def _batches(self, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
-        batch: list[Clique] = []
-        cells = 0
-        for clique in cliques:
-            size = self.domain.size(clique)
-            if batch and cells + size > BATCH_CELLS:
-                yield batch
-                batch, cells = [], 0
-            batch.append(clique)
-            cells += size
-        if batch:
-            yield batch
 
     def column(self, name: str, schema: Schema | None) -> ColumnPair:
         """One column's two distributions."""

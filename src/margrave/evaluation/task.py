@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
 from typing import Any, Protocol, TypeVar
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.evaluation.batches import batches
 from margrave.evaluation.distance import shares
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
@@ -21,7 +22,6 @@ from margrave.schema.schema import Schema
 
 __all__ = ["Counted", "Metric", "Task"]
 
-BATCH_CELLS = 1 << 22
 MOST_CELLS = 4_000_000
 MOST_CLIQUES = 500
 
@@ -164,7 +164,7 @@ class Task:
                 self._values[metric.facts.name] = {}
                 for clique in metric.cliques(self):
                     wanted.setdefault(clique, []).append(metric)
-        for batch in self._batches(list(wanted)):
+        for batch in batches(self.schema.domain, list(wanted)):
             sides = [self.real.count(batch), self.synthetic.count(batch)]
             if self.held_out is not None and any(m.unseen for clique in batch for m in wanted[clique]):
                 sides.append(self.held_out.count(batch))
@@ -179,16 +179,3 @@ class Task:
         """What a metric kept of each clique."""
         self.survey([metric])
         return self._values[metric.facts.name]
-
-    def _batches(self, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
-        batch: list[Clique] = []
-        cells = 0
-        for clique in cliques:
-            size = self.schema.domain.size(clique)
-            if batch and cells + size > BATCH_CELLS:
-                yield batch
-                batch, cells = [], 0
-            batch.append(clique)
-            cells += size
-        if batch:
-            yield batch

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.evidence import Evidence, checked, rows_asked
+from margrave.models.evidence import Evidence
 from margrave.models.pgm.fitter import CERTAINTY, PGM
 from margrave.models.pgm.held import rule_tables
 from margrave.models.pooled import Pooled, one_ways, pool, rows_of
 from margrave.models.rounding import draw_column
-from margrave.models.ruled import obeying, settled, sharpened
+from margrave.models.ruled import sampled, settled, sharpened
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
     from margrave.models.pgm.model import GraphicalModel
@@ -165,7 +165,6 @@ class IndependentModel:
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        evidence = checked(self._domain, given, rows_asked(rows))
         if self._ruled is not None:
             return Encoded(self._domain, self._ruled.sample(rows, rng, given).columns)
 
@@ -175,11 +174,7 @@ class IndependentModel:
         def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
             return self._drawn(count, codes, rng)
 
-        columns = obeying(self._domain, rows, evidence, rng, drawn, ways)
-        sizes = self._domain.sizes
-        return Encoded(
-            self._domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
-        )
+        return sampled(self._domain, rows, given, rng, drawn, ways)
 
     def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[Any]]:
         group, columns = np.zeros(rows, dtype=np.int64), []

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.models.evidence import Evidence, by_row, checked, picked
+from margrave.models.evidence import Evidence, by_row, checked, picked, rows_asked
 from margrave.models.pooled import Pooled
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.rules_codes import CodeRules
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["agreeing", "obeying", "settled", "sharpened"]
+__all__ = ["agreeing", "obeying", "sampled", "settled", "sharpened"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -102,6 +102,29 @@ def obeying(
     if len(wrong):
         _searched(rules, domain, columns, wrong, given, rng, draw, ways())
     return columns
+
+
+def sampled(
+    domain: Domain,
+    rows: int,
+    given: Mapping[str, Any] | None,
+    rng: np.random.Generator,
+    draw: Draw,
+    ways: Callable[[], dict[str, Floats]],
+) -> Encoded:
+    """What a model's `sample` gives: its rows, conditioned on given codes and on the domain's rules.
+
+    Args:
+        domain, rng, draw, ways: As for `obeying`.
+        rows: How many, at least 0.
+        given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+
+    Raises:
+        InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
+    """
+    columns = obeying(domain, rows, checked(domain, given, rows_asked(rows)), rng, draw, ways)
+    pairs = zip(columns, domain.sizes, strict=True)
+    return Encoded(domain, tuple(column.astype(code_dtype(size)) for column, size in pairs))
 
 
 def agreeing(

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.coarse import Coarse
-from margrave.models.evidence import Evidence, checked, rows_asked
+from margrave.models.evidence import Evidence
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.ruled import obeying
+from margrave.models.ruled import sampled
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded
 
 __all__ = ["GroupedMixture", "ungrouped"]
 
@@ -101,7 +101,6 @@ class GroupedMixture:
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        evidence = checked(self.domain, given, rows_asked(rows))
 
         def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
             return self._drawn(count, codes, rng)
@@ -109,11 +108,7 @@ class GroupedMixture:
         def ways() -> dict[str, Floats]:
             return {name: self.project((name,)) for name in self.domain.names}
 
-        columns = obeying(self.domain, rows, evidence, rng, drawn, ways)
-        sizes = self.domain.sizes
-        return Encoded(
-            self.domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
-        )
+        return sampled(self.domain, rows, given, rng, drawn, ways)
 
     def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[np.int64]]:
         groups = self.coarse.groups

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.models.evidence import Evidence, checked, rows_asked
+from margrave.models.evidence import Evidence
 from margrave.models.mixture.joined import Joined, joined
 from margrave.models.mixture.rows import conditioned, draw
-from margrave.models.ruled import obeying
+from margrave.models.ruled import sampled
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded
 from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -167,7 +167,6 @@ class MixtureModel:
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        evidence = checked(self._domain, given, rows_asked(rows))
 
         def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
             return (
@@ -179,11 +178,7 @@ class MixtureModel:
         def ways() -> dict[str, Floats]:
             return {name: self.project((name,)) for name in self._domain.names}
 
-        columns = obeying(self._domain, rows, evidence, rng, drawn, ways)
-        sizes = self._domain.sizes
-        return Encoded(
-            self._domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
-        )
+        return sampled(self._domain, rows, given, rng, drawn, ways)
 
     def posterior(self, evidence: Mapping[str, int]) -> Floats:
         """Component weights given some codes: w_k prod_i Q_ki(x_i), normalised, shape [components]."""

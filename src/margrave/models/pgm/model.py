@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.models.evidence import Evidence, by_row, checked, rows_asked
+from margrave.models.evidence import Evidence, by_row
 from margrave.models.pgm.conditional import draw_given
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.pairs import pair_marginals
 from margrave.models.pgm.project import marginal, marginals
 from margrave.models.pgm.sample import conditioned, cut, draw
-from margrave.models.ruled import obeying
+from margrave.models.ruled import sampled
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
     from margrave.models.pgm.calibration import Calibration
@@ -130,7 +130,6 @@ class GraphicalModel:
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        evidence = checked(self._domain, given, rows_asked(rows))
 
         def ways() -> dict[str, NDArray[np.float64]]:
             return {name: self.project((name,)) for name in self._domain.names}
@@ -138,11 +137,7 @@ class GraphicalModel:
         def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
             return self._drawn(count, codes, rng)
 
-        columns = obeying(self._domain, rows, evidence, rng, drawn, ways)
-        sizes = self._domain.sizes
-        return Encoded(
-            self._domain, tuple(c.astype(code_dtype(s)) for c, s in zip(columns, sizes, strict=True))
-        )
+        return sampled(self._domain, rows, given, rng, drawn, ways)
 
     def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[Any]]:
         """A column an attribute, in the domain's order."""
