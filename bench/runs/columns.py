@@ -48,6 +48,8 @@ TABLES: dict[str, tuple[str, dict[str, tuple[float, ...]]]] = {
         {"dep_delay": (5.0,), "distance": (5.0,), "sched_dep_time": (5.0, 100.0), "time_hour": (3.6e9,)},
     ),
     "acs12": ("openintro_acs12.parquet", {"income": (100.0, 1000.0), "hrs_work": (5.0,)}),
+    "bank_full": ("bank-full.csv.gz", {"balance": (10.0,), "duration": (10.0,)}),
+    "diamonds": ("diamonds.parquet", {"carat": (), "price": ()}),
 }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Release
+    from margrave.reviewing import review
     from margrave.schema import rules
     from margrave.schema.columns import (
         Boolean,
@@ -68,6 +69,7 @@ _HOMES = {
     "load": "margrave.synthesis",
     "owner_sizes": "margrave.owners",
     "read_tables": "margrave.tables.files",
+    "review": "margrave.reviewing",
     "synthesize": "margrave._api",
 }
 _ROOMS = {
@@ -105,6 +107,7 @@ __all__ = [
     "models",
     "owner_sizes",
     "read_tables",
+    "review",
     "rules",
     "select",
     "synthesize",

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from margrave import __version__
+from margrave.cli_audit import audit
+from margrave.cli_bench import bench_app
 from margrave.cli_evaluate import evaluate
 from margrave.cli_ledger import ledger_app
 from margrave.cli_tables import fit, owners, tables
@@ -193,7 +195,9 @@ def sample(
         synthesis.report(report)
 
 
+app.add_typer(bench_app, name="bench")
 app.add_typer(ledger_app, name="ledger")
+app.command()(audit)
 app.command()(evaluate)
 app.command()(tables)
 app.command()(fit)

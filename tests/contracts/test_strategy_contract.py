@@ -16,12 +16,20 @@ from margrave.errors import InputError
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.models.pgm.fitter import PGM
+from margrave.models.pmw import PMW
+from margrave.models.residual.fitter import Residual
+from margrave.models.rowwise.genetic import Genetic
+from margrave.models.rowwise.gum import GUM
 from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
+from margrave.select.privmrf import PrivMRF
+from margrave.select.privsyn import PrivSyn
+from margrave.select.residual_planner import ResidualPlanner
+from margrave.select.top_q import TopQ
 
 STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "aim": lambda names: AIM(rounds=4 * len(names)),
@@ -30,9 +38,17 @@ STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "all one-ways": lambda names: AllKWay(1),
     "all pairs": lambda names: AllKWay(2),
     "every pair twice": lambda names: AllPairs(),
+    "privmrf": lambda names: PrivMRF(),
+    "privsyn": lambda names: PrivSyn(),
+    "residual planner": lambda names: ResidualPlanner(),
+    "top q": lambda names: TopQ(rounds=2, q=2),
+    "mwem": lambda names: TopQ(rounds=3, q=1),
     "fixed": lambda names: Fixed([tuple(names[:2]), tuple(names[-1:])]),
 }
 FITTERS: dict[str, Callable[[], Any]] = {
+    "genetic": lambda: Genetic(rounds=3, max_rows=1000),
+    "gum": lambda: GUM(iterations=5, max_rows=2000),
+    "residual": lambda: Residual(rounds=20, rows=GUM(iterations=5, max_rows=1000)),
     "pgm": PGM,
     "independent": Independent,
     "mixture": lambda: Mixture(components=12, steps=30),
@@ -113,7 +129,7 @@ def _run(table: Table, strategy: str, fitter: str, **options: Any) -> mg.Synthes
     names = [name for name in rows.column_names if name != owner]
     return mg.Synthesizer(
         select=STRATEGIES[strategy](names),
-        model=FITTERS[fitter](),
+        model=PMW(passes=20) if fitter == "pmw" else FITTERS[fitter](),
         schema=schema,
         **{"epsilon": 1.0, "delta": 1e-6, **options},
     ).fit(rows)
@@ -169,6 +185,12 @@ CASES = [(table, strategy, fitter) for table in TABLES for strategy in STRATEGIE
 @pytest.mark.parametrize(("table", "strategy", "fitter"), CASES)
 def test_it_runs_spends_all_and_can_be_used(tmp_path: Path, table: str, strategy: str, fitter: str) -> None:
     _check(_run(TABLES[table](), strategy, fitter), tmp_path)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_weights_on_all_cells_serve_every_strategy_on_small_domains(tmp_path: Path, strategy: str) -> None:
+    for table in ("declared gaps", "domains of one"):
+        _check(_run(TABLES[table](), strategy, "pmw"), tmp_path)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 100.0])

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from people import SCHEMA, people
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
+from margrave.evaluation import METRICS, Score, Task
+from margrave.evaluation.asked import asked
 from margrave.evaluation.observed import observed_schema
 from margrave.evaluation.widening import widened
 from margrave.report.comparison_page import render_comparison
+from margrave.schema.schema import Schema
 
 NAMES = ["fidelity_error", "ks_complement", "query_error", "ml_r2"]
 
@@ -72,3 +77,22 @@ def test_values_that_only_held_out_rows_have_get_codes_of_their_own() -> None:
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(InputError, match="metrics must be among"):
         mg.evaluate(people(20, 0), people(20, 1), metrics=["beauty"])
+
+
+def test_models_are_trained_with_one_thread() -> None:
+    """So that a score does not hang on the number of cores, as in reviews."""
+    seen = []
+
+    class Threads:
+        facts = METRICS["average_tv"].facts
+
+        def run(self, task: Task) -> Score:
+            seen.extend(entry["num_threads"] for entry in threadpool_info())
+            return self.facts.score(0.0, "none")
+
+    schema = Schema.from_sizes({"a": 2, "b": 2})
+    table = open_source(pa.table({"a": [0, 1], "b": [1, 1]}))[0]
+    one: list[Any] = [Threads()]
+    with threadpool_limits(limits=2):
+        asked(one, {"real": (table, None), "synthetic": (table, None)}, schema)
+    assert set(seen) == {1}

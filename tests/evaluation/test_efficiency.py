@@ -15,8 +15,9 @@ from sklearn.metrics import f1_score
 
 from margrave.errors import MissingExtraError
 from margrave.evaluation import efficiency
+from margrave.evaluation.classifier import score_classifier
 from margrave.evaluation.features import Features
-from margrave.evaluation.learners import LEARNERS, absent, learn
+from margrave.evaluation.learners import LEARNERS, absent, learn, stops_early
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
@@ -166,6 +167,21 @@ def test_a_class_of_one_row_and_missing_numbers_do_no_harm() -> None:
             chances = learn(learner, known, wanted, known, 0)
             assert chances.shape == (30, 3)
             np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
+
+
+def test_boosting_learns_from_a_long_table_in_which_a_class_has_one_row() -> None:
+    """Above 10,000 rows scikit-learn would hold some out of each class to stop early."""
+    rows = made(10_500, 0)
+    towns = np.where(np.arange(rows.size) == 7, 2, rows.encoded.column("town") % 2).astype(np.uint8)
+    place = SCHEMA.domain.index("town")
+    columns = (*rows.encoded.columns[:place], towns, *rows.encoded.columns[place + 1 :])
+    lone = Rows(Encoded(SCHEMA.domain, columns), rows.numbers)
+    task = Task(lone, lone, SCHEMA, held_out=made(200, 2), target="town")
+    assert 0 < score_metrics(task, ["downstream_error"])[0].value < 1
+    assert len(score_classifier(lone.encoded, lone.encoded, "town", schema=SCHEMA)) > 0
+    assert stops_early(towns) is False
+    assert stops_early(np.arange(40) // 2) is False
+    assert stops_early(np.arange(40) // 20) == "auto"
 
 
 def test_an_absent_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,14 @@ from margrave.evaluation.learners import LEARNERS
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.splits import bootstrap_rows, shuffled_rows
 from margrave.schema.columns import Binned, Categorical, Real
+from margrave.schema.rules import Ordered, Within
 from margrave.schema.schema import Schema
 
 NUMERIC_TARGET = {"ml_r2", "ml_rmse"}
 COLUMNS_ONLY = {"ks_complement", "tv_complement", "propensity_logistic"}
 """They look at single columns or main effects, of which a shuffled table has all."""
+RULES = (Ordered("tax", "pay"), Within("pay", "town", {"south": (50, 300), "west": (120, None)}))
+"""Some real rows break the second, all the more shuffled ones do."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def _bracket(target: str) -> tuple[dict[str, Score], ...]:
     """Every score of the real rows, of a bootstrap of them and of shuffled columns."""
     real, held_out, rng = made(700, 0, 0.2), made(700, 1, 0.2), np.random.default_rng(0)
     tables = (real, bootstrap_rows(real, rng), shuffled_rows(real, rng))
-    tasks = [Task(real, table, SCHEMA, held_out=held_out, target=target) for table in tables]
+    tasks = [Task(real, table, SCHEMA, held_out=held_out, target=target, rules=RULES) for table in tables]
     names = sorted(NUMERIC_TARGET) if target == "tax" else None
     return tuple({score.name: score for score in score_metrics(task, names)} for task in tasks)
 

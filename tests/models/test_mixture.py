@@ -57,7 +57,7 @@ def test_the_gradient_is_that_of_the_value() -> None:
         objective = Objective(stacked, 4, information, smoothness)
         at = point(logs, weigh, stacked.starts)
         _, by_weight = objective(at)
-        objective.centre(at)
+        objective.centre()
         by_log = at.weights * at.shares * objective.gradient
         slope = at.weights * (by_weight - float(at.weights @ by_weight))
         for _ in range(4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from html.parser import HTMLParser
 
@@ -57,7 +58,7 @@ class Page(HTMLParser):
         return [text for path, text in self.by_path if path[-len(tail) :] == tail]
 
 
-def check(text: str) -> Page:
+def check(text: str, *, complete: bool = True) -> Page:
     """Balanced, self-contained, labelled, and free of what a template forgets."""
     page = Page(text)
     assert not page.problems, page.problems[:5]
@@ -72,11 +73,34 @@ def check(text: str) -> Page:
     assert {address[1:] for address in addresses} <= set(ids)
     for name in ("aria-labelledby",):
         assert {key for value in page.values(name) for key in value.split()} <= set(ids)
-    assert not re.search(r"\{\{|\}\}|\bNone\b|\bnan\b|\binf\b|not defined", page.text), page.text
+    forgotten = re.search(r"\{\{|\}\}|\bNone\b|\bnan\b|\binf\b", page.text)
+    assert not forgotten, page.text[max(forgotten.start() - 99, 0) : forgotten.end() + 99]
+    assert not complete or "not defined" not in page.text
     assert all("scope" in attrs for tag, attrs in page.elements if tag == "th")
     tables = [attrs for tag, attrs in page.elements if tag == "table"]
     assert len(tables) == sum(tag == "caption" for tag, _ in page.elements)
     pictures = [attrs for tag, attrs in page.elements if tag == "svg"]
-    assert all(attrs.get("role") == "img" and attrs.get("aria-labelledby") for attrs in pictures)
+    drawn = [attrs for attrs in pictures if attrs.get("aria-hidden") != "true"]
+    assert all(attrs.get("role") == "img" and attrs.get("aria-labelledby") for attrs in drawn)
     assert not any(key.startswith("on") or key == "style" for _, attrs in page.elements for key in attrs)
+    _outline(page)
     return page
+
+
+def _outline(page: Page) -> None:
+    """One h1, no level left out, one of each landmark, a name for each section, scroller and box."""
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in itertools.pairwise(levels)), levels
+    tags = [tag for tag, _ in page.elements]
+    for landmark in ("header", "nav", "main", "footer"):
+        assert tags.count(landmark) == 1, landmark
+    for tag, attrs in page.elements:
+        if tag == "section" or attrs.get("role") == "region":
+            assert attrs.get("aria-label") or attrs.get("aria-labelledby"), attrs
+        if attrs.get("tabindex") is not None:
+            assert attrs["tabindex"] == "0", attrs
+    assert tags.count("input") == tags.count("label")
+    assert tags.count("details") == tags.count("summary")
+    assert next(attrs["href"] for tag, attrs in page.elements if tag == "a") == "#main"

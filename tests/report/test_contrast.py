@@ -9,15 +9,22 @@ import pytest
 
 TEXT = [("ink", "page"), ("soft", "page"), ("link", "page"), ("warn-ink", "warn"), ("chip-ink", "chip"),
         ("found-ink", "found"), ("beyond", "page"), ("ink", "panel"),
-        *[(f"{key}{level}-ink", f"{key}{level}") for key in "fq" for level in range(5)]]  # fmt: skip
-GRAPHICS = [("s1", "page"), ("s2", "page"), ("err", "s1"), ("err", "page"), ("soft", "page")]
+        ("good-ink", "good"), ("care-ink", "care"), ("far-ink", "far"),
+        *[(f"{key}{level}-ink", f"{key}{level}") for key in "fqd" for level in range(5)]]  # fmt: skip
+GRAPHICS = [("s1", "page"), ("s2", "page"), ("err", "s1"), ("err", "page"), ("soft", "page"), ("ref", "page"),
+            *[(f"t{place}", back) for place in range(1, 7) for back in ("page", "tint")]]  # fmt: skip
+
+
+def _style() -> str:
+    return files("margrave.report").joinpath("style.css").read_text(encoding="utf-8")
 
 
 def _themes() -> dict[str, dict[str, str]]:
-    css = files("margrave.report").joinpath("style.css").read_text(encoding="utf-8")
-    blocks = re.findall(r":root\s*\{(.*?)\}", css, re.S)
-    light, dark = (dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", block)) for block in blocks[:2])
-    return {"light": light, "dark": {**light, **dark}}
+    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", _style())
+    return {
+        "light": {name: light for name, light, _ in pairs},
+        "dark": {name: dark for name, _, dark in pairs},
+    }
 
 
 def _luminance(colour: str) -> float:
@@ -49,10 +56,20 @@ def test_pictures_can_be_seen(theme: str, front: str, back: str) -> None:
     assert _contrast(colours[front], colours[back]) >= 3
 
 
-def test_both_themes_define_the_same_colours() -> None:
-    css = files("margrave.report").joinpath("style.css").read_text(encoding="utf-8")
-    used = set(re.findall(r"var\(--([\w-]+)\)", css))
+def test_every_colour_that_is_used_has_both_shades() -> None:
+    used = set(re.findall(r"var\(--([\w-]+)\)", _style()))
     assert used <= set(_themes()["light"])
-    blocks = re.findall(r":root\s*\{(.*?)\}", css, re.S)
-    names = [set(re.findall(r"--([\w-]+):", block)) for block in blocks[:2]]
-    assert names[0] == names[1]
+    defined = re.findall(r"^\s*--([\w-]+):", _style(), re.M)
+    assert set(defined) == set(_themes()["light"])
+    assert len(set(defined)) == len(defined)
+
+
+def test_focus_is_seen_and_paper_is_light() -> None:
+    css = _style()
+    assert re.search(r":focus-visible \{ outline: 3px solid var\(--link\)", css)
+    assert "outline: none" not in css
+    assert _contrast(_themes()["light"]["link"], _themes()["light"]["page"]) >= 3
+    printed = css[css.index("@media print") :]
+    assert "color-scheme: light !important" in printed
+    for theme in ("light", "dark"):
+        assert f":root:has(#theme-{theme}:checked) {{ color-scheme: {theme}; }}" in css

@@ -23,7 +23,17 @@ import margrave.measure.gaussian as door
 from margrave import Guarantee, Schema, Synthesizer, Unit
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Adjacency
-from margrave.select import AIM, MST, AllKWay, AllPairs, Batched
+from margrave.select import (
+    AIM,
+    MST,
+    AllKWay,
+    AllPairs,
+    Batched,
+    PrivMRF,
+    PrivSyn,
+    ResidualPlanner,
+    TopQ,
+)
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 EPSILON, DELTA = 8.0, 1e-5
@@ -33,6 +43,10 @@ STRATEGIES = {
     "aim": AIM(rounds=6),
     "batched": Batched(),
     "auto": AllPairs(),
+    "privsyn": PrivSyn(),
+    "privmrf": PrivMRF(),
+    "residual planner": ResidualPlanner(),
+    "top q": TopQ(rounds=2, q=2, choosing=Fraction(1, 10)),
 }
 Table = dict[str, NDArray[np.int64]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from margrave.evaluation.learners import one_thread
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Score
 from margrave.evaluation.scoring import score_metrics, score_references
@@ -16,7 +17,7 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Engine, Source
 
-__all__ = ["asked"]
+__all__ = ["asked", "held_rows"]
 
 
 class _Held(Protocol):
@@ -52,14 +53,20 @@ def asked(
     """
     if "test" in tables:
         schema = widened(schema, tables["test"][0], declared)
-    rows = {name: _rows(source, raw, schema) for name, (source, raw) in tables.items()}
+    rows = {name: held_rows(source, raw, schema) for name, (source, raw) in tables.items()}
     task = Task(
-        *(rows["real"], rows["synthetic"], schema), held_out=rows.get("test"), target=target, seed=seed
+        *(rows["real"], rows["synthetic"], schema),
+        held_out=rows.get("test"),
+        target=target,
+        seed=seed,
+        rules=() if declared is None else declared.rules,
     )
-    return score_metrics(task, metrics), score_references(task, metrics)
+    with one_thread():
+        return score_metrics(task, metrics), score_references(task, metrics)
 
 
-def _rows(source: Source, raw: Any, schema: Schema) -> Rows:
+def held_rows(source: Source, raw: Any, schema: Schema) -> Rows:
+    """Rows with what counts them: of raw values, of codes where those are None. **Not private**."""
     engine: Any = source.bind(schema)
     if raw is not None:
         return Rows.of(raw, schema, engine)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.evaluation.comparison import Score
+from margrave.evaluation.learners import stops_early
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -74,7 +75,9 @@ def _chances(
         chances[:, classes[0]] = 1.0
         return chances
     model = ensemble.HistGradientBoostingClassifier(
-        categorical_features=[_unordered(train, name, schema) for name in names], random_state=seed
+        categorical_features=[_unordered(train, name, schema) for name in names],
+        early_stopping=stops_early(known),
+        random_state=seed,
     )
     model.fit(_matrix(train, names), known)
     chances[:, model.classes_] = model.predict_proba(_matrix(test, names))

@@ -28,6 +28,9 @@ MOST_TRIPLES = 500
 SAMPLED_TRIPLES = 200
 WIDTHS = {1: "columns", 2: "pairs", 3: "triples"}
 TABLES = ("synthetic", "bootstrap", "shuffled")
+SOURCES = {f"tv_{width}": "Chen et al. 2025, section 8.3 (fidelity), for pairs" for width in WIDTHS}
+SOURCES["association"] = "Cramér 1946, section 21.9"
+COST = "one table of counts a set of columns"
 
 Table = NDArray[np.float64]
 
@@ -175,7 +178,10 @@ def _scores(
         for word, reduce in (("mean", np.mean), ("max", np.max)):
             name = f"{key}_{word}"
             text = f"The {'mean' if word == 'mean' else 'largest'} {definition}."
-            scores.append(Score(name, float(reduce(values["synthetic"])), "lower", scope, text))
+            value = float(reduce(values["synthetic"]))
+            scores.append(
+                Score(name, value, "lower", scope, text, high=1.0, goal=0.0, source=SOURCES[key], cost=COST)
+            )
             for reference in references:
                 references[reference][name] = float(reduce(values[reference]))
     return tuple(scores), references

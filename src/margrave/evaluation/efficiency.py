@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from margrave.evaluation.classifier import one_against_rest
 from margrave.evaluation.embedding import centres
 from margrave.evaluation.features import Features
-from margrave.evaluation.learners import LEARNERS, absent, fitted, learn, part
+from margrave.evaluation.learners import LEARNERS, absent, fitted, learn, part, stops_early
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
@@ -198,7 +198,9 @@ class DownstreamError:
         if np.unique(wanted).size == 1:
             return self.facts.score(float((actual != wanted[0]).mean()), scope, note=note)
         model = ensemble.HistGradientBoostingClassifier(
-            categorical_features=features.categorical, random_state=task.seed
+            categorical_features=features.categorical,
+            early_stopping=stops_early(wanted),
+            random_state=task.seed,
         )
         found = fitted(model, inputs, wanted).predict(asked)
         return self.facts.score(float((found != actual).mean()), scope, note=note)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from margrave.errors import MissingExtraError
 
-__all__ = ["LEARNERS", "Learner", "absent", "fitted", "learn", "part"]
+__all__ = ["LEARNERS", "Learner", "absent", "fitted", "learn", "one_thread", "part", "stops_early"]
 
 Matrix = NDArray[np.float64]
 
@@ -30,6 +32,18 @@ def part(name: str) -> Any:
         raise MissingExtraError(
             "This metric needs scikit-learn. Install it with: pip install 'margrave[eval]'"
         ) from None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Learners and t-SNE with one thread: the number decides the order of sums, and so the last digits.
+
+    On a machine that has other things to do, threads that wait for each other also take many times as long.
+    """
+    with suppress(MissingExtraError):
+        part("ensemble")  # only libraries that are loaded already are limited
+    with threadpool_limits(limits=1):
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,16 @@ def absent(learner: Learner) -> bool:
     except ImportError:
         return True
     return False
+
+
+def stops_early(wanted: NDArray[Any]) -> Literal["auto"] | bool:
+    """Whether boosting of scikit-learn may hold out a tenth of the rows to see when to stop: "auto" or False.
+
+    It draws them from each class, which it refuses where a class has a single row, or where a tenth of the
+    rows are fewer than the classes.
+    """
+    classes, rows = np.unique(wanted, return_counts=True)
+    return "auto" if rows.min() > 1 and len(wanted) // 10 >= len(classes) else False
 
 
 def fitted(model: Any, inputs: Matrix, wanted: NDArray[Any]) -> Any:

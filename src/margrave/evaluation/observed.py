@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,10 +28,12 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["observed_schema"]
+__all__ = ["identifying", "observed_schema"]
 
 BINS = 20
 CELLS = 4096
+UNLIKE = 1000
+"""Values from which a text column in which most rows have one of their own tells rows apart."""
 KINDS: dict[type[Column], tuple[str, ...]] = {
     Real: ("whole", "number"),
     Date: ("date",),
@@ -40,38 +43,63 @@ KINDS: dict[type[Column], tuple[str, ...]] = {
 """Classes of cells that a text column of each kind holds."""
 
 
-def observed_schema(real: Source, synthetic: Source, declared: Schema | None = None) -> Schema:
-    """The columns of two tables with the values and ranges they hold, under which both encode.
+def observed_schema(
+    real: Source, synthetic: Source | Sequence[Source], declared: Schema | None = None
+) -> Schema:
+    """The columns of two or more tables with the values and ranges they hold, under which all encode.
 
-    **Not private**: it reads both tables exactly. Numbers are cut into at most 20 bins of like mass of the
+    **Not private**: it reads all tables exactly. Numbers are cut into at most 20 bins of like mass of the
     real table; a column that is fully declared is taken as declared, but absorbs values outside.
 
     Args:
         real: The real table.
-        synthetic: The other one, with the same columns.
+        synthetic: The other one, or several, with the same columns.
         declared: What is already known.
     """
     known = {column.name: column for column in declared.columns} if declared else {}
+    others = list(synthetic) if isinstance(synthetic, Sequence) else [synthetic]
     columns = []
     for stored in real.columns:
         column = known.get(stored.name, stored)
-        columns.append(column if column.known else _observed(stored, real, synthetic))
+        columns.append(column if column.known else _observed(stored, real, others))
     return Schema(tuple(dataclasses.replace(column, strict=False) for column in columns))
 
 
-def _observed(column: Column, real: Source, synthetic: Source) -> Column:
-    kinds = real.kinds(column.name).reveal()
-    both = kinds + synthetic.kinds(column.name).reveal()
-    missing = bool(both[0] > 0)
+def identifying(
+    schema: Schema, real: Source, declared: Schema | None = None, *, keep: str | None = None
+) -> list[str]:
+    """Names of undeclared text columns in which most real rows have a value of their own. **Not private**.
+
+    Counting them compares nothing, and makes tables as large as the rows. One column at least is left.
+
+    Args:
+        schema: As `observed_schema` reads it off the tables.
+        real: The real table.
+        declared: What was known before.
+        keep: A column that is never among them.
+    """
+    known = {column.name for column in declared.columns if column.known} if declared else set()
+    found = []
+    for column in schema.attributes:
+        if isinstance(column, Categorical) and column.name not in known | {keep} and column.size > UNLIKE:
+            rows = int(real.kinds(column.name).reveal()[1:].sum())
+            if 2 * len(real.values(column.name)[0]) > rows:
+                found.append(column.name)
+    return found if len(found) < len(schema.attributes) else found[1:]
+
+
+def _observed(column: Column, real: Source, others: Sequence[Source]) -> Column:
+    kinds = np.sum([source.kinds(column.name).reveal() for source in (real, *others)], axis=0)
+    missing = bool(kinds[0] > 0)
     if not isinstance(column, (Binned, Listed)):
-        column = _kind(column, both)
+        column = _kind(column, kinds)
     if isinstance(column, Listed) and column.values is not None:
         return dataclasses.replace(column, missing=missing)
     if isinstance(column, Binned):
-        kind = type(column) if isinstance(column, Temporal) else Real if both[2] > 0 else Integer
-        edges = _edges(real, synthetic, column, kind is not Real)
+        kind = type(column) if isinstance(column, Temporal) else Real if kinds[2] > 0 else Integer
+        edges = _edges(real, others, column, kind is not Real)
         return kind(name=column.name, edges=edges, missing=missing)
-    texts = {*real.values(column.name)[0], *synthetic.values(column.name)[0]}
+    texts = {text for source in (real, *others) for text in source.values(column.name)[0]}
     return Categorical(name=column.name, values=tuple(sorted(texts)), missing=missing)
 
 
@@ -86,12 +114,12 @@ def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     return Categorical(name=column.name)
 
 
-def _edges(real: Source, synthetic: Source, column: Binned, whole: bool) -> tuple[float, ...]:
+def _edges(real: Source, others: Sequence[Source], column: Binned, whole: bool) -> tuple[float, ...]:
     """Bin edges of like mass between the extremes, to a 4096th of the range."""
     reach = 2.0 ** np.arange(-40, 64)
     grid = np.concatenate([-reach[::-1], [0.0], reach])
     name, read = column.name, column.read
-    counts = real.histogram(name, grid, read).reveal() + synthetic.histogram(name, grid, read).reveal()
+    counts = np.sum([source.histogram(name, grid, read).reveal() for source in (real, *others)], axis=0)
     held = np.flatnonzero(counts)
     if not len(held):
         return (0.0, 1.0)

@@ -34,6 +34,7 @@ class Rows:
         encoded: The rows as codes.
         numbers: The raw numbers of the numeric columns, by name, NaN where missing, each of shape [rows].
         engine: Counts the rows; counted here without one, with the same answers.
+        exact: Whether the numbers are those stored, and not middles of bins.
 
     Raises:
         InputError: The numbers are of another length than the codes.
@@ -42,6 +43,7 @@ class Rows:
     encoded: Encoded
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
     engine: Engine | None = None
+    exact: bool = True
 
     def __post_init__(self) -> None:
         if any(values.shape != (self.encoded.rows,) for values in self.numbers.values()):
@@ -80,7 +82,7 @@ class Rows:
             for column in schema.attributes
             if isinstance(column, Binned)
         }
-        return cls(encoded, numbers, engine)
+        return cls(encoded, numbers, engine, exact=False)
 
     @property
     def domain(self) -> Domain:
@@ -109,13 +111,13 @@ class Rows:
         """Some of the rows, in the order given; counted here."""
         codes = tuple(column[places] for column in self.encoded.columns)
         numbers = {name: values[places] for name, values in self.numbers.items()}
-        return Rows(Encoded(self.domain, codes), numbers)
+        return Rows(Encoded(self.domain, codes), numbers, exact=self.exact)
 
     def permuted(self, places: Mapping[str, NDArray[np.int64]]) -> Rows:
         """The table with each column in an order of its own."""
         codes = tuple(self.encoded.column(name)[places[name]] for name in self.domain.names)
         numbers = {name: values[places[name]] for name, values in self.numbers.items()}
-        return Rows(Encoded(self.domain, codes), numbers)
+        return Rows(Encoded(self.domain, codes), numbers, exact=self.exact)
 
     def __repr__(self) -> str:
         return f"Rows({list(self.domain.names)})"

@@ -84,7 +84,8 @@ class Facts:
         cost: How the time grows, in words.
         reads: What it reads: "counts" of cliques, encoded "rows", or raw "values" where there are numbers.
         discloses: Whether it is about what the synthetic rows give away, not about how good they are.
-        needs: What it is not defined without: "target" (a column to predict), "held_out" (real rows).
+        needs: What it is not defined without: "target" (a column to predict), "held_out" (real rows),
+            "rules".
     """
 
     name: str
@@ -97,7 +98,7 @@ class Facts:
     cost: str = ""
     reads: Literal["counts", "rows", "values"] = "counts"
     discloses: bool = False
-    needs: tuple[Literal["target", "held_out"], ...] = ()
+    needs: tuple[Literal["target", "held_out", "rules"], ...] = ()
 
     def score(
         self, value: float, scope: str, *, parts: Mapping[str, float] | None = None, note: str = ""

@@ -26,7 +26,7 @@ def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> 
     Args:
         task: The tables.
         metrics: Names from `METRICS`, or metrics of your own; all of `METRICS` by default, those that need
-            a target or held-out rows only if the task has them.
+            a target, held-out rows or rules only if the task has them.
 
     Raises:
         InputError: There is no such metric, or two have one name.
@@ -62,15 +62,7 @@ def score_references(
         tables = {GROUND_TRUTH: task.real} | tables
     found: dict[str, Mapping[str, float]] = {}
     for name, table in tables.items():
-        trial = Task(
-            *(task.real, table, task.schema),
-            held_out=task.held_out,
-            target=task.target,
-            seed=task.seed,
-            max_cells=task.max_cells,
-            max_cliques=task.max_cliques,
-        )
-        scores = score_metrics(trial, metrics)
+        scores = score_metrics(task.of(table), metrics)
         found[name] = {score.name: score.value for score in scores if not math.isnan(score.value)}
     return found
 
@@ -79,6 +71,7 @@ def _chosen(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
     if metrics is None:
         had = {"target"} if task.target is not None else set[str]()
         had |= {"held_out"} if task.held_out is not None else set()
+        had |= {"rules"} if task.rules else set()
         return [one for one in METRICS.values() if had.issuperset(one.facts.needs)]
     chosen = [metric(one) if isinstance(one, str) else one for one in metrics]
     names = [one.facts.name for one in chosen]

@@ -24,6 +24,7 @@ from margrave.evaluation.matches import ApparentMatch, UniqueExactMatch
 from margrave.evaluation.propensity import Propensity
 from margrave.evaluation.queries import CountingQueries, RangeQueries, ThresholdQueries
 from margrave.evaluation.regression import RegressionOverlap
+from margrave.evaluation.rules import BrokenRules
 from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
 from margrave.evaluation.transport import SlicedTransport
@@ -304,6 +305,18 @@ _ALL: tuple[Metric, ...] = (
             cost="one least-squares fit a table",
             reads="values",
             needs=("target",),
+        )
+    ),
+    BrokenRules(
+        Facts(
+            "rules",
+            "Share of synthetic rows that break at least one declared rule; the parts count the rows that "
+            "break each, in both tables.",
+            goal=None,
+            source="docs/rules.md; without a public table, g3 of Kivinen and Mannila 1995",
+            cost="one scan of its columns a rule",
+            reads="values",
+            needs=("rules",),
         )
     ),
     ThresholdQueries(

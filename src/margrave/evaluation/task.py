@@ -18,6 +18,7 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.domain import Clique
+from margrave.schema.rules import Rule
 from margrave.schema.schema import Schema
 
 __all__ = ["Counted", "Metric", "Task"]
@@ -65,6 +66,7 @@ class Task:
         held_out: Real rows that nothing was made from; metrics that want them use `real` without.
         target: The column to predict; metrics that need one are not defined without.
         seed: Of all that is drawn; each metric has a stream of its own.
+        rules: Declared facts that rows should obey; those of the schema by default.
         max_cells: Tables of more cells are left out, and the score says so.
         max_cliques: Where there are more cliques of a width, as many are drawn.
 
@@ -81,6 +83,7 @@ class Task:
         held_out: Rows | None = None,
         target: str | None = None,
         seed: int = 0,
+        rules: Sequence[Rule] | None = None,
         max_cells: int = MOST_CELLS,
         max_cliques: int = MOST_CLIQUES,
     ) -> None:
@@ -94,9 +97,22 @@ class Task:
             schema.domain.index(target)
         self.real, self.synthetic, self.schema = real, synthetic, schema
         self.held_out, self.target, self.seed = held_out, target, seed
+        self.rules = tuple(schema.rules if rules is None else rules)
         self.max_cells, self.max_cliques = max_cells, max_cliques
         self._values: dict[str, Values] = {}
         self._made: dict[str, Any] = {}
+
+    def of(self, synthetic: Rows) -> Task:
+        """The same task for another table in the synthetic one's place."""
+        return Task(
+            *(self.real, synthetic, self.schema),
+            held_out=self.held_out,
+            target=self.target,
+            seed=self.seed,
+            rules=self.rules,
+            max_cells=self.max_cells,
+            max_cliques=self.max_cliques,
+        )
 
     @property
     def truth(self) -> Rows:

@@ -12,6 +12,10 @@ from margrave.select.all_kway import AllKWay
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.mst import MST
+from margrave.select.privmrf import PrivMRF
+from margrave.select.privsyn import PrivSyn
+from margrave.select.residual_planner import ResidualPlanner
+from margrave.select.top_q import TopQ
 
 if TYPE_CHECKING:
     from margrave.protocols import Strategy
@@ -44,8 +48,8 @@ METHODS: dict[str, Method] = {
         Method(
             "auto",
             AllPairs,
-            "mixture",
-            "Every pair, dependent ones twice; information-regularised mixture of products.",
+            "auto",
+            "Every pair, dependent ones twice; a mixture of products, nested, or a graphical model.",
             "docs/auto.md",
         ),
         Method("aim", AIM, "pgm", "Adaptive choice of marginals, graphical model.", "arXiv 2201.12677"),
@@ -62,6 +66,72 @@ METHODS: dict[str, Method] = {
             "pgm",
             "One-ways and a private spanning tree of pairs, graphical model.",
             "McKenna, Miklau and Sheldon 2021",
+        ),
+        Method(
+            "privsyn",
+            PrivSyn,
+            "gum",
+            "Pairs whose dependence outweighs their noise, merged to cliques; rows moved to fit them.",
+            "Zhang et al. 2021, USENIX Security",
+        ),
+        Method(
+            "privmrf",
+            PrivMRF,
+            "pgm",
+            "Marginals inside the cliques of a triangulated graph of dependence, graphical model.",
+            "Cai et al. 2021, VLDB 14",
+        ),
+        Method(
+            "mwem",
+            lambda: TopQ(q=1),
+            "pmw",
+            "The worst-fitted pair of every round, multiplicative weights on all cells: small domains.",
+            "arXiv 1012.4763",
+        ),
+        Method(
+            "rap",
+            TopQ,
+            "relaxed",
+            "The five worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
+            "arXiv 2103.06641",
+        ),
+        Method(
+            "rap_pp",
+            TopQ,
+            "relaxed_points",
+            "As rap, with numbers as points, sigmoids that grow steep and random linear thresholds.",
+            "Vietri et al. 2022, NeurIPS 35",
+        ),
+        Method(
+            "gem",
+            lambda: TopQ(rounds=30, q=1),
+            "network",
+            "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
+            "arXiv 2106.07153",
+        ),
+        Method(
+            "privpgd",
+            AllKWay,
+            "particles",
+            "All pairs alike; particles moved to them by sliced optimal transport.",
+            "Donhauser et al. 2024, ICML, PMLR 235",
+        ),
+        Method(
+            "private_gsd",
+            AllKWay,
+            "genetic",
+            "All pairs alike; a genetic search for rows that have them.",
+            "arXiv 2306.03257",
+        ),
+        Method(
+            "aim_grem", AIM, "residual", "AIM's choice, marginals rebuilt from residuals.", "arXiv 2410.01091"
+        ),
+        Method(
+            "residual_planner",
+            ResidualPlanner,
+            "residual",
+            "All pairs with optimal noise, rebuilt from residuals without a negative count.",
+            "arXiv 2305.08175 and 2410.01091",
         ),
         Method(
             "independent",

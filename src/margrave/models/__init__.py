@@ -7,15 +7,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from margrave.models.independent import Independent
     from margrave.models.mixture.fitter import Mixture
+    from margrave.models.network.fitter import Network
+    from margrave.models.particles.fitter import Particles
     from margrave.models.pgm.fitter import PGM
+    from margrave.models.pmw import PMW
+    from margrave.models.relaxed.fitter import Relaxed
+    from margrave.models.residual.fitter import Residual
+    from margrave.models.rowwise.genetic import Genetic
+    from margrave.models.rowwise.gum import GUM
     from margrave.models.table import resolve
 
-__all__ = ["PGM", "Independent", "Mixture", "resolve"]
+__all__ = [
+    "GUM",
+    "PGM",
+    "PMW",
+    "Genetic",
+    "Independent",
+    "Mixture",
+    "Network",
+    "Particles",
+    "Relaxed",
+    "Residual",
+    "resolve",
+]
 
 _HOMES = {
+    "GUM": "margrave.models.rowwise.gum",
     "PGM": "margrave.models.pgm.fitter",
+    "PMW": "margrave.models.pmw",
+    "Genetic": "margrave.models.rowwise.genetic",
+    "Residual": "margrave.models.residual.fitter",
     "Independent": "margrave.models.independent",
     "Mixture": "margrave.models.mixture.fitter",
+    "Network": "margrave.models.network.fitter",
+    "Particles": "margrave.models.particles.fitter",
+    "Relaxed": "margrave.models.relaxed.fitter",
     "resolve": "margrave.models.table",
 }
 

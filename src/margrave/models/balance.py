@@ -12,7 +12,8 @@ nothing to pair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -45,36 +46,54 @@ def balance(
     *,
     most: int = MOST,
     movable: Sequence[int] | None = None,
+    apart: Mapping[int, Longs] | None = None,
 ) -> list[Longs]:
     """The rows with codes swapped inside groups so that all pair counts come close to the expected ones.
 
     Args:
         columns: Codes of each attribute, each of shape [rows].
         groups: The group of each row, from 0, shape [rows]; rows of a group are exchangeable.
-        expected: Counts wanted, in rows, attributes one after another on both axes: [codes, codes] with
-            codes = sum(sizes). Symmetric; blocks on the diagonal are not looked at.
+        expected: Counts wanted, in rows, attributes one after another on both axes: [codes, codes],
+            symmetric; blocks on the diagonal are not looked at.
         sizes: Codes of each attribute.
         passes: How often a swap is tried for each row and attribute; 4 to 16 are enough.
         rng: Source of randomness.
         most: Swaps tried for an attribute in one pass, at most: spread over the rows.
         movable: Positions of the columns whose codes may be swapped; all when None.
+        apart: Groups of their own for some columns, by position, each of shape [rows].
 
-    Returns:
-        The columns, rows in the order given.
+    Returns: the columns, rows in the order given.
     """
-    rows, width = len(groups), len(columns)
-    moved = np.arange(width) if movable is None else np.asarray(movable, dtype=np.int64)
-    if rows < 2 or width < 2 or passes < 1:
+    if len(groups) < 2 or len(columns) < 2 or passes < 1:
         return [np.array(column, dtype=np.int64) for column in columns]
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
     by = grouped(groups, int(groups.max()) + 1)
     codes = _placed(columns, by, starts)
-    # In single precision the table of Adult's pairs fits a core's second cache.
-    excess = (-np.asarray(expected)).astype(np.float32)
+    excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
     _count(codes, excess)
-    ends = np.append(np.flatnonzero(np.diff(groups[by])) + 1, rows)
-    _swap(codes, ends, moved, excess, passes, max(1, rows // most), fresh_state(rng))
+    plans = _plans(by, groups, range(len(columns)) if movable is None else movable, apart or {})
+    state, step = fresh_state(rng), max(1, len(by) // most)
+    for turn, plan in product(range(passes), plans):
+        _swap(codes, *plan, excess, turn % step, step, state)
     return _restored(codes, by, starts)
+
+
+def _plans(
+    by: Longs, groups: Longs, movable: Sequence[int], apart: Mapping[int, Longs]
+) -> list[tuple[Longs, Longs, Longs]]:
+    """For each kind of groups: places in their order, where each group ends, and the columns that move."""
+    plans = [_plan(np.arange(len(by)), groups[by], [v for v in movable if v not in apart])]
+    for keys in {id(keys): keys for keys in apart.values()}.values():
+        placed = keys[by]
+        order = grouped(placed, int(placed.max()) + 1)
+        moved = [v for v in movable if v in apart and apart[v] is keys]
+        plans.append(_plan(order, placed[order], moved))
+    return plans
+
+
+def _plan(order: Longs, keys: Longs, moved: Sequence[int]) -> tuple[Longs, Longs, Longs]:
+    ends = np.append(np.flatnonzero(np.diff(keys)) + 1, len(keys))
+    return order, ends, np.asarray(moved, dtype=np.int64)
 
 
 def balanced(
@@ -162,25 +181,24 @@ def _count(codes: Ints, excess: Singles) -> None:
 @compiled
 def _swap(
     codes: Ints,
+    order: Longs,
     ends: Longs,
     moved: Longs,
     excess: Singles,
-    passes: int,
+    start: int,
     step: int,
     state: NDArray[np.uint64],
 ) -> None:
-    """Try passes swaps for every step-th row and every moved column, each with a random row of its group."""
-    rows = len(codes)
-    for turn in range(passes):
-        for v in moved:
-            group, first = 0, 0
-            for p in range(turn % step, rows, step):
-                while p >= ends[group]:
-                    first = ends[group]
-                    group += 1
-                q = first + int(uniform(state) * (ends[group] - first))
-                if codes[p, v] != codes[q, v] and _change(codes[p], codes[q], v, excess) < -0.001:
-                    _exchange(codes[p], codes[q], v, excess)
+    """Try a swap for every step-th row and every moved column, each with a random row of its group."""
+    for v in moved:
+        group, first = 0, 0
+        for place in range(start, len(order), step):
+            while place >= ends[group]:
+                first = ends[group]
+                group += 1
+            p, q = order[place], order[first + int(uniform(state) * (ends[group] - first))]
+            if codes[p, v] != codes[q, v] and _change(codes[p], codes[q], v, excess) < -0.001:
+                _exchange(codes[p], codes[q], v, excess)
 
 
 @compiled

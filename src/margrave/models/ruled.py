@@ -43,7 +43,8 @@ def settled(domain: Domain, tables: Sequence[Pooled]) -> Domain:
     if domain.rules is None:
         return domain
     counts = {table.clique: table.values for table in tables}
-    return dataclasses.replace(domain, rules=domain.rules.read(counts))
+    noise = {table.clique: table.sigma for table in tables}
+    return dataclasses.replace(domain, rules=domain.rules.read(counts, noise))
 
 
 def sharpened(domain: Domain, tables: Sequence[Pooled], certainty: float) -> list[Pooled]:

@@ -84,12 +84,18 @@ def scores(
     return gain, 2.0 * np.sqrt(spread)
 
 
-def pick(expected: Sequence[Sequence[Floats]], judged: Sequence[Pooled], rows: float, default: int) -> int:
+def pick(
+    expected: Sequence[Sequence[Floats]],
+    judged: Sequence[Pooled],
+    rows: float,
+    default: int,
+    sure: float = SURE,
+) -> int:
     """The candidate whose estimated error is least; the default unless another is better beyond doubt.
 
-    See `scores` for the arguments.
+    sure: standard errors that mean beyond doubt. See `scores` for the other arguments.
     """
     gain, spread = scores(expected, judged, rows, default)
-    clear = np.where(gain + SURE * spread < 0.0, gain, np.inf)
+    clear = np.where(gain + sure * spread < 0.0, gain, np.inf)
     clear[default] = 0.0
     return int(np.argmin(clear))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, invalid
@@ -11,7 +12,23 @@ if TYPE_CHECKING:
 
 __all__ = ["FITTERS", "resolve"]
 
-FITTERS = ("independent", "mixture", "pgm")
+HOMES = {
+    "auto": ("margrave.models.auto", "Auto"),
+    "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
+    "gum": ("margrave.models.rowwise.gum", "GUM"),
+    "independent": ("margrave.models.independent", "Independent"),
+    "mixture": ("margrave.models.mixture.fitter", "Mixture"),
+    "network": ("margrave.models.network.fitter", "Network"),
+    "particles": ("margrave.models.particles.fitter", "Particles"),
+    "pgm": ("margrave.models.pgm.fitter", "PGM"),
+    "pmw": ("margrave.models.pmw", "PMW"),
+    "relaxed": ("margrave.models.relaxed.fitter", "Relaxed"),
+    "relaxed_points": ("margrave.models.relaxed.fitter", "pointwise"),
+    "residual": ("margrave.models.residual.fitter", "Residual"),
+}
+"""The module and the class of each fitter, imported when it is asked for."""
+
+FITTERS = tuple(sorted(HOMES))
 """Every name `resolve` knows."""
 
 
@@ -25,16 +42,8 @@ def resolve(name: str) -> Fitter:
         >>> resolve("pgm").name
         'pgm'
     """
-    if name == "pgm":
-        from margrave.models.pgm.fitter import PGM
-
-        return PGM()
-    if name == "mixture":
-        from margrave.models.mixture.fitter import Mixture
-
-        return Mixture()
-    if name == "independent":
-        from margrave.models.independent import Independent
-
-        return Independent()
-    raise InputError(invalid("model", f"one of {FITTERS}", "Or pass a fitter object.", got=name))
+    if name not in HOMES:
+        raise InputError(invalid("model", f"one of {FITTERS}", "Or pass a fitter object.", got=name))
+    module, kind = HOMES[name]
+    fitter: Fitter = getattr(import_module(module), kind)()
+    return fitter

@@ -9,7 +9,7 @@ from margrave.report.distribution import Bar, Distribution
 from margrave.report.markup import Markup, columns, join, shorten, tag
 from margrave.report.numerals import percent
 
-__all__ = ["legend", "picture"]
+__all__ = ["extent", "grid", "legend", "picture", "ticks"]
 
 WIDTH = 460.0
 LEFT = 46.0
@@ -63,9 +63,12 @@ def _spoken(bar: Bar, names: tuple[str, str | None]) -> str:
 
 
 def _range(bars: Sequence[Bar]) -> tuple[float, float, float]:
-    """The least and greatest share to show and the step of the grid."""
     tops = [bar.first + (bar.margin or 0) for bar in bars] + [bar.second or 0 for bar in bars]
-    lows = [bar.first - (bar.margin or 0) for bar in bars]
+    return extent(tops, [bar.first - (bar.margin or 0) for bar in bars])
+
+
+def extent(tops: Sequence[float], lows: Sequence[float]) -> tuple[float, float, float]:
+    """The least and greatest share to show and the step of the grid."""
     high, low = max(*tops, 1e-9), min(*lows, 0.0)
     raw = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(raw))
@@ -73,7 +76,8 @@ def _range(bars: Sequence[Bar]) -> tuple[float, float, float]:
     return low, math.ceil(high / step) * step, step
 
 
-def _grid(low: float, high: float, step: float) -> list[tuple[float, str]]:
+def grid(low: float, high: float, step: float) -> list[tuple[float, str]]:
+    """Shares to draw a line at, and how they are written."""
     digits = 0 if step >= 0.01 and abs(step * 100 - round(step * 100)) < 1e-9 else 1
     digits = digits if step >= 0.001 else 2 + max(0, -math.floor(math.log10(step)) - 4)
     ticks = range(math.ceil(low / step - 1e-9), round(high / step) + 1)
@@ -99,7 +103,7 @@ def _upright(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup
             _line(LEFT, at(value), WIDTH, at(value), "zero" if value == 0 else "grid"),
             tag("text", text, x=LEFT - 6, y=f"{at(value) + 4:.1f}", text_anchor="end"),
         )
-        for value, text in _grid(low, high, step)
+        for value, text in grid(low, high, step)
     ]
     body = [bar for bar in bars if not bar.apart]
     apart = [bar for bar in bars if bar.apart]
@@ -111,21 +115,21 @@ def _upright(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup
         middle = WIDTH - APART * (len(apart) - place - 0.5)
         parts.append(_pair(bar, names, middle, min(max(thick, 5.0), 12.0), at))
         parts.append(tag("text", shorten(bar.tick, 9), x=f"{middle:.1f}", y=HEIGHT - 8, text_anchor="middle"))
-    parts += _ticks(body, slot, WIDTH - APART * len(apart) * 0.95)
+    parts += ticks(body, slot, WIDTH - APART * len(apart) * 0.95)
     return join(*parts), HEIGHT
 
 
-def _ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
+def ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
     """A few labels under the axis, far enough apart to be read."""
     if not body:
         return []
-    ticks = [shorten(bar.tick, 14) for bar in body]
-    widest = max(columns(tick) for tick in ticks) * 6.6 + 14
+    texts = [shorten(bar.tick, 14) for bar in body]
+    widest = max(columns(text) for text in texts) * 6.6 + 14
     every = max(1, math.ceil(widest / slot))
     return [
         tag(
             "text",
-            ticks[place],
+            texts[place],
             x=f"{LEFT + 4 + slot * (place + 0.5):.1f}",
             y=HEIGHT - 8,
             text_anchor="middle",
@@ -172,7 +176,7 @@ def _lying(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, 
             _line(at(value), TOP, at(value), foot, "zero" if value == 0 else "grid"),
             tag("text", text, x=f"{at(value):.1f}", y=f"{foot + 16:.1f}", text_anchor="middle"),
         )
-        for value, text in _grid(low, high, step)
+        for value, text in grid(low, high, step)
     ]
     for place, bar in enumerate(bars):
         middle = TOP + ROW * (place + 0.5)

@@ -62,7 +62,7 @@ def document(
         "body",
         tag("a", "Skip to the report", href="#main", class_="skip"),
         banner,
-        tag("header", tag("h1", title), lead),
+        tag("header", tag("h1", title), lead, _themes()),
         tag("nav", tag("ol", *contents), aria_label="Contents"),
         tag("main", *[_section(part) for part in sections], id="main"),
         tag("footer", footer),
@@ -70,6 +70,20 @@ def document(
     )
     page = tag("html", _head(window or title, style), body, lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _themes() -> Markup:
+    """A choice of colours that works without a script: style.css asks which box is checked."""
+    entries = (("system", "as the system"), ("light", "light"), ("dark", "dark"))
+    boxes = [
+        tag(
+            "label",
+            tag("input", type="radio", name="theme", id=f"theme-{key}", checked=key == "system"),
+            words,
+        )
+        for key, words in entries
+    ]
+    return tag("fieldset", tag("legend", "Colours"), *boxes, class_="theme")
 
 
 def _section(part: Section) -> Markup:

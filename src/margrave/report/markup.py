@@ -9,10 +9,10 @@ from typing import final
 
 __all__ = ["VOID", "Child", "Markup", "columns", "join", "named", "shorten", "tag"]
 
-VOID = frozenset({"br", "col", "hr", "link", "meta", "rect", "line", "path", "circle", "use"})
+VOID = frozenset({"br", "col", "hr", "input", "link", "meta", "rect", "line", "path", "circle", "use"})
 """Elements written without a closing tag: HTML's void elements, and SVG shapes when they hold nothing."""
 
-_HTML_VOID = frozenset({"br", "col", "hr", "link", "meta"})
+_HTML_VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 

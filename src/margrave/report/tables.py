@@ -24,7 +24,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Markup], *, numeric
         for place, text in enumerate(heads)
     ]
     body = tag("table", tag("caption", caption), tag("thead", tag("tr", *head)), tag("tbody", *rows))
-    return tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0)
+    return tag("div", body, class_="scroll", role="region", aria_label=f"Table: {caption}", tabindex=0)
 
 
 def row(*cells: Child, numeric: int = 0, head: int = 0, css: str | None = None) -> Markup:

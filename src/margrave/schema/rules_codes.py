@@ -199,6 +199,7 @@ class CodeRules:
         restrictions: One or more.
         numbers: The rules about numbers, those that share columns together.
         counted: Noisy counts of cliques, for models to see what of them the rules leave true.
+        noise: Standard deviation of each count.
     """
 
     def __init__(
@@ -206,10 +207,11 @@ class CodeRules:
         restrictions: Sequence[Restriction],
         numbers: Sequence[NumberRules] = (),
         counted: Mapping[Clique, NDArray[np.float64]] | None = None,
+        noise: Mapping[Clique, NDArray[np.float64]] | None = None,
     ) -> None:
         self.restrictions = tuple(restrictions)
         self.numbers = tuple(numbers)
-        self.counted = dict(counted or {})
+        self.counted, self.noise = dict(counted or {}), dict(noise or {})
         names = [name for one in restrictions for name in one.clique]
         self.names = tuple(dict.fromkeys(names))
         self.sizes = {n: s for one in restrictions for n, s in zip(one.clique, one.sizes, strict=True)}
@@ -243,7 +245,7 @@ class CodeRules:
         """The rules that speak of none of some attributes; None if there are none."""
         gone = set(names)
         kept = [one for one in self.restrictions if not gone.intersection(one.clique)]
-        return CodeRules(kept, self.numbers, self.counted) if kept else None
+        return CodeRules(kept, self.numbers, self.counted, self.noise) if kept else None
 
     def room(self, columns: Columns, rows: int) -> NDArray[np.float64]:
         """About the share of the values in each row's bins that obey the rules about numbers, [rows]."""
@@ -253,17 +255,24 @@ class CodeRules:
                 found *= joint.room({name: columns[name] for name in joint.clique}, rows)
         return found
 
-    def pair(self, one: str, two: str) -> NDArray[np.float64] | None:
-        """The noisy counts of two attributes, [codes, codes], from the smallest clique that has both."""
-        return _pair(self.counted, one, two)
+    def pair(self, one: str, two: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Noisy counts of two attributes and their variances, [codes, codes], from the smallest clique."""
+        counts = _pair(self.counted, one, two)
+        variance = _pair({clique: sigma**2 for clique, sigma in self.noise.items()}, one, two)
+        return None if counts is None or variance is None else (counts, variance)
 
-    def read(self, tables: Mapping[Clique, NDArray[np.float64]]) -> CodeRules:
+    def read(
+        self,
+        tables: Mapping[Clique, NDArray[np.float64]],
+        noise: Mapping[Clique, NDArray[np.float64]] | None = None,
+    ) -> CodeRules:
         """The rules with dependencies whose table is not public read off noisy counts, and the counts.
 
         Args:
             tables: Noisy counts of cliques, axes in the clique's order.
+            noise: Standard deviation of each count.
         """
-        return CodeRules([_read(one, tables) for one in self.restrictions], self.numbers, tables)
+        return CodeRules([_read(one, tables) for one in self.restrictions], self.numbers, tables, noise)
 
     def complete(
         self,

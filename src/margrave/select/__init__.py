@@ -6,5 +6,20 @@ from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
+from margrave.select.privmrf import PrivMRF
+from margrave.select.privsyn import PrivSyn
+from margrave.select.residual_planner import ResidualPlanner
+from margrave.select.top_q import TopQ
 
-__all__ = ["AIM", "MST", "AllKWay", "AllPairs", "Batched", "Fixed"]
+__all__ = [
+    "AIM",
+    "MST",
+    "AllKWay",
+    "AllPairs",
+    "Batched",
+    "Fixed",
+    "PrivMRF",
+    "PrivSyn",
+    "ResidualPlanner",
+    "TopQ",
+]

@@ -19,8 +19,11 @@ from margrave.models.memory import LEAST as LEAST_MEMORY
 from margrave.models.mixture.grouped import GroupedMixture, ungrouped
 from margrave.models.mixture.labels import chosen, labelled
 from margrave.models.mixture.model import MixtureModel, restored
-from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.optimise import Descent, descend
+from margrave.models.mixture.nest_objective import NestPart
+from margrave.models.mixture.nesting import dependences, nested
+from margrave.models.mixture.objective import Objective
+from margrave.models.mixture.optimise import descend
+from margrave.models.mixture.runs import Run, Seen, mixed, start
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
 from margrave.models.pooled import Pooled, pool, rows_of
@@ -51,8 +54,10 @@ the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-SPREAD = 0.5
-"""Standard deviation of the starting logarithms around the one-ways."""
+CLEAR = 4e4
+"""Rows times mu from which a second start pays where there are nests; without nests it always does."""
+DOUBT = 3.0
+"""Standard errors by which a mixture without nests must be better to be taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,8 @@ class Mixture:
 
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes.
-        restarts: Mixtures fitted from different starts; the model is their average, itself a mixture.
+        restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
+            for two, but one where there are nests and noise hides what is left to learn.
         steps: Optimiser steps of each.
         information: Price of a nat; None for the rule and its choice by split noise.
         smoothness: Price of unlike neighbours, over that of a nat.
@@ -81,6 +87,8 @@ class Mixture:
         seed: Of the starting points, the split noise and the labels' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models.coarse`).
+        nests: Give attributes that depend strongly on each other atoms of their own
+            (`margrave.models.mixture.nest_objective`); not on a device.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -105,7 +113,7 @@ class Mixture:
     """
 
     components: int | None = None
-    restarts: int = 2
+    restarts: int | None = None
     steps: int = 250
     information: float | None = None
     smoothness: float = 1 / 3
@@ -114,6 +122,7 @@ class Mixture:
     rate: float = 0.1
     seed: int = 0
     largest: int = 512
+    nests: bool = True
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -144,7 +153,7 @@ class Mixture:
         components, device, most = self.components or MOST, opened(self.device), self.max_codes
         if self.max_memory is not None:
             room = max(self.max_memory - PROGRAM, 0)
-            most = min(most, _within(room, A_SQUARE, A_CODE * components * self.restarts))
+            most = min(most, _within(room, A_SQUARE, A_CODE * components * (self.restarts or 2)))
         if device is not None and device.memory is not None:
             most = min(most, _within(device.memory, A_TENSOR_SQUARE, A_TENSOR_CODE * components))
         return most
@@ -169,36 +178,47 @@ class Mixture:
             InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
             SchemaError: The domain has no attribute `target`.
         """
+        return self.after(None, domain, measurements, total, effort)
+
+    def after(
+        self,
+        seen: Seen | None,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        total: float | None,
+        effort: Effort,
+    ) -> MixtureModel | GroupedMixture:
+        """As `fit`, with what `look` has found, or None to look first."""
         rows = rows_of(measurements, total)
         self.admit(domain, [])
         tables = pool(domain, measurements)
         domain = settled(domain, tables)
         coarse = coarsen(domain, tables, self.largest)
         if coarse is None:
-            return self._best(domain, tables, rows, effort)
-        model = self._best(coarse.inner, [coarse.summed(table) for table in tables], rows, effort)
+            return self._best(domain, tables, rows, seen, effort)
+        inner = [coarse.summed(table) for table in tables]
+        model = self._best(coarse.inner, inner, rows, seen, effort)
         return ungrouped(model, coarse, self.target is not None)
 
     @one_blas_thread()
-    def _best(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort) -> MixtureModel:
-        fitter, price, rule = (self._scout if effort.rough else self), self.information, _rule(tables, rows)
+    def _best(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, seen: Seen | None, effort: Effort
+    ) -> MixtureModel:
         tables = sharpened(domain, tables, CERTAINTY)
-        if price is None:
-            price = rule if effort.rough else self._chosen(domain, tables, rows, rule, effort)
-        return fitter._fit(domain, tables, rows, price, effort)
+        if effort.rough:
+            price = self.information or _rule(tables, rows)
+            return self._scout._fit(domain, tables, rows, Seen(price), effort)
+        return self._fit(domain, tables, rows, seen or self.look(domain, tables, rows, effort), effort)
 
     def _fit(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, price: float, effort: Effort
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, seen: Seen, effort: Effort
     ) -> MixtureModel:
         stacked = stack(domain, tables, rows)
-        runs = [self._descent(stacked, price, self.seed, effort)]
-        for start in range(1, self.restarts):
+        runs = [self._descent(stacked, seen, self.seed, effort)]
+        for turn in range(1, self.restarts or (1 if seen.groups and not seen.clear else 2)):
             if not _over(effort):
-                runs.append(self._descent(stacked, price, self.seed + start, effort))
-        worst = max((found for _, found in runs), key=lambda found: found.gap)
-        weights = np.concatenate([at.weights for at, _ in runs]).astype(np.float64)
-        shares = _exact(stacked, np.concatenate([at.shares for at, _ in runs], axis=1))
-        model = MixtureModel(domain, rows, weights / weights.sum(), shares, price, worst)
+                runs.append(self._descent(stacked, seen, self.seed + turn, effort))
+        model = mixed(domain, rows, stacked, runs, seen)
         codes = 0 if _over(effort) else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
@@ -243,43 +263,48 @@ class Mixture:
         steps = min(self.steps, SCOUT_STEPS)
         return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
 
-    def _descent(self, stacked: Stacked, price: float, seed: int, effort: Effort) -> tuple[Point, Descent]:
+    def _descent(self, stacked: Stacked, seen: Seen, seed: int, effort: Effort) -> Run:
         components = self.components or _components(stacked.codes)
-        at = _start(stacked, components, np.random.default_rng(seed))
-        device, smoothness = opened(self.device), self.smoothness * price
+        rng = np.random.default_rng(seed)
+        at = start(stacked, components, rng)
+        price, smoothness, device = seen.price, self.smoothness * seen.price, opened(self.device)
         if device is not None:
             on = TensorObjective(stacked, price, smoothness, device)
-            return at, descend_tensors(on, at, self.steps, self.rate, lambda: _over(effort))
-        objective = Objective(stacked, components, price, smoothness)
-        return at, descend(objective, at, self.steps, self.rate, lambda: _over(effort))
+            return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: _over(effort)), [])
+        nests = [
+            NestPart(stacked, group, at.logs, components, price, smoothness, rng) for group in seen.groups
+        ]
+        objective = Objective(stacked, components, price, smoothness, nests)
+        return Run(at, descend(objective, at, self.steps, self.rate, lambda: _over(effort)), nests)
 
-    def _chosen(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, rule: float, effort: Effort
-    ) -> float:
-        """The rule's price, or half or twice of it where split noise prefers that beyond doubt."""
+    def look(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Seen:
+        """What small mixtures say on split noise: the price, the dependences, and whether nests are worth it.
+
+        The rule's price, or half or twice of it where that is better beyond doubt; groups of attributes to
+        nest, unless the mixture without nests is better beyond doubt.
+        """
+        rule = _rule(tables, rows)
         if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
-            return rule
+            return Seen(self.information or rule)
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
-        stacked = stack(domain, fitted, rows)
-        prices = [min(rule * factor, DEAREST) for factor in FACTORS]
-        # The objective's squares lose 1 + g^2 of their weight, so the price follows.
-        lost = (1.0 + SHARE) ** -0.5
-        points = [self._scout._descent(stacked, lost * price, self.seed, effort)[0] for price in prices]
-        models = [MixtureModel(domain, rows, at.weights, at.shares, 0.0, None) for at in points]
+        stacked, scout = stack(domain, fitted, rows), self._scout
+
+        def tried(price: float, groups: Sequence[tuple[int, ...]] = ()) -> MixtureModel:
+            # The objective's squares lose 1 + g^2 of their weight, so the price follows.
+            seen = Seen((1.0 + SHARE) ** -0.5 * price, tuple(groups))
+            return mixed(domain, rows, stacked, [scout._descent(stacked, seen, self.seed, effort)], seen)
+
+        prices = [self.information or min(rule * factor, DEAREST) for factor in FACTORS]
+        models = [tried(price) for price in prices[: 1 if self.information else None]]
         cliques = [table.clique for table in judged]
         expected = [model.project_many(cliques) for model in models]
-        return prices[pick(expected, judged, rows, FACTORS.index(1.0))]
-
-
-def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:
-    """The conditionals in double precision, each summing to 1; uniform for attributes not measured."""
-    exact = shares.astype(np.float64)
-    for i in range(stacked.attributes):
-        part = slice(stacked.starts[i], stacked.starts[i + 1])
-        if not (stacked.one_weights[part].any() or stacked.pair_weights[part].any()):
-            exact[part] = 1.0
-        exact[part] /= exact[part].sum(axis=0)
-    return exact
+        best = pick(expected, judged, rows, FACTORS.index(1.0)) if len(models) > 1 else 0
+        tied = dependences(domain, models[best].pairs(models[best].weights))
+        groups = nested(domain, tied, {self.target or ""}) if self.nests and self.device is None else []
+        if groups and not _over(effort):
+            rival = tried(prices[best], groups).project_many(cliques)
+            groups = [] if pick([rival, expected[best]], judged, rows, 0, DOUBT) else groups
+        return Seen(prices[best], tuple(groups), tied, rows * _mu(tables) >= CLEAR)
 
 
 def _within(room: int, square: int, code: int) -> int:
@@ -298,27 +323,9 @@ def _over(effort: Effort) -> bool:
 
 def _rule(tables: Sequence[Pooled], rows: float) -> float:
     """10 sqrt(rows mu), at most DEAREST, mu^2 being the sum over tables of 1 / sigma^2."""
-    precision = sum(float((table.sigma**-2.0).mean()) for table in tables)
-    return min(10.0 * math.sqrt(rows * math.sqrt(max(precision, 1e-12))), DEAREST)
+    return min(10.0 * math.sqrt(rows * _mu(tables)), DEAREST)
 
 
-def _start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:
-    """Around the measured one-ways; uniform where an attribute has none."""
-    logs = np.zeros((stacked.codes, components), np.float32)
-    for i in range(stacked.attributes):
-        part = slice(stacked.starts[i], stacked.starts[i + 1])
-        base = np.maximum(_one_way(stacked, part), 1e-6)
-        logs[part] = np.log(base / base.sum())[:, None]
-    logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
-    return point(logs, np.zeros(components), stacked.starts)
-
-
-def _one_way(stacked: Stacked, part: slice) -> Floats:
-    """Noisy proportions of one attribute: measured itself, else summed out of its first measured pair."""
-    if stacked.one_weights[part].any():
-        return stacked.ones[part].astype(np.float64)
-    for j in range(stacked.attributes):
-        other = slice(stacked.starts[j], stacked.starts[j + 1])
-        if stacked.pair_weights[part, other].any():
-            return np.asarray(stacked.pairs[part, other].sum(axis=1, dtype=np.float64))
-    return np.ones(part.stop - part.start)
+def _mu(tables: Sequence[Pooled]) -> float:
+    """The root of the precision of all measurements together."""
+    return math.sqrt(max(sum(float((table.sigma**-2.0).mean()) for table in tables), 1e-12))

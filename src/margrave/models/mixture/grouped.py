@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from margrave.models.coarse import Coarse
 from margrave.models.evidence import Evidence
 from margrave.models.mixture.model import MixtureModel
+from margrave.models.mixture.rules_ties import raked, ties
 from margrave.models.ruled import sampled
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -36,14 +37,15 @@ def ungrouped(model: MixtureModel, coarse: Coarse, labels: bool) -> MixtureModel
     if not wide or labels:
         return GroupedMixture(model, coarse)
     left = coarse.without(wide)
-    parts = []
-    for name in model.domain.names:
-        block = model.fitted_block(name)
-        if name in wide:
-            block = block[coarse.groups[name]] * coarse.shares[name][:, None]
-        parts.append(block)
+    parts = {name: model.fitted_block(name) for name in model.domain.names}
+    for name in wide:
+        parts[name] = model.block(name)[coarse.groups[name]] * coarse.shares[name][:, None]
     domain = left.inner if left.groups else coarse.domain
-    rest = model.total, model.weights, np.concatenate(parts), model.information, model.descent
+    for tie in ties(domain):
+        if not set(wide).isdisjoint(tie.names):  # the fit knew less of these rules, or nothing
+            own = [parts[name] if name in wide else model.block(name) for name in tie.names]
+            parts |= dict(zip(tie.names, raked(tie, own, model.weights), strict=True))
+    rest = model.total, model.weights, np.concatenate(list(parts.values())), model.information, model.descent
     found = MixtureModel(domain, *rest)
     return GroupedMixture(found, left) if left.groups else found
 

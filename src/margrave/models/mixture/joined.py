@@ -1,44 +1,31 @@
 """Joined: attributes that rules tie together, drawn as one inside every component of a mixture.
 
-Inside component k a group's attributes have the distribution Q_k1(x_1) ... Q_kn(x_n) u_k1(x_1) ... u_kn(x_n)
-v(x) over the cells that the rules allow, and 0 elsewhere; v is the share of the values in a cell's bins that
-obey. The factors u are chosen by iterative proportional
-fitting (Deming and Stephan 1940) such that the component's one-ways stay Q_ki, as far as the rules allow:
-then nothing moves between the group and the rest of the table. Measured pairs of the group may get factors,
-too, the same in all components: they do where that comes nearer to what was measured. Last, factors of all
-components together bring the table's one-ways back to what they were without rules.
+Inside component k a group's attributes have the distribution v(x) Q_k1(x_1) ... Q_kn(x_n) / Z_k over the
+cells x that the rules allow, and 0 elsewhere; v is the share of the values in a cell's bins that obey. The
+descent fits these distributions (`rules_objective`), so nothing is mended here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.compiled import compiled, summing
 from margrave.models.evidence import Evidence
+from margrave.models.mixture.nest import Nest
+from margrave.models.mixture.rules_ties import conditioned, ties
 from margrave.models.rounding import draw_column, grouped
 from margrave.schema.domain import Domain
-from margrave.schema.rules_codes import CodeRules
 
 __all__ = ["Joined", "joined"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-MOST = 1 << 22
-"""Allowed cells times components of one group, at most; what is larger is left to drawing rows again."""
 WIDEST = 1 << 22
-"""Cells looked at on the way to a group's allowed ones, at most."""
-TURNS, TILTS, PAIRS = 20, 6, 6
-"""Rounds of proportional fitting, rounds with pairs, and the most pairs to try that with."""
-LEAST, ENOUGH = 1e-12, 1e-3
-"""Least probability of a code in a component, and the mean distance from its one-ways that will do."""
-FURTHEST = 30.0
-"""Most by which one round changes a factor."""
+"""Cells looked at at once while rows are drawn, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,134 +123,20 @@ class Joined:
         return keys, size
 
 
-def joined(domain: Domain, weights: Floats, blocks: Mapping[str, Floats]) -> list[Joined]:
+def joined(domain: Domain, blocks: Mapping[str, Floats], nests: Sequence[Nest] = ()) -> list[Joined]:
     """The groups of a domain's rules, those whose cells fit into memory.
 
     Args:
         domain: With its rules, if any.
-        weights: Of the components, shape [components].
         blocks: Each attribute's conditionals, shape [codes, components].
+        nests: Ties whose components share atoms: then each atom obeys the rules.
     """
-    if domain.rules is None:
-        return []
-    found = []
-    for names in domain.rules.groups():
-        codes = _allowed(domain.rules, names, [domain[name] for name in names], MOST // len(weights))
-        if codes is not None:
-            table = _nearest(codes, weights, names, blocks, domain.rules)
-            found.append(Joined(names, domain.shape(names), codes, table))
-    return found
-
-
-def _allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int], most: int) -> Longs | None:
-    """The cells that the rules allow, [attributes, cells]; None where they are too many."""
-    codes = np.zeros((0, 1), dtype=np.int64)
-    for i, size in enumerate(sizes):
-        count = codes.shape[1]
-        if count * size > WIDEST:
-            return None
-        codes = np.vstack([np.repeat(codes, size, axis=1), np.tile(np.arange(size), count)])
-        known = dict(zip(names[: i + 1], codes, strict=True))
-        codes = codes[:, rules.possible(known, codes.shape[1])]
-    return codes if codes.shape[1] <= most else None
-
-
-def _nearest(
-    codes: Longs, weights: Floats, names: Sequence[str], blocks: Mapping[str, Floats], rules: CodeRules
-) -> Floats:
-    """The group's table, with or without factors for pairs: what is nearer to the measured pairs."""
-    own = [np.maximum(blocks[name], LEAST) for name in names]
-    room = rules.room(dict(zip(names, codes, strict=True)), codes.shape[1])
-    base = np.repeat(room[:, None], len(weights), axis=1)
-    for code, block in zip(codes, own, strict=True):
-        base *= block[code]
-    ones = [(code, block @ weights) for code, block in zip(codes, own, strict=True)]
-    plain = _tilted(_raked(base, codes, own, TURNS), weights, ones)
-    pairs, seen = [], []
-    for i, j in combinations(range(len(names)), 2):
-        counts = rules.pair(names[i], names[j])
-        if counts is not None:
-            cells = codes[i] * len(own[j]) + codes[j]
-            pairs.append((cells, _kept(((own[i] * weights) @ own[j].T).ravel(), cells)))
-            seen.append((cells, _kept(counts.ravel(), cells)))
-    if not pairs or len(pairs) > PAIRS:
-        return plain
-    tilted = plain.copy()
-    for _ in range(TILTS):
-        tilted = _raked(_tilted(tilted, weights, pairs, 1), codes, own, 1)
-    tilted = _tilted(_raked(tilted, codes, own, TURNS), weights, ones)
-    errors = [
-        sum(
-            float(((np.bincount(cells, weights=table @ weights, minlength=len(noisy)) - noisy) ** 2).sum())
-            for cells, noisy in seen
-        )
-        for table in (plain, tilted)
-    ]
-    return tilted if errors[1] < errors[0] else plain
-
-
-def _tilted(table: Floats, weights: Floats, wanted: Sequence[tuple[Longs, Floats]], turns: int = 3) -> Floats:
-    """The table with factors, the same in all components, that bring the mixture to wanted tables."""
-    found = table.copy()
-    for _ in range(turns):
-        for cells, want in wanted:
-            shares = weights / np.maximum(found.sum(axis=0), 1e-300)
-            held = np.bincount(cells, weights=found @ shares, minlength=len(want))
-            change = np.divide(want, held, out=np.ones_like(want), where=held > 0)
-            found *= np.clip(change, 1 / FURTHEST, FURTHEST)[cells][:, None]
-    return _normalised(found)
-
-
-def _normalised(table: Floats) -> Floats:
-    mass = table.sum(axis=0)
-    return np.asarray(np.where(mass > 0, table / np.where(mass > 0, mass, 1.0), 1.0 / len(table)))
-
-
-def _kept(table: Floats, cells: Longs) -> Floats:
-    """A table with the cells that are not allowed emptied, in proportions."""
-    allowed = np.zeros(len(table), dtype=np.bool_)
-    allowed[cells] = True
-    return np.where(allowed, table, 0.0) / max(float(table[allowed].sum()), 1e-300)
-
-
-def _raked(table: Floats, codes: Longs, blocks: Sequence[Floats], turns: int) -> Floats:
-    """The table with each component's one-ways as they were fitted, [cells, components]."""
-    starts = np.cumsum([0, *(len(block) for block in blocks)])
-    found: Floats = table / np.maximum(table.max(axis=0), 1e-300)
-    wanted = np.concatenate(blocks)
-    _rake(found, codes, starts, wanted, np.empty_like(wanted), turns)
-    return _normalised(found)
-
-
-@summing
-def _rake(table: Floats, codes: Longs, starts: Longs, wanted: Floats, held: Floats, turns: int) -> None:
-    """Proportional fitting inside every component, in place: so many turns over all attributes, at most."""
-    for _ in range(turns):
-        held[:] = 0.0
-        off = 0.0
-        for i in range(len(codes)):
-            for c in range(len(table)):
-                line = held[starts[i] + codes[i, c]]
-                for k in range(len(line)):
-                    line[k] += table[c, k]
-            for row in range(starts[i], starts[i + 1]):
-                off += _ratio(wanted[row], held[row])
-            for c in range(len(table)):
-                line = held[starts[i] + codes[i, c]]
-                for k in range(len(line)):
-                    table[c, k] *= line[k]
-        if off < ENOUGH * table.shape[1] * len(codes):
-            break
-
-
-@compiled
-def _ratio(wanted: Floats, held: Floats) -> float:
-    """Turn what a code holds in each component into the factor it needs; return how far it was off."""
-    off = 0.0
-    for k in range(len(held)):
-        if held[k] > 0.0:
-            off += abs(wanted[k] - held[k])
-            held[k] = min(max(wanted[k] / held[k], 1.0 / FURTHEST), FURTHEST)
+    atoms, found = {nest.names: nest for nest in nests}, []
+    for tie in ties(domain):
+        nest = atoms.get(tie.names)
+        if nest is None:
+            table = conditioned(tie, [blocks[name] for name in tie.names])
         else:
-            held[k] = 1.0
-    return off
+            table = conditioned(tie, [nest.block(name) for name in tie.names]) @ nest.tops
+        found.append(Joined(tie.names, tie.sizes, tie.codes, table))
+    return found

@@ -181,14 +181,17 @@ def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: st
 
     Args:
         model: The mixture.
-        tables: What was measured. An attribute of which no pair was, or of which a rule speaks, is no label.
+        tables: What was measured. An attribute of which no pair was, of which a rule speaks, or that is in a
+            nest, is no label.
         codes: How many codes the labels may have together, the target's not counted.
         target: The attribute that rows are meant to predict, if it is known.
     """
     domain = model.domain
     paired = {name for table in tables if len(table.clique) == 2 for name in table.clique}
-    ruled = set() if domain.rules is None else set(domain.rules.names)
-    able = [n for n in domain.names if n in paired - ruled and n != target and 1 < domain[n] <= codes]
+    barred = {name for nest in model.nests for name in nest.names}
+    if domain.rules is not None:
+        barred |= set(domain.rules.names)
+    able = [n for n in domain.names if n in paired - barred and n != target and 1 < domain[n] <= codes]
     tied = _dependence(model, able)
     able.sort(key=lambda name: (domain[name], -tied[name]))
     picked_: list[str] = []
@@ -307,15 +310,21 @@ def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
 def _explained(model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
     """The mixture's own p(labels asked for | all other codes) of each row, shape [rows]."""
     rows = len(next(iter(columns.values())))
-    logs_of = {name: np.log(np.maximum(model.block(name), 1e-30)).astype(np.float32) for name in columns}
+    tied = {name for group in model.groups for name in group.names}
+    alone = [name for name in columns if name not in asked and name not in tied]
+    logs_of = {name: np.log(np.maximum(model.block(name), 1e-30)).astype(np.float32) for name in alone}
+    rest = {name: column for name, column in columns.items() if name not in asked}
     start = np.log(np.maximum(model.weights, 1e-300)).astype(np.float32)
     found = np.empty(rows)
     for first in range(0, rows, CHUNK):
         part = slice(first, min(first + CHUNK, rows))
         logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
-        for name, column in columns.items():
-            if name not in asked:
-                logs += logs_of[name][column[part]]
+        for name in alone:
+            logs += logs_of[name][columns[name][part]]
+        for group in model.groups:
+            if group.told(rest):
+                lines, likely = group.likelihood(picked(rest, np.arange(rows)[part]), len(logs))
+                logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         joint = weights.copy()
         for name, codes in asked.items():

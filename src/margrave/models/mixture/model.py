@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.models.evidence import Evidence
 from margrave.models.mixture.joined import Joined, joined
+from margrave.models.mixture.nest import Nest, remembered_nests
 from margrave.models.mixture.rows import conditioned, draw
 from margrave.models.ruled import sampled
 from margrave.schema.domain import Clique, Domain
@@ -41,6 +42,7 @@ class MixtureModel:
         information: Price of a nat the fit was made at.
         descent: How the fit went; None for a model that was loaded.
         labels: How some attributes are drawn given the others; None to draw all from the mixture.
+        nests: Attributes that share atoms of their own. Their conditionals in `shares` are those of the nest.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class MixtureModel:
         information: float,
         descent: Descent | None,
         labels: Labels | None = None,
+        nests: Sequence[Nest] = (),
     ) -> None:
         self._domain = domain
         self._total = float(total)
@@ -61,6 +64,9 @@ class MixtureModel:
         self.information = information
         self.descent = descent
         self.labels = labels
+        ruled = set() if domain.rules is None else set(domain.rules.names)
+        self.nests = tuple(nest for nest in nests if ruled.isdisjoint(nest.names))
+        self._tied = tuple(nest for nest in nests if not ruled.isdisjoint(nest.names))
 
     @property
     def domain(self) -> Domain:
@@ -78,18 +84,23 @@ class MixtureModel:
         return self.descent is None or self.descent.gap <= BALANCED
 
     @functools.cached_property
-    def groups(self) -> list[Joined]:
+    def ties(self) -> list[Joined]:
         """Attributes that rules tie together."""
         parts = {name: self.fitted_block(name) for name in self._domain.names}
-        return joined(self._domain, self.weights, parts)
+        return joined(self._domain, parts, self._tied)
+
+    @functools.cached_property
+    def groups(self) -> list[Joined | Nest]:
+        """Attributes that more than the components ties together: rules, or a nest's atoms."""
+        return [*self.ties, *self.nests]
 
     @functools.cached_property
     def shares(self) -> Floats:
         """Q as the rules leave it, the attributes' codes one below the other, shape [codes, components]."""
-        shares = self.fitted.copy() if self.groups else self.fitted
-        for group in self.groups:
-            for name in group.names:
-                shares[self._part(name)] = group.summed((name,))
+        shares = self.fitted.copy() if self.ties else self.fitted
+        for tie in self.ties:
+            for name in tie.names:
+                shares[self._part(name)] = tie.summed((name,))
         return shares
 
     def _part(self, name: str) -> slice:
@@ -120,6 +131,9 @@ class MixtureModel:
         return self._total * self._mixed(clique)
 
     def _mixed(self, clique: Clique) -> Floats:
+        for nest in self.nests:
+            if clique and set(clique) <= set(nest.names):
+                return nest.mixed(clique, self.weights)
         table, tied = self.weights[None, :], [group.told(dict.fromkeys(clique, 0)) for group in self.groups]
         parts = {names: group.summed(names) for names, group in zip(tied, self.groups, strict=True) if names}
         alone = [name for name in clique if not any(name in names for names in parts)]
@@ -149,7 +163,7 @@ class MixtureModel:
     def pairs(self, weights: Floats) -> Floats:
         """All pair tables under other component weights, in proportions, shape [codes, codes].
 
-        Pairs that rules tie together are as if they were not, see `project_many`.
+        Pairs that rules or nests tie together are as if they were not, see `project_many`.
         """
         return np.asarray((self.shares * weights) @ self.shares.T)
 
@@ -192,13 +206,16 @@ class MixtureModel:
             "shares": self.fitted,
             "information": np.asarray(self.information),
         }
+        for place, nest in enumerate((*self.nests, *self._tied)):
+            names = np.array([self._domain.index(name) for name in nest.names], dtype=np.float64)
+            own = nest.state() | {"names": names}
+            state |= {f"nest_{place}_{key}": value for key, value in own.items()}
         return state if self.labels is None else state | self.labels.state()
 
     def with_labels(self, labels: Labels) -> MixtureModel:
         """The same mixture, with some attributes drawn given the others."""
-        return MixtureModel(
-            self._domain, self._total, self.weights, self.fitted, self.information, self.descent, labels
-        )
+        same = self._domain, self._total, self.weights, self.fitted, self.information, self.descent
+        return MixtureModel(*same, labels, (*self.nests, *self._tied))
 
     def _loose(self, clique: Clique) -> bool:
         """Whether a clique is a pair of attributes that only the components tie together."""
@@ -238,5 +255,6 @@ def restored(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
         shares,
         float(parts["information"]),
         None,
+        nests=remembered_nests(domain, len(weights), state),
     )
     return remembered(model, state)

@@ -11,17 +11,24 @@ with h_c = m_c m_c+1 / (m_c + m_c+1). The second line is the mutual information 
 attribute: a price for each nat of dependence. The third asks that likelihood ratios of neighbouring codes be
 alike. Gradients are natural: the derivative by Q_kc over w_k, centred under Q_k, so that rare components and
 rare codes move as readily as frequent ones.
+Attributes that rules tie together are looked at as the rules leave them: see `rules_objective`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.compiled import summing
+from margrave.models.mixture.kernels import centred, normalised, priced, pulled, residual
+from margrave.models.mixture.rules_objective import TiedPart
 from margrave.models.mixture.stacked import Stacked
+
+if TYPE_CHECKING:
+    from margrave.models.mixture.nest_objective import NestPart
 
 __all__ = ["FLOOR", "Objective", "Point", "point"]
 
@@ -55,7 +62,7 @@ class Point:
         """Normalise logs and weights, and bring shares and weights up to date."""
         np.maximum(self.logs, LOWEST, out=self.logs)
         np.exp(self.logs, out=self.shares)
-        _normalise(self.logs, self.shares, starts)
+        normalised(self.logs, self.shares, starts)
         self.weigh -= self.weigh.max()
         self.weigh -= np.log(np.exp(self.weigh).sum())
         self.weights = np.exp(self.weigh).astype(self.logs.dtype)
@@ -76,170 +83,64 @@ class Objective:
         components: Number of components K.
         information: Price of a nat of dependence, in the units of the squared residuals.
         smoothness: Price of unlike neighbours among ordered codes.
+        nests: Attributes that have atoms of their own, see `nest_objective`.
     """
 
-    def __init__(self, stacked: Stacked, components: int, information: float, smoothness: float) -> None:
+    def __init__(
+        self,
+        stacked: Stacked,
+        components: int,
+        information: float,
+        smoothness: float,
+        nests: Sequence[NestPart] = (),
+    ) -> None:
         self.stacked = stacked
+        self.nests = tuple(nests)
         self.information = np.float32(information)
         self.smoothness = np.float32(smoothness)
         self.gradient = np.empty((stacked.codes, components), np.float32)
         self._scaled = np.empty_like(self.gradient)
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
+        nested = {row for nest in self.nests for row in nest.rows.tolist()}
+        ties = [tables for tables in stacked.tied if nested.isdisjoint(tables.rows.tolist())]
+        self._tied = [TiedPart(tables, components, information) for tables in ties]
+        self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
+        if self.nests:
+            self._apart, self._alone = self._apart.copy(), self._alone.copy()
+        for nest in self.nests:
+            self._apart[np.ix_(nest.rows, nest.rows)] = 0.0
+            self._alone[nest.rows] = False
+            self._ordered[list(nest.members)] = 0
+        self.shares = self._scaled
+        """Q of the last point looked at, as rules and nests leave it, shape [codes, components]."""
 
     def __call__(self, at: Point) -> tuple[float, Floats]:
         """The value, and the derivative by each weight, shape [components]; `gradient` holds that by Q."""
         s = self.stacked
-        np.multiply(at.shares, np.sqrt(at.weights), out=self._scaled)
+        self.shares = shares = at.shares.copy() if self._tied or self.nests else at.shares
+        for part in self._tied:
+            part.spread(shares, at.logs)
+        for nest in self.nests:
+            nest.spread(shares)
+        np.multiply(shares, np.sqrt(at.weights), out=self._scaled)
         np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
-        ones = np.maximum(at.shares @ at.weights, FLOOR)
-        fit = _residual(self._model, s.pairs, s.pair_weights)
-        np.matmul(self._model, at.shares, out=self.gradient)
+        ones = np.maximum(shares @ at.weights, FLOOR)
+        value = residual(self._model, s.pairs, self._apart)
+        np.matmul(self._model, shares, out=self.gradient)
         miss = s.one_weights * (ones - s.ones)
-        fit += float((miss * (ones - s.ones)).sum(dtype=np.float64))
+        value += float((miss * (ones - s.ones)).sum(dtype=np.float64))
         offset = (2.0 * miss).astype(self.gradient.dtype)
-        by_weight = _pull(self.gradient, at.shares, offset)
-        rest = _prices(
-            self.gradient, at.logs, at.shares, at.weights, ones,
-            s.starts, s.ordered, self.information, self.smoothness, by_weight,
+        by_weight = pulled(self.gradient, shares, offset)
+        value += priced(
+            self.gradient, at.logs, shares, at.weights, ones, self._alone,
+            s.starts, self._ordered, self.information, self.smoothness, by_weight,
         )  # fmt: skip
-        return fit + rest, by_weight
+        for part in self._tied:
+            value += part.pulled(self.gradient, shares, at.weights, by_weight)
+        for nest in self.nests:
+            value += nest.pulled(self.gradient, at.weights, by_weight)
+        return value, by_weight
 
-    def centre(self, at: Point) -> None:
-        """Make the gradient that of the logarithms: take out its mean under each Q_k."""
-        _centre(self.gradient, at.shares, self.stacked.starts)
-
-
-@summing
-def _normalise(logs: Singles, shares: Singles, starts: Longs) -> None:
-    components = logs.shape[1]
-    total, shift = np.empty(components, logs.dtype), np.empty(components, logs.dtype)
-    for i in range(len(starts) - 1):
-        total[:] = 0.0
-        for c in range(starts[i], starts[i + 1]):
-            for k in range(components):
-                total[k] += shares[c, k]
-        for k in range(components):
-            shift[k] = np.log(total[k])
-            total[k] = np.float32(1.0) / total[k]
-        for c in range(starts[i], starts[i + 1]):
-            for k in range(components):
-                shares[c, k] *= total[k]
-                logs[c, k] -= shift[k]
-
-
-@summing
-def _residual(model: Singles, target: Singles, weights: Singles) -> float:
-    """Turns the model's table into twice the weighted residuals; returns half their squared sum."""
-    value = 0.0
-    for a in range(model.shape[0]):
-        row = np.float32(0.0)
-        for b in range(model.shape[1]):
-            miss = model[a, b] - target[a, b]
-            pull = weights[a, b] * miss
-            row += pull * miss
-            model[a, b] = np.float32(2.0) * pull
-        value += row
-    return 0.5 * value
-
-
-@summing
-def _pull(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
-    """Adds the one-ways' part; returns the derivative of the squares by each weight."""
-    codes, components = gradient.shape
-    pairs, ones = np.zeros(components, gradient.dtype), np.zeros(components, gradient.dtype)
-    for c in range(codes):
-        for k in range(components):
-            pairs[k] += gradient[c, k] * shares[c, k]
-            ones[k] += offset[c] * shares[c, k]
-            gradient[c, k] += offset[c]
-    return 0.5 * pairs.astype(np.float64) + ones
-
-
-@summing
-def _prices(
-    gradient: Singles,
-    logs: Singles,
-    shares: Singles,
-    weights: Singles,
-    ones: Singles,
-    starts: Longs,
-    ordered: Longs,
-    information: np.float32,
-    smoothness: np.float32,
-    by_weight: Floats,
-) -> float:
-    """Adds information and smoothness to the gradient and to by_weight; returns their value."""
-    components = logs.shape[1]
-    paid = np.zeros(components, gradient.dtype)
-    for c in range(logs.shape[0]):
-        own = np.log(ones[c])
-        for k in range(components):
-            nats = information * (logs[c, k] - own)
-            gradient[c, k] += nats
-            paid[k] += shares[c, k] * nats
-    value = 0.0
-    for k in range(components):
-        value += weights[k] * paid[k]
-        by_weight[k] += paid[k]
-    if smoothness > 0.0:
-        for i in range(len(ordered)):
-            if ordered[i] > 1:
-                a, b = starts[i], starts[i] + ordered[i]
-                value += _smooth(gradient[a:b], shares[a:b], weights, ones[a:b], smoothness, by_weight)
-    return value
-
-
-@summing
-def _smooth(
-    gradient: Singles,
-    shares: Singles,
-    weights: Singles,
-    ones: Singles,
-    smoothness: np.float32,
-    by_weight: Floats,
-) -> float:
-    """The part of one attribute's ordered codes; derivatives run through m as well as through Q."""
-    codes, components = shares.shape
-    through = np.zeros(codes, np.float64)
-    cost = np.zeros(components, gradient.dtype)
-    for c in range(codes - 1):
-        both = ones[c] + ones[c + 1]
-        h = smoothness * ones[c] * ones[c + 1] / both
-        low, high = np.float32(1.0) / ones[c], np.float32(1.0) / ones[c + 1]
-        bent = below = above = np.float32(0.0)
-        for k in range(components):
-            step = shares[c + 1, k] * high - shares[c, k] * low
-            pull = h * step
-            gradient[c + 1, k] += pull * high
-            gradient[c, k] -= pull * low
-            cost[k] += np.float32(0.5) * pull * step
-            bent += weights[k] * step * step
-            above += weights[k] * pull * shares[c + 1, k]
-            below += weights[k] * pull * shares[c, k]
-        half = 0.5 * smoothness * bent
-        through[c] += half * (ones[c + 1] / both) ** 2 + below * low * low
-        through[c + 1] += half * (ones[c] / both) ** 2 - above * high * high
-    value = 0.0
-    for k in range(components):
-        value += weights[k] * cost[k]
-        by_weight[k] += cost[k]
-    for c in range(codes):
-        also = gradient.dtype.type(through[c])
-        for k in range(components):
-            gradient[c, k] += also
-            by_weight[k] += through[c] * shares[c, k]
-    return value
-
-
-@summing
-def _centre(gradient: Singles, shares: Singles, starts: Longs) -> None:
-    components = gradient.shape[1]
-    mean = np.empty(components, gradient.dtype)
-    for i in range(len(starts) - 1):
-        mean[:] = 0.0
-        for c in range(starts[i], starts[i + 1]):
-            for k in range(components):
-                mean[k] += gradient[c, k] * shares[c, k]
-        for c in range(starts[i], starts[i + 1]):
-            for k in range(components):
-                gradient[c, k] -= mean[k]
+    def centre(self) -> None:
+        """Make the gradient at the last point that of the logarithms: take out its mean under each Q_k."""
+        centred(self.gradient, self.shares, self.stacked.starts)

@@ -57,31 +57,49 @@ def descend(
         stop: Asked before each step; ends the descent early.
     """
     starts = objective.stacked.starts
-    mean, square = np.zeros_like(at.logs), np.zeros_like(at.logs)
+    moves, inner = _Moves(at), [[_Moves(part) for part in nest.points] for nest in objective.nests]
     slope, bend = np.zeros_like(at.weigh), np.zeros_like(at.weigh)
     done = 0
     while done < steps and not stop():
         done += 1
         _, by_weight = objective(at)
-        objective.centre(at)
+        objective.centre()
         length = rate * (1.0 - done / steps + LAST)
         early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
-        scale = np.float32(length / early)
-        _advance(at.logs, objective.gradient, mean, square, scale, np.float32(1.0 / young))
+        scale, bias = np.float32(length / early), np.float32(1.0 / young)
+        moves.step(objective.gradient, scale, bias)
+        for nest, own in zip(objective.nests, inner, strict=True):
+            for move, gradient in zip(own, nest.slopes, strict=True):
+                move.step(gradient, scale, bias)
+            nest.settle()
         pull = at.weights * (by_weight - float(at.weights @ by_weight))
         slope += (1.0 - MOMENTUM) * (pull - slope)
         bend += (1.0 - MEMORY) * (pull * pull - bend)
         at.weigh -= length / early * slope / (np.sqrt(bend / young) + 1e-12)
         at.settle(starts)
     value, _ = objective(at)
-    objective.centre(at)
+    objective.centre()
     return Descent(value, _gap(objective, at), done)
 
 
+class _Moves:
+    """The remembered gradients of one table of logarithms."""
+
+    def __init__(self, at: Point) -> None:
+        self._logs = at.logs
+        self._mean, self._square = np.zeros_like(at.logs), np.zeros_like(at.logs)
+
+    def step(self, gradient: Singles, scale: np.float32, bias: np.float32) -> None:
+        """Move the logarithms, in place."""
+        _advance(self._logs, gradient, self._mean, self._square, scale, bias)
+
+
 def _gap(objective: Objective, at: Point) -> float:
-    """Mean over attributes of E|natural gradient|, over the price of a nat."""
-    moved = float(np.abs(objective.gradient * at.shares).sum(axis=0, dtype=np.float64) @ at.weights)
-    return moved / max(objective.stacked.attributes, 1) / max(float(objective.information), 1e-30)
+    """Mean over attributes, and nests' atoms, of E|natural gradient|, over the price of a nat."""
+    moved = float(np.abs(objective.gradient * objective.shares).sum(axis=0, dtype=np.float64) @ at.weights)
+    moved += sum(nest.moved(at.weights) for nest in objective.nests)
+    places = objective.stacked.attributes + len(objective.nests)
+    return moved / max(places, 1) / max(float(objective.information), 1e-30)
 
 
 @compiled

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.balance import balance
-from margrave.models.evidence import Evidence, by_row
+from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.rounding import draw_column, grouped
 
 if TYPE_CHECKING:
@@ -56,17 +57,21 @@ def draw(model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evi
     weights, keys = _components(model, rows, rng, evidence)
     by = grouped(keys, len(weights))
     columns = []
-    tied = {name: codes for group in model.groups for name, codes in group.draw(keys, evidence, rng).items()}
+    tied = {name: codes for tie in model.ties for name, codes in tie.draw(keys, evidence, rng).items()}
+    nested = dict(tied)
+    atoms = {nest.names: nest.draw_atoms(keys, evidence, rng) for nest in model.nests}
+    for nest in model.nests:
+        nested |= nest.draw_codes(atoms[nest.names], evidence, rng)
     for name in domain.names:
-        if name in tied:
-            columns.append(tied[name])
+        if name in nested:
+            columns.append(nested[name])
             continue
         if name in evidence:
             columns.append(np.array(np.broadcast_to(evidence[name], rows), dtype=np.int64))
             continue
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
-    _balance(model, columns, keys, weights, {*evidence}, {*tied}, rng)
+    _balance(model, columns, keys, weights, {*evidence}, {*tied}, atoms, rng)
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
@@ -80,18 +85,35 @@ def _balance(
     weights: Floats,
     given: set[str],
     tied: set[str],
+    atoms: Mapping[tuple[str, ...], Longs],
     rng: np.random.Generator,
 ) -> None:
-    """Swap codes inside components, in place: not those that are given or tied to others by rules."""
+    """Swap codes inside components, or atoms, in place: not those that are given or tied to others by rules.
+
+    What is given of a nest changes its atoms' shares, so that the others' pairs are no longer the model's:
+    none of such a nest is looked at.
+    """
     names = model.domain.names
-    near = [i for i, n in enumerate(names) if n not in given and not (n in tied and model.domain[n] > WIDE)]
+    told = {name for nest in model.nests if nest.told(dict.fromkeys(given, 0)) for name in nest.names}
+    far = given | told | {name for name in tied if model.domain[name] > WIDE}
+    near = [i for i, name in enumerate(names) if name not in far]
     loose = [place for place, i in enumerate(near) if names[i] not in tied]
     if len(near) < 2 or len(keys) < 2 or not loose:
         return
     shares = np.concatenate([model.block(names[i]) for i in near])
     expected = len(keys) * ((shares * weights) @ shares.T)
     sizes = [model.domain.sizes[i] for i in near]
-    swapped = balance([columns[i] for i in near], keys, expected, sizes, PASSES, rng, movable=loose)
+    starts, place = np.concatenate([[0], np.cumsum(sizes)]), {names[i]: p for p, i in enumerate(near)}
+    apart = {}
+    for nest in model.nests:
+        inside = [name for name in nest.names if name in place]
+        apart.update({place[name]: atoms[nest.names] for name in inside})
+        for one, two in permutations(inside, 2):
+            a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
+            expected[a, b] = len(keys) * nest.mixed((one, two), weights)
+    swapped = balance(
+        [columns[i] for i in near], keys, expected, sizes, PASSES, rng, movable=loose, apart=apart
+    )
     for i, column in zip(near, swapped, strict=True):
         columns[i] = column
 
@@ -101,6 +123,7 @@ def _components(
 ) -> tuple[Floats, Longs]:
     """Shares of the components among the rows, [components], and each row's component, [rows]."""
     apart = {n for g in model.groups if by_row({t: evidence[t] for t in g.told(evidence)}) for n in g.names}
+    own_groups = [group for group in model.groups if apart.intersection(group.told(evidence))]
     alike = {n: code for n, code in evidence.items() if isinstance(code, int) and n not in apart}
     weights = conditioned(model, alike)
     if not by_row(evidence):
@@ -109,7 +132,6 @@ def _components(
         return weights, keys
     tied = {name for group in model.groups for name in group.names}
     own = [(c, model.block(n)) for n, c in evidence.items() if not isinstance(c, int) and n not in tied]
-    own += [g.likelihood(evidence, rows) for g in model.groups if apart.intersection(g.told(evidence))]
     blocks = [np.log(np.maximum(block.astype(np.float32), 1e-30)) for _, block in own]
     start = np.log(np.maximum(weights, 1e-300)).astype(np.float32)
     keys = np.empty(rows, dtype=np.int64)
@@ -118,6 +140,9 @@ def _components(
         logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
         for (codes, _), block in zip(own, blocks, strict=True):
             logs += block[codes[part]]
+        for group in own_groups:
+            lines, likely = group.likelihood(picked(evidence, np.arange(rows)[part]), len(logs))
+            logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
         table = np.exp(logs - logs.max(axis=1, keepdims=True)).astype(np.float64)
         each = np.arange(len(table))
         keys[part] = draw_column(each, each, table, rng)

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.models.mixture.rules_tables import TiedTables, tied_tables
 from margrave.models.pooled import Pooled
 from margrave.schema.domain import Domain
 
@@ -26,9 +27,10 @@ class Stacked:
         starts: Where each attribute's codes begin, and their number at the end, shape [attributes + 1].
         ordered: Leading codes of each attribute that stand in order, shape [attributes].
         pairs: Noisy proportions of pairs, symmetric, 0 where unmeasured, shape [codes, codes].
-        pair_weights: 1 / variance of each, 0 where unmeasured and on the diagonal blocks.
+        pair_weights: 1 / variance of each, 0 where unmeasured, and on the diagonal blocks.
         ones: Noisy proportions of single codes, shape [codes].
         one_weights: 1 / variance of each, 0 where unmeasured.
+        tied: Attributes that rules tie together, with the measured pairs inside.
     """
 
     starts: Longs
@@ -37,6 +39,25 @@ class Stacked:
     pair_weights: Singles
     ones: Singles
     one_weights: Singles
+    tied: tuple[TiedTables, ...] = ()
+
+    @property
+    def apart(self) -> Singles:
+        """`pair_weights` without the pairs inside ties, shape [codes, codes]."""
+        if not self.tied:
+            return self.pair_weights
+        weights: Singles = self.pair_weights.copy()
+        for tables in self.tied:
+            weights[np.ix_(tables.rows, tables.rows)] = 0.0
+        return weights
+
+    @property
+    def alone(self) -> NDArray[np.bool_]:
+        """Which codes are of attributes that no rule ties to others, shape [codes]."""
+        found: NDArray[np.bool_] = np.ones(self.codes, dtype=np.bool_)
+        for tables in self.tied:
+            found[tables.rows] = False
+        return found
 
     @property
     def codes(self) -> int:
@@ -73,11 +94,14 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
             weights[at[a], at[b]] += weight
     for values, precision in ((pairs, weights), (ones, one_weights)):
         np.divide(values, precision, out=values, where=precision > 0)
+    pairs, weights = pairs + pairs.T, weights + weights.T
+    tied = tied_tables(domain, starts, pairs, weights, one_weights)
     return Stacked(
         starts,
         np.asarray(domain.ordered, dtype=np.int64),
-        (pairs + pairs.T).astype(np.float32),
-        (weights + weights.T).astype(np.float32),
+        pairs.astype(np.float32),
+        weights.astype(np.float32),
         ones.astype(np.float32),
         one_weights.astype(np.float32),
+        tied,
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from margrave.models.device import Device
 from margrave.models.mixture.objective import FLOOR, LOWEST, Point
 from margrave.models.mixture.optimise import LAST, MEMORY, MOMENTUM, Descent
+from margrave.models.mixture.rules_tensor import TensorTie
 from margrave.models.mixture.stacked import Stacked
 
 __all__ = ["A_TENSOR_CODE", "A_TENSOR_SQUARE", "TensorObjective", "TensorPoint", "descend_tensors"]
@@ -68,8 +69,12 @@ class TensorObjective:
         self.smoothness = float(np.float32(smoothness))
         self._pairs, self._pair_weights, self._ones, self._one_weights = (
             device.put(part, self.dtype)
-            for part in (stacked.pairs, stacked.pair_weights, stacked.ones, stacked.one_weights)
+            for part in (stacked.pairs, stacked.apart, stacked.ones, stacked.one_weights)
         )
+        self._ties = [TensorTie(tables, self.information, device, self.dtype) for tables in stacked.tied]
+        self._prices = device.put(self.information * stacked.alone[:, None], self.dtype)
+        self.shares: Any = None
+        """Q of the last point looked at, as the rules leave it, shape [codes, components]."""
         owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
         self._owner = device.put(owner, torch.int64)
         member = np.arange(stacked.attributes)[:, None] == owner[None, :]
@@ -80,30 +85,34 @@ class TensorObjective:
     def __call__(self, at: TensorPoint) -> tuple[Any, Any, Any]:
         """The value, the derivative by each weight [components], and that by Q over w [codes, components]."""
         torch, wide = self.device.torch, self.device.wide
-        ones = (at.shares @ at.weights).clamp_(min=float(FLOOR))
-        miss = (at.shares * at.weights) @ at.shares.T
+        self.shares = shares = at.shares.clone() if self._ties else at.shares
+        kept = [tie.spread(at, shares) for tie in self._ties]
+        ones = (shares @ at.weights).clamp_(min=float(FLOOR))
+        miss = (shares * at.weights) @ shares.T
         miss -= self._pairs
         pull = miss * self._pair_weights
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
-        gradient = pull.mul_(2.0) @ at.shares
-        by_weight = 0.5 * (gradient * at.shares).sum(0).to(wide)
+        gradient = pull.mul_(2.0) @ shares
+        by_weight = 0.5 * (gradient * shares).sum(0).to(wide)
         short = ones - self._ones
         offset = 2.0 * self._one_weights * short
         value = value + 0.5 * (offset * short).sum().to(wide)
-        by_weight += (offset @ at.shares).to(wide)
+        by_weight += (offset @ shares).to(wide)
         gradient += offset[:, None]
-        nats = self.information * (at.logs - ones.log()[:, None])
+        nats = self._prices * (at.logs - ones.log()[:, None])
         gradient += nats
-        paid = (at.shares * nats).sum(0)
+        paid = (shares * nats).sum(0)
         value = value + (at.weights @ paid).to(wide)
         by_weight += paid.to(wide)
         if self.smoothness > 0.0 and len(self._low):
-            value = value + self._smooth(gradient, at, ones, by_weight)
+            value = value + self._smooth(gradient, shares, at.weights, ones, by_weight)
+        for tie, parts in zip(self._ties, kept, strict=True):
+            value = value + tie.pulled(gradient, parts, at.weights, by_weight)
         return value, by_weight, gradient
 
-    def centre(self, gradient: Any, at: TensorPoint) -> None:
-        """Make the gradient that of the logarithms: take out its mean under each Q_k."""
-        gradient -= self._spread(self._member @ (gradient * at.shares))
+    def centre(self, gradient: Any) -> None:
+        """Make the gradient at the last point that of the logarithms: take out its mean under each Q_k."""
+        gradient -= self._spread(self._member @ (gradient * self.shares))
 
     def settle(self, at: TensorPoint) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
@@ -117,35 +126,33 @@ class TensorObjective:
 
     def gap(self, gradient: Any, at: TensorPoint) -> float:
         """Mean over attributes of E|natural gradient|, over the price of a nat."""
-        moved = float((gradient * at.shares).abs().sum(0) @ at.weights)
+        moved = float((gradient * self.shares).abs().sum(0) @ at.weights)
         return moved / max(self.stacked.attributes, 1) / max(self.information, 1e-30)
 
     def _spread(self, table: Any) -> Any:
         """What is said of attributes said of each of their codes, shape [codes, components]."""
         return table.index_select(0, self._owner)
 
-    def _smooth(self, gradient: Any, at: TensorPoint, ones: Any, by_weight: Any) -> Any:
+    def _smooth(self, gradient: Any, shares: Any, weights: Any, ones: Any, by_weight: Any) -> Any:
         """The price of unlike neighbours, added to both derivatives; see `objective._smooth`.
 
         No code is twice in `_low` or in `_high`, so every sum below has one order on any device.
         """
         below, above = ones[self._low], ones[self._high]
         both, low, high = below + above, 1.0 / below, 1.0 / above
-        lower, upper = at.shares[self._low], at.shares[self._high]
+        lower, upper = shares[self._low], shares[self._high]
         step = upper * high[:, None] - lower * low[:, None]
         pull = (self.smoothness * below * above / both)[:, None] * step
         gradient.index_add_(0, self._high, pull * high[:, None])
         gradient.index_add_(0, self._low, pull * low[:, None], alpha=-1.0)
         cost = 0.5 * (pull * step).sum(0)
-        half = 0.5 * self.smoothness * ((step * step) @ at.weights)
+        half = 0.5 * self.smoothness * ((step * step) @ weights)
         through = self.device.torch.zeros_like(ones)
-        through.index_add_(0, self._low, half * (above / both) ** 2 + ((pull * lower) @ at.weights) * low**2)
-        through.index_add_(
-            0, self._high, half * (below / both) ** 2 - ((pull * upper) @ at.weights) * high**2
-        )
+        through.index_add_(0, self._low, half * (above / both) ** 2 + ((pull * lower) @ weights) * low**2)
+        through.index_add_(0, self._high, half * (below / both) ** 2 - ((pull * upper) @ weights) * high**2)
         gradient += through[:, None]
-        by_weight += (cost + through @ at.shares).to(self.device.wide)
-        return (at.weights @ cost).to(self.device.wide)
+        by_weight += (cost + through @ shares).to(self.device.wide)
+        return (weights @ cost).to(self.device.wide)
 
 
 def descend_tensors(
@@ -169,7 +176,7 @@ def descend_tensors(
     while done < steps and not stop():
         done += 1
         _, by_weight, gradient = objective(on)
-        objective.centre(gradient, on)
+        objective.centre(gradient)
         length = rate * (1.0 - done / steps + LAST)
         early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
         _advance(on.logs, gradient, mean, square, length / early, 1.0 / young)
@@ -180,7 +187,7 @@ def descend_tensors(
         on.weigh -= length / early * slope / ((bend / young).sqrt() + 1e-12)
         objective.settle(on)
     value, _, gradient = objective(on)
-    objective.centre(gradient, on)
+    objective.centre(gradient)
     for part, found in ((at.logs, on.logs), (at.shares, on.shares), (at.weigh, on.weigh)):
         part[...] = found.cpu().numpy()
     at.weights = on.weights.cpu().numpy().astype(at.logs.dtype)

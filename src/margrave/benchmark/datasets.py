@@ -1,0 +1,235 @@
+"""Entries for tables: the shipped one, made-up hard cases, files. **Not private**: they are read exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from margrave.benchmark.hard import MAKERS
+from margrave.benchmark.specs import SUFFIXES, check_name, checked, digest, read_spec
+from margrave.errors import InputError, invalid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DOMAINS", "SHIPPED", "TableEntry", "load_table", "table_entry"]
+
+DOMAINS = ("public", "discovered")
+CUTS = ("equal", "quantile")
+SHIPPED = ("adult", "adult-discovered", "dense", "parity", "rare", "tails")
+"""Entries that come with margrave: files of the folder data, beside this one."""
+TABLES = (".csv", ".csv.gz", ".tsv", ".data", ".data.gz", ".txt", ".parquet", ".arrow", ".feather")
+KINDS: dict[str, type] = {
+    "name": str,
+    "title": str,
+    "source": str,
+    "shipped": str,
+    "make": str,
+    "rows": int,
+    "seed": int,
+    "file": str,
+    "separator": str,
+    "columns": list,
+    "missing": list,
+    "drop": list,
+    "text": list,
+    "target": str,
+    "bins": int,
+    "cut": str,
+    "domain": str,
+    "owner": str,
+    "max_rows": int,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One table of a benchmark.
+
+    Args:
+        name: As it is called in results.
+        title: What it is, in a line.
+        source: Where it comes from, and under which licence.
+        shipped: The split of the shipped table, "train" or "test"; or
+        make: A generator of `hard.MAKERS`, with `rows` and `seed`; or
+        file: A table file, relative to the root.
+        separator: Between the fields of a text file.
+        columns: Their names, where a text file has none in its first line.
+        missing: Texts that mean missing in a text file; blanks around a field are cut off first.
+        drop: Columns to leave out.
+        text: Columns of a text file that stay text though they hold numbers.
+        target: The column to predict.
+        bins: Numbers with more values than this are cut into as many bins.
+        cut: "equal" (width, as in the papers) or "quantile" (bins of like many rows).
+        domain: "public" (values and ranges are told to every method, as in the papers) or "discovered"
+            (each method has to find them within its epsilon; peers cannot).
+        owner: Column that says whose row it is: then owners are protected, and held out whole.
+        max_rows: At most this many rows of one owner are used.
+    """
+
+    name: str
+    title: str = ""
+    source: str = ""
+    shipped: str = ""
+    make: str = ""
+    rows: int = 20_000
+    seed: int = 0
+    file: str = ""
+    separator: str = ","
+    columns: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ("",)
+    drop: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    target: str = ""
+    bins: int = 32
+    cut: str = "equal"
+    domain: str = "public"
+    owner: str = ""
+    max_rows: int = 1
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that decides what its rows are; the path of its file is not part of it."""
+        said = {key: value for key, value in asdict(self).items() if key not in ("file", "title", "source")}
+        return digest(said, *([Path(self.file)] if self.file else []))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object, for the process of a cell."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> TableEntry:
+        """The entry of a JSON object made by `to_json`, or of a spec."""
+        plain: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in said.items()
+        }
+        return cls(**plain)
+
+
+def table_entry(word: str, base: Path, root: Path | None = None) -> TableEntry:
+    """The entry that a word stands for.
+
+    Args:
+        word: One of `SHIPPED`, the path of a TOML or JSON file, or of a table file: then every column is
+            taken as it comes, nothing is predicted, and its domain counts as public.
+        base: The folder that paths are relative to.
+        root: The folder that files named in specs are relative to; that of the spec by default.
+
+    Raises:
+        InputError: There is no such entry, or its file cannot be used.
+    """
+    if word in SHIPPED:
+        shipped = files("margrave.benchmark").joinpath("data").joinpath(f"{word}.toml")
+        with as_file(shipped) as path:
+            return replace(_specified(path, root), name=word)
+    path = base / word
+    if path.suffix in SUFFIXES and path.is_file():
+        return _specified(path, root)
+    if path.name.endswith(TABLES) and path.is_file():
+        name = check_name(path.name.split(".")[0], "data")
+        return TableEntry(name, file=str(path.resolve()), separator="\t" if path.suffix == ".tsv" else ",")
+    known = f"one of {list(SHIPPED)}, a table file, or a .toml or .json file"
+    raise InputError(invalid("data", known, "Check the spelling.", got=word))
+
+
+def _specified(path: Path, root: Path | None) -> TableEntry:
+    where = f"the table file {path.name}"
+    spec = checked(read_spec(path, "data"), KINDS, where)
+    check_name(spec.setdefault("name", path.stem), f"name of {where}")
+    sources = [key for key in ("shipped", "make", "file") if spec.get(key)]
+    if len(sources) != 1:
+        raise InputError(invalid(where, "with one of file, make and shipped", "Say which.", got=sources))
+    if spec.get("make", "parity") not in MAKERS:
+        raise InputError(
+            invalid(f"make of {where}", f"one of {sorted(MAKERS)}", "Pick one.", got=spec["make"])
+        )
+    for key, known in (("domain", DOMAINS), ("cut", CUTS)):
+        if spec.get(key, known[0]) not in known:
+            raise InputError(invalid(f"{key} of {where}", f"one of {known}", "Pick one.", got=spec[key]))
+    for key, least in (("rows", 10), ("bins", 2), ("max_rows", 1)):
+        if spec.get(key, least) < least:
+            raise InputError(invalid(f"{key} of {where}", f"at least {least}", "Raise it.", got=spec[key]))
+    if "file" in spec:
+        found = (root or path.parent) / spec["file"]
+        if not found.is_file():
+            remedy = "Say with --root where the data files lie."
+            raise InputError(invalid(f"file of {where}", "a file that is there", remedy, got=spec["file"]))
+        spec["file"] = str(found.resolve())
+    return TableEntry.from_json(spec)
+
+
+def load_table(entry: TableEntry) -> pa.Table:
+    """The rows of an entry, typed, without the columns to be dropped. **Not private.**
+
+    A column of a text file whose fields are all whole numbers, or all numbers, is made of those.
+
+    Raises:
+        InputError: The file cannot be read, or has not the columns that the entry names.
+    """
+    if entry.shipped:
+        from margrave.datasets.adult import load_adult
+
+        table = load_adult(entry.shipped)
+    elif entry.make:
+        table = MAKERS[entry.make](entry.rows, np.random.default_rng(entry.seed))
+    else:
+        table = _read(entry)
+    wanted = [*entry.drop, *entry.text, *(name for name in (entry.target, entry.owner) if name)]
+    absent = sorted(set(wanted) - set(table.column_names))
+    if absent:
+        raise InputError(
+            invalid(f"columns of {entry.name}", "there when they are named", "Check.", got=absent)
+        )
+    return table.drop_columns(list(entry.drop))
+
+
+def _read(entry: TableEntry) -> pa.Table:
+    path = Path(entry.file)
+    if path.suffix in (".parquet", ".arrow", ".feather"):
+        from margrave.engines.frames import read_table
+
+        table: pa.Table = read_table(path)[0]
+        return table
+    return _text(path, entry)
+
+
+def _text(path: Path, entry: TableEntry) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    reading = csv.ReadOptions(column_names=list(entry.columns) or None)
+    parsing = csv.ParseOptions(delimiter=entry.separator)
+    unread = f"the file of {entry.name}"
+    try:
+        # All as text first: which type a column has is then decided by one rule, not by its first block.
+        names = list(entry.columns) or csv.open_csv(path, reading, parsing).schema.names
+        kinds = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+        raw = csv.read_csv(path, reading, parsing, kinds)
+    except (OSError, pa.ArrowInvalid):
+        raw = None  # the reader's own message may quote a row
+    if raw is None:
+        raise InputError(invalid(unread, "text with one line a row", "Check separator and columns."))
+    blank = pa.array(list(entry.missing), pa.string())
+    columns = {}
+    for name in names:
+        field = pc.utf8_trim_whitespace(raw[name].combine_chunks())
+        field = pc.if_else(pc.is_in(field, blank), pa.scalar(None, pa.string()), field)
+        columns[name] = field if name in entry.text else _typed(field)
+    return pa.table(columns)
+
+
+def _typed(field: Any) -> Any:
+    import pyarrow as pa
+
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return field.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return field

@@ -1,0 +1,175 @@
+"""A benchmark's findings as Markdown. **Not private.**"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from margrave.benchmark.findings import Findings
+from margrave.evaluation.summary import Summary
+
+__all__ = [
+    "ROUND",
+    "failures",
+    "figure",
+    "glance",
+    "machines",
+    "metric_list",
+    "scores",
+    "table",
+    "tables",
+    "timings",
+]
+
+ROUND = 3
+"""Significant digits of a mean."""
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
+
+
+def _plain(cell: str) -> str:
+    return " ".join(cell.split()).replace("|", "\\|")
+
+
+def figure(value: float | None, digits: int = ROUND) -> str:
+    """A number to some significant digits; nothing for none."""
+    if value is None or math.isnan(value):
+        return ""
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{places}f}" if places <= 8 else f"{value:.{digits - 1}e}"
+
+
+def _summary(summary: Summary | None) -> str:
+    """A mean and half of its interval; how many runs where that is one."""
+    if summary is None:
+        return ""
+    mean = figure(summary.mean)
+    half = (summary.interval[1] - summary.interval[0]) / 2
+    return mean if math.isnan(half) or half == 0 else f"{mean} ± {figure(half, 2)}"
+
+
+def tables(found: Findings, told: Mapping[str, Any]) -> str:
+    """The data sets: rows, columns, what they are."""
+    rows = []
+    for name in found.tables:
+        first = next((one for one in found.outcomes if one["data"] == name and one["train_rows"]), None)
+        sizes = ["", "", ""]
+        if first is not None:
+            sizes = [f"{first[key]:,}" for key in ("train_rows", "held_out_rows", "columns")]
+        entry = told["data"].get(name, {})
+        rows.append([name, *sizes, entry.get("title", ""), entry.get("source", "")])
+    return table(["table", "rows to learn from", "held out", "columns", "what it is", "source"], rows)
+
+
+def glance(found: Findings, against: str) -> str:
+    """Mean log2 ratio of each method's errors to another's, over all tables and epsilons."""
+    if against not in found.methods:
+        return f"{against} was not run, so there is nothing to hold the methods against."
+    rows = []
+    for metric in found.metrics:
+        cells = []
+        for method in found.methods:
+            ratios = [
+                found.ratio(name, method, epsilon, metric, against)
+                for name in found.tables
+                for epsilon in found.epsilons
+            ]
+            there = [ratio for ratio in ratios if ratio is not None]
+            mean = math.fsum(there) / len(there) if there else math.nan
+            cells.append("" if not there else f"{mean:+.2f} ({len(there)})")
+        rows.append([metric, *cells])
+    return table(["metric", *found.methods], rows)
+
+
+def scores(found: Findings, name: str) -> str:
+    """One table's scores: a row a method and epsilon, references last, a column a metric."""
+    heads = ["epsilon", "method", *(_headed(found, metric) for metric in found.metrics)]
+    rows = []
+    for epsilon in found.epsilons:
+        for method in found.methods:
+            if found.runs(name, method, epsilon):
+                rows.append([f"{epsilon:g}", method, *_row(found, name, method, epsilon)])
+    for method in found.references:
+        if found.runs(name, method, None):
+            rows.append(["", f"*{method}*", *_row(found, name, method, None)])
+    return table(heads, rows)
+
+
+def _row(found: Findings, name: str, method: str, epsilon: float | None) -> list[str]:
+    return [_summary(found.score(name, method, epsilon, metric)) for metric in found.metrics]
+
+
+def _headed(found: Findings, metric: str) -> str:
+    return f"{metric} {'↓' if found.facts(metric).better == 'lower' else '↑'}"
+
+
+def timings(found: Findings) -> str:
+    """Seconds and memory of synthesis: a row a table, epsilon and method."""
+    rows = []
+    for name in found.tables:
+        for epsilon in found.epsilons:
+            for method in found.methods:
+                runs = found.runs(name, method, epsilon)
+                if runs:
+                    rows.append(
+                        [name, f"{epsilon:g}", method, *_costs(found, name, method, epsilon), str(len(runs))]
+                    )
+    heads = ["table", "epsilon", "method", "fit, s", "sample, s", "processor, s", "peak, MB", "runs"]
+    return table(heads, rows)
+
+
+def _costs(found: Findings, name: str, method: str, epsilon: float) -> list[str]:
+    fields = ("fit_seconds", "sample_seconds", "synthesis_cpu_seconds")
+    seconds = [figure(found.middle(name, method, epsilon, field), 2) for field in fields]
+    peak = found.middle(name, method, epsilon, "synthesis_peak_bytes")
+    return [*seconds, "" if peak is None else f"{peak / 1e6:,.0f}"]
+
+
+def failures(found: Findings) -> str:
+    """Cells that failed, with the stage they had come to and the reason."""
+    if not found.failures:
+        return "None."
+    rows = [
+        [
+            str(one["data"]),
+            str(one["method"]),
+            "" if one["epsilon"] is None else f"{one['epsilon']:g}",
+            str(one["repeat"]),
+            str(one["status"]),
+            str(one["stage"] or ""),
+            str(one["reason"]),
+        ]
+        for one in found.failures
+    ]
+    return table(["table", "method", "epsilon", "repeat", "how", "stage", "reason"], rows)
+
+
+def machines(found: Findings) -> str:
+    """Every machine and set of versions that cells ran on, with how many cells did."""
+    counted: dict[str, int] = {}
+    for one in found.outcomes:
+        facts, packages = one["machine"], dict(one["versions"])
+        shown = ", ".join(f"{name} {packages[name]}" for name in sorted(packages))
+        memory = f"{facts.get('memory', 0) / 1e9:.0f} GB"
+        line = f"{facts.get('cpu')}, {facts.get('cores')} cores, {memory}, {facts.get('system')}; "
+        line += f"{one['workers']} at a time; {shown}"
+        counted[line] = counted.get(line, 0) + 1
+    return "\n".join(f"- {count} cells: {line}" for line, count in sorted(counted.items()))
+
+
+def metric_list(found: Findings) -> str:
+    """What each metric means."""
+    rows = []
+    for metric in found.metrics:
+        facts = found.facts(metric)
+        rows.append(
+            [f"`{metric}`", f"{facts.definition} {facts.better.capitalize()} is better.", facts.source]
+        )
+    return table(["metric", "what it means", "source"], rows)

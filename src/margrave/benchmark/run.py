@@ -1,0 +1,208 @@
+"""run_grid: every cell of a grid that is not done yet, in processes of their own. **Not private.**"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from margrave.benchmark.grid import Cell, Grid
+from margrave.benchmark.machine import THREADS, machine_facts, versions
+from margrave.benchmark.peers import environment
+from margrave.benchmark.store import Store
+from margrave.benchmark.watch import Child, Ended
+from margrave.errors import InputError, MargraveError, invalid
+
+__all__ = ["FAILURES", "OnCell", "run_grid"]
+
+FAILURES = ("error", "time", "memory", "killed")
+"""How a cell can fail: by an error of its own, past a limit, or by a signal from outside."""
+PAUSE = 0.02
+"""Seconds between two looks at the running cells."""
+
+OnCell = Callable[[Cell, Mapping[str, Any], int, int], None]
+"""Told of a cell, its outcome, how many are done and how many there are to do."""
+
+
+def _silent(cell: Cell, outcome: Mapping[str, Any], done: int, todo: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    cell: Cell
+    child: Child
+    folder: Path
+
+
+def run_grid(
+    grid: Grid,
+    out: Path,
+    *,
+    workers: int = 1,
+    retry: Sequence[str] = (),
+    environments: Path | None = None,
+    on_cell: OnCell = _silent,
+) -> tuple[int, int]:
+    """Run the cells that the folder has no outcome of, and write results.parquet.
+
+    Killed at any moment, the same call goes on: a finished cell is not run again.
+
+    Args:
+        grid: What to run.
+        out: The folder of the benchmark.
+        workers: Cells at a time. With more than one they share the machine, and their seconds tell little.
+        retry: Run cells anew that ended in one of these ways, see `FAILURES`; "failed" is all of them.
+        environments: Where peers are installed; `out`/.environments by default.
+        on_cell: Told of each cell that ends.
+
+    Returns:
+        How many cells were run, and how many of all the grid's cells have failed.
+
+    Raises:
+        InputError: The folder cannot be used.
+    """
+    store = Store(out)
+    with store.locked() as work:
+        store.declare(grid)
+        states, todo = _due(grid, store, retry)
+        pythons = _environments(todo, environments or out / ".environments")
+        try:
+            for done, (cell, outcome) in enumerate(_outcomes(todo, grid, pythons, work, workers), start=1):
+                store.put(cell, outcome)
+                states[cell.key] = str(outcome["status"])
+                on_cell(cell, outcome, done, len(todo))
+        finally:
+            store.compact()
+    return len(todo), sum(state in FAILURES for state in states.values())
+
+
+def _due(grid: Grid, store: Store, retry: Sequence[str]) -> tuple[dict[str, str | None], list[Cell]]:
+    """How each cell ended, None where it did not run yet, and the cells to run."""
+    again = set(FAILURES) if "failed" in retry else set(retry)
+    cells = {cell.key: cell for cell in grid.cells()}
+    held = store.outcomes()
+    states = {key: str(held[key]["status"]) if key in held else None for key in cells}
+    return states, [cells[key] for key, state in states.items() if state is None or state in again]
+
+
+def _environments(cells: Sequence[Cell], folder: Path) -> dict[str, Path | str]:
+    """The interpreter of each peer among the cells, or why there is none: outside every limit and clock."""
+    found: dict[str, Path | str] = {}
+    for method in {cell.method.name: cell.method for cell in cells}.values():
+        if method.kind == "peer":
+            try:
+                found[method.name] = environment(method, folder)
+            except (MargraveError, OSError) as error:
+                known = isinstance(error, MargraveError)
+                found[method.name] = str(error) if known else f"its environment: {type(error).__name__}"
+    return found
+
+
+def _outcomes(
+    todo: Sequence[Cell], grid: Grid, pythons: Mapping[str, Path | str], work: Path, workers: int
+) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    """Cells as they end, at most so many at a time; all are killed when the caller stops."""
+    if workers < 1:
+        raise InputError(invalid("workers", "at least 1", "Try 1.", got=workers))
+    waiting, running = list(reversed(todo)), list[_Running]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                cell = waiting.pop()
+                python = pythons.get(cell.method.name)
+                if isinstance(python, str):
+                    ended = {"status": "error", "stage": "environment", "reason": python}
+                    yield cell, _facts(cell, grid, workers) | ended
+                    continue
+                running.append(_start(cell, grid, python, work))
+            time.sleep(PAUSE)
+            for one in list(running):
+                ended_so = one.child.poll()
+                if ended_so is not None:
+                    running.remove(one)
+                    outcome = _facts(one.cell, grid, workers) | _outcome(one.folder, ended_so, grid)
+                    shutil.rmtree(one.folder, ignore_errors=True)
+                    yield one.cell, outcome
+    finally:
+        for one in running:
+            one.child.kill()
+
+
+def _start(cell: Cell, grid: Grid, python: Path | None, work: Path) -> _Running:
+    folder = work / cell.key
+    folder.mkdir()
+    request = {
+        "table": cell.table.to_json(),
+        "method": cell.method.to_json(),
+        "epsilon": cell.epsilon,
+        "repeat": cell.repeat,
+        "python": None if python is None else str(python.absolute()),
+        **grid.settings(),
+    }
+    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    command = [sys.executable, "-m", "margrave.benchmark.cell", str(folder.absolute()), str(os.getpid())]
+    env = os.environ | dict.fromkeys(THREADS, "1")
+    return _Running(cell, Child(command, env, grid.limits.max_seconds, grid.limits.max_memory), folder)
+
+
+def _facts(cell: Cell, grid: Grid, workers: int) -> dict[str, Any]:
+    """What is known of a cell before it runs."""
+    return {
+        "data": cell.table.name,
+        "method": cell.method.name,
+        "kind": cell.method.kind,
+        "epsilon": cell.epsilon,
+        "repeat": cell.repeat,
+        "delta": grid.delta,
+        "share": grid.share,
+        "seed": grid.seed,
+        "workers": workers,
+        "max_seconds": grid.limits.max_seconds,
+        "max_bytes": grid.limits.max_memory,
+        "day": time.strftime("%Y-%m-%d", time.gmtime()),
+        "versions": versions(),
+        "machine": machine_facts(),
+    }
+
+
+def _outcome(folder: Path, ended: Ended, grid: Grid) -> dict[str, Any]:
+    """What a cell left behind and how it ended, as one outcome."""
+    measured = {"wall_seconds": ended.wall, "cpu_seconds": ended.cpu, "peak_bytes": ended.peak}
+    try:
+        stage = (folder / "stage").read_text(encoding="ascii")
+    except OSError:
+        stage = "start"
+    left = folder / "outcome.json"
+    if ended.how == "exit" and ended.code == 0 and left.exists():
+        return measured | _said(json.loads(left.read_text(encoding="utf-8")), stage)
+    reasons = {
+        "time": f"over {grid.limits.max_seconds or 0:g} s",
+        "memory": f"over {(grid.limits.max_memory or 0) / 1e6:,.0f} MB",
+        "signal": f"ended by signal {ended.code}",
+        "exit": f"ended with exit code {ended.code}",
+    }
+    status = {"signal": "killed", "exit": "error"}.get(ended.how, ended.how)
+    return measured | {"status": status, "stage": stage, "reason": reasons[ended.how]}
+
+
+def _said(said: Mapping[str, Any], stage: str) -> dict[str, Any]:
+    if said["status"] != "done":
+        return {"status": said["status"], "stage": stage, "reason": said["reason"]}
+    return {
+        "status": "done",
+        "scores": said["scores"],
+        "notes": said["notes"],
+        **{f"{name}_seconds": value for name, value in said["seconds"].items()},
+        **{f"{name}_rows": value for name, value in said["rows"].items()},
+        "columns": said["columns"],
+        "synthesis_peak_bytes": said["peak"],
+        "synthesis_cpu_seconds": said["cpu"],
+        **({"versions": versions() | said["versions"]} if said["versions"] else {}),
+    }

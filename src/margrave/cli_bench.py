@@ -1,0 +1,173 @@
+"""The commands `margrave bench` and `margrave bench report`: methods against each other. Not private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from margrave.errors import InputError, MargraveError, invalid
+
+__all__ = ["bench_app"]
+
+SEVERAL = ("--methods", "--data", "--epsilon", "-e", "--metrics", "--retry")
+"""Options that take several values, one after the other."""
+
+
+def _spread(words: Sequence[str]) -> list[str]:
+    """The words with `--methods a b` written as `--methods a --methods b`."""
+    spread: list[str] = []
+    option, empty = "", False
+    for word in words:
+        if word.startswith("-") and len(word) > 1:
+            option, empty = (word, True) if word in SEVERAL else ("", False)
+            spread.append(word)
+        elif option and not empty:
+            spread += [option, word]
+        else:
+            spread.append(word)
+            empty = False
+    return spread
+
+
+class _Group(TyperGroup):
+    """A group whose options may take several values; the name of a command comes before any option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if named else _spread(args))
+
+
+class _Command(TyperCommand):
+    """A command whose options may take several values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _spread(args))
+
+
+bench_app = typer.Typer(cls=_Group, rich_markup_mode=None)
+
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(help="Methods of margrave, NAME+target, real, bootstrap, shuffled, or .py/.toml files."),
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(help="adult, adult-discovered, dense, parity, rare, tails, a table file, or .toml files."),
+]
+Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", "-e", help="One or more, above 0.")]
+Repeats = Annotated[int | None, typer.Option(help="Runs of each cell; 5 by default. Noise differs.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the benchmark. Not private.")]
+Spec = Annotated[Path | None, typer.Option(help="Grid as TOML or JSON; options given here come first.")]
+Root = Annotated[Path | None, typer.Option(help="Where the files named in data specs lie.")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(help="Names, see docs/metrics.md; or cheap (the default), learnt, all."),
+]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Cells at a time. More than 1 share the machine: seconds then tell little.")
+]
+MaxSeconds = Annotated[float | None, typer.Option("--max-seconds", help="Of one cell, then it is killed.")]
+MaxMemory = Annotated[str | None, typer.Option("--max-memory", help="Of one cell, like 4GB.")]
+Retry = Annotated[
+    list[str] | None, typer.Option(help="Run again what ended so: failed, error, time, memory, killed.")
+]
+Delta = Annotated[float | None, typer.Option(help="1e-5 by default, as in the papers.")]
+Seed = Annotated[int | None, typer.Option(help="Of split, sampling and metrics; never of the noise.")]
+Environments = Annotated[Path | None, typer.Option(help="Where peers are installed; in OUT by default.")]
+Page = Annotated[
+    Path | None, typer.Option("--report", help="Then write this Markdown page, as `bench report` does.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+@bench_app.callback(invoke_without_command=True)
+def bench(
+    context: typer.Context,
+    methods: Methods = None,
+    data: Data = None,
+    epsilon: Epsilon = None,
+    repeats: Repeats = None,
+    out: Out = None,
+    spec: Spec = None,
+    root: Root = None,
+    metrics: Metrics = None,
+    workers: Workers = 1,
+    max_seconds: MaxSeconds = None,
+    max_memory: MaxMemory = None,
+    retry: Retry = None,
+    delta: Delta = None,
+    seed: Seed = None,
+    environments: Environments = None,
+    page: Page = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a grid of methods, tables and epsilons, resume it, report it. NOT PRIVATE."""
+    if context.invoked_subcommand is not None:
+        return
+    if out is None:
+        raise InputError(invalid("out", "given", "Say --out FOLDER."))
+    if page is not None:
+        from margrave.benchmark.page import check_page
+
+        check_page(page, "report")
+    grid: dict[str, Any] = {
+        "methods": methods,
+        "data": data,
+        "epsilon": epsilon,
+        "repeats": repeats,
+        "metrics": metrics,
+    }
+    grid |= {"max_seconds": max_seconds, "max_memory": max_memory, "delta": delta, "seed": seed}
+    _run(grid, (out, spec, root, environments), workers, retry or [], quiet)
+    if page is not None:
+        report(out, page)
+
+
+def _run(
+    grid: Mapping[str, Any], paths: Sequence[Path | None], workers: int, retry: list[str], quiet: bool
+) -> None:
+    from margrave.benchmark.grid import read_grid
+    from margrave.benchmark.run import FAILURES, run_grid
+
+    out, spec, root, environments = paths
+    unknown = sorted(set(retry) - {*FAILURES, "failed"})
+    if unknown:
+        known = ["failed", *FAILURES]
+        raise InputError(invalid("retry", f"among {known}", "Check the spelling.", got=unknown))
+    given = {key: value or None if isinstance(value, list) else value for key, value in grid.items()}
+    declared = read_grid(spec, given, root)
+    options: dict[str, Any] = {} if quiet else {"on_cell": _tell}
+    try:
+        run, failed = run_grid(
+            declared, out or Path(), workers=workers, retry=retry, environments=environments, **options
+        )
+    except KeyboardInterrupt:
+        raise MargraveError("stopped; what is done is kept, and the same command goes on") from None
+    if not quiet:
+        failures = f", {failed} have failed: see `margrave bench report`" if failed else ""
+        typer.echo(f"{run} cells run, {sum(1 for _ in declared.cells())} in the grid{failures}")
+
+
+def _tell(cell: Any, outcome: Mapping[str, Any], done: int, todo: int) -> None:
+    ended = outcome["status"] if outcome["status"] == "done" else f"{outcome['status']}: {outcome['reason']}"
+    wall = outcome.get("wall_seconds")
+    took = "" if wall is None else f" in {wall:.1f} s"
+    typer.echo(f"[{done}/{todo}] {cell.key} {ended}{took}", err=True)
+
+
+@bench_app.command(cls=_Command)
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a benchmark.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The Markdown page to write.")],
+    metrics: Annotated[list[str] | None, typer.Option(help="Which to show; all by default.")] = None,
+    against: Annotated[str, typer.Option(help="The method that ratios are taken against.")] = "aim",
+) -> None:
+    """Write a page of tables and pictures, and the tables as LaTeX beside it. NOT PRIVATE."""
+    from margrave.benchmark.page import write_page
+
+    for path in write_page(folder, out, metrics=metrics or None, against=against):
+        typer.echo(path)

@@ -1,0 +1,266 @@
+"""review: one or several synthetic tables held against one real table. **Not private**."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, MissingExtraError, invalid
+from margrave.evaluation.asked import held_rows
+from margrave.evaluation.compare import compare
+from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
+from margrave.evaluation.correlations import pearson
+from margrave.evaluation.curves import Curves, draw_curves
+from margrave.evaluation.efficiency import Efficiency
+from margrave.evaluation.learners import one_thread
+from margrave.evaluation.rows import Rows
+from margrave.evaluation.scatter import Scatter, draw_scatter
+from margrave.evaluation.score import Score
+from margrave.evaluation.scoring import GROUND_TRUTH, score_metrics
+from margrave.evaluation.splits import references, shuffled_rows
+from margrave.evaluation.table import METRICS
+from margrave.evaluation.task import Metric, Task
+from margrave.schema.rules import Rule
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["RESERVED", "Correlations", "Review", "default_metrics", "review"]
+
+RESERVED = frozenset({"real", "bootstrap", "shuffled", GROUND_TRUTH})
+"""Names that no synthetic table can have."""
+MOST_NUMBERS = 40
+
+OnStep = Callable[[str], None]
+Held = tuple["Source", Any]
+"""A source, and the pyarrow.Table of its raw values or None where it is too large to be held."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Correlations:
+    """Pearson's coefficients of the numeric columns of each table. **Not private**.
+
+    Args:
+        names: Of the numeric columns.
+        tables: By table, "real" first: shape [columns, columns], NaN where it is not defined.
+    """
+
+    names: tuple[str, ...]
+    tables: Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Review:
+    """Several synthetic tables held against one real table, under one schema. **Not private**.
+
+    Args:
+        comparisons: One a synthetic table, by its name; all have the same scores in the same order.
+        correlations: Of numeric columns; None where there are fewer than two.
+        scatter: Rows as points of a plane, or why there is none.
+        curves: Of a classifier, or why there are none.
+        notes: What was left out, whole sentences.
+    """
+
+    comparisons: Mapping[str, Comparison]
+    correlations: Correlations | None = None
+    scatter: Scatter | str = ""
+    curves: Curves | str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the synthetic tables."""
+        return tuple(self.comparisons)
+
+    @property
+    def first(self) -> Comparison:
+        """The comparison of the first table; its references are those of all."""
+        return next(iter(self.comparisons.values()))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document; what is not defined is null. **Not private**."""
+        tables = {name: found.to_json() for name, found in self.comparisons.items()}
+        shared = {key: self.first.to_json()[key] for key in ("warning", "references")}
+        for document in tables.values():
+            for key in ("margrave_comparison", *shared):
+                del document[key]
+        return {"margrave_comparison": 2, **shared, "tables": tables, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        """All scores as a plain table, one column a synthetic table."""
+        return self.table([score.name for score in self.first.scores])
+
+    def table(self, few: Sequence[str], asked: Sequence[str] = ()) -> str:
+        """Some scores as a plain table that warns; `all` among those asked for gives all there are."""
+        names = list(self.first.references)
+        lines = [["score", *self.names, *names, "better"]]
+        wanted = {*few, *asked}
+        for place, score in enumerate(self.first.scores):
+            if score.name not in wanted and "all" not in wanted:
+                continue
+            own = [found.scores[place].value for found in self.comparisons.values()]
+            others = [self.first.references[name].get(score.name, math.nan) for name in names]
+            numbers = ["-" if math.isnan(value) else f"{value:.4f}" for value in (*own, *others)]
+            lines.append([score.name, *numbers, score.better])
+        widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+        body = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([NOT_PRIVATE, body[0], "-" * len(body[0]), *body[1:]])
+
+
+def default_metrics(target: bool, held_out: bool, rules: bool) -> tuple[str, ...]:
+    """Names of the metrics that run unasked: all that are defined and do not train four models a table."""
+    had = {name for name, given in (("target", target), ("held_out", held_out), ("rules", rules)) if given}
+    return tuple(
+        name
+        for name, one in METRICS.items()
+        if not isinstance(one, Efficiency) and had.issuperset(one.facts.needs)
+    )
+
+
+def review(
+    real: Held,
+    tables: Mapping[str, Held],
+    schema: Schema,
+    *,
+    test: Held | None = None,
+    rules: Sequence[Rule] = (),
+    target: str | None = None,
+    metrics: Sequence[str | Metric] = (),
+    pictures: bool = True,
+    seed: int = 0,
+    on_step: OnStep = lambda _: None,
+) -> Review:
+    """Score synthetic tables, and reference tables in their place. **Not private**.
+
+    Args:
+        real: The real table.
+        tables: The synthetic ones by name.
+        schema: Under which all of them encode.
+        test: Real rows that nothing was made from.
+        rules: Declared facts to count broken rows of.
+        target: The column to predict.
+        metrics: What to score beside the defaults, by name or as objects.
+        pictures: Whether to embed rows and to train the classifier of the curves.
+        seed: Of all that is drawn.
+        on_step: Told what is being done.
+
+    Raises:
+        InputError: There is no table, a name is taken, or there is no such metric.
+        MissingExtraError: A metric that was asked for by name needs scikit-learn.
+    """
+    if not tables or RESERVED & set(tables):
+        raise InputError(invalid("tables", f"one or more, none called {sorted(RESERVED)}", "Rename them."))
+    on_step("reading rows")
+    truth, held_out = held_rows(*real, schema), None if test is None else held_rows(*test, schema)
+    options: Any = {"held_out": held_out, "target": target, "seed": seed, "rules": rules}
+    tasks = {name: Task(truth, held_rows(*held, schema), schema, **options) for name, held in tables.items()}
+    with one_thread():
+        found = Review(_compared(tasks, metrics, on_step))
+        return _pictured(found, tasks, on_step) if pictures else found
+
+
+def _compared(
+    tasks: Mapping[str, Task], metrics: Sequence[str | Metric], on_step: OnStep
+) -> dict[str, Comparison]:
+    """Each table's scores, beside those of the reference tables, which are the same for all."""
+    task = next(iter(tasks.values()))
+    chosen = _Chosen.of(task, metrics)
+    found = {}
+    for name, one in tasks.items():
+        on_step(f"scoring {name}")
+        found[name] = _counted(one).with_scores(chosen.scores(one))
+    beside = _references(task, chosen, on_step)
+    return {name: one.with_scores((), beside) for name, one in found.items()}
+
+
+def _pictured(found: Review, tasks: Mapping[str, Task], on_step: OnStep) -> Review:
+    """The review with rows as points, curves and their areas."""
+    task = next(iter(tasks.values()))
+    tables = {name: one.synthetic for name, one in tasks.items()}
+    comparisons, curves = found.comparisons, _curves(task, tables, on_step)
+    if isinstance(curves, Curves):
+        areas = curves.reference_scores
+        comparisons = {name: one.with_scores(curves.scores(name), areas) for name, one in comparisons.items()}
+    on_step("drawing rows")
+    shown = {**tables, "shuffled": shuffled_rows(task.real, task.rng("rows to draw"))}
+    scatter = draw_scatter(task.real, shown, task.schema, seed=task.seed)
+    return Review(comparisons, _correlations(task, tables), scatter, curves)
+
+
+def _curves(task: Task, tables: Mapping[str, Rows], on_step: OnStep) -> Curves | str:
+    if task.target is None:
+        return "No column to predict was named: give one with --target (target= in Python)."
+    on_step("training classifiers")
+    try:
+        return draw_curves(
+            task.real, tables, task.schema, task.target, held_out=task.held_out, seed=task.seed
+        )
+    except MissingExtraError as error:
+        return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The metrics to run: those by default, and those asked for, which may not be left out."""
+
+    default: tuple[Metric, ...]
+    asked: tuple[str | Metric, ...]
+
+    @classmethod
+    def of(cls, task: Task, metrics: Sequence[str | Metric]) -> _Chosen:
+        named = {one if isinstance(one, str) else one.facts.name for one in metrics}
+        names = default_metrics(task.target is not None, task.held_out is not None, bool(task.rules))
+        return cls(tuple(METRICS[name] for name in names if name not in named), tuple(metrics))
+
+    def scores(self, task: Task) -> tuple[Score, ...]:
+        """All scores; one by default that wants scikit-learn has no value where that is missing."""
+        asked = score_metrics(task, self.asked) if self.asked else ()
+        # Those made from counts share one pass; they keep what they counted, so each is asked again below.
+        score_metrics(task, [one for one in self.default if hasattr(one, "cliques")])
+        found = list(asked)
+        for one in self.default:
+            try:
+                found += score_metrics(task, [one])
+            except MissingExtraError as error:
+                found.append(one.facts.undefined("", str(error)))
+        return tuple(sorted(found, key=lambda score: score.name))
+
+
+def _references(task: Task, chosen: _Chosen, on_step: OnStep) -> dict[str, dict[str, float]]:
+    """The scores of reference tables, as `score_references` has them; what is not defined is left out."""
+    tables = references(task.real, task.rng("references"))
+    if task.held_out is not None:
+        tables = {GROUND_TRUTH: task.real} | tables
+    found = {}
+    for name, table in tables.items():
+        on_step(f"scoring {name}, for reference")
+        scores = chosen.scores(task.of(table))
+        found[name] = {score.name: score.value for score in scores if not math.isnan(score.value)}
+    return found
+
+
+def _counted(task: Task) -> Comparison:
+    first, second = task.real.engine, task.synthetic.engine
+    assert first is not None  # noqa: S101 - held_rows gives both one
+    assert second is not None  # noqa: S101
+    return compare(first, second, schema=task.schema, seed=task.seed)
+
+
+def _correlations(task: Task, tables: Mapping[str, Rows]) -> Correlations | None:
+    names = task.numeric[:MOST_NUMBERS]
+    if len(names) < 2:
+        return None
+    found = {}
+    for name, rows in {"real": task.real, **tables}.items():
+        matrix = np.full((len(names), len(names)), np.nan)
+        for i, j in combinations(range(len(names)), 2):
+            matrix[i, j] = matrix[j, i] = pearson(rows, names[i], names[j])
+        found[name] = matrix
+    return Correlations(names, found)

@@ -1,0 +1,205 @@
+"""Network: a generator network fitted to noisy marginals by gradient descent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models.device import Device, opened
+from margrave.models.network.generator import Generator
+from margrave.models.network.model import NetworkModel
+from margrave.models.pooled import Pooled
+from margrave.models.relaxed.misfit import Misfit
+from margrave.models.relaxed.products import cells_with, check_size, loaded, mixed
+from margrave.models.relaxed.serial import ready, serial
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Network"]
+
+Floats = NDArray[np.float64]
+Weights = Sequence[NDArray[np.float32]]
+
+ROUGH = 5
+"""A rough fit has this part of the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """GEM's generator (Liu, Vietri and Wu 2021), fitted to whole measured marginals.
+
+    A network maps Gaussian noise vectors to products of distributions (`generator`): on `components` vectors
+    a mixture of products with equal weights. Adam lowers the squared residuals of all measured tables
+    over their variances (`relaxed.misfit`), with a step length that falls like a cosine; the weights of the
+    second half of the steps are averaged (an exponential mean). GEM pays for single cells and fits those
+    furthest off; all cells of a table cost as much as one, so whole tables are used here.
+
+    The mixture on the fixed vectors is the model: exact answers, rows, codes given and rules are those of
+    `MixtureModel`, and a saved model needs no PyTorch.
+
+    Args:
+        components: Noise vectors of a batch, and products in the model.
+        noise: Length of a noise vector.
+        widths: Outputs of each block of the network.
+        steps: Steps of the optimiser.
+        rate: Adam's first step length.
+        average: How long averaged weights remember: the share that one step leaves of them, 0 for the last
+            weights alone.
+        resample: Draw other noise vectors in every step; the model is then the network on the first ones.
+        seed: Of weights and noise vectors.
+        largest: Attributes with more codes are modelled in this many groups of codes.
+        max_codes: Most codes all attributes may have together, groups counted as codes.
+        max_cells: Most cells of a clique of three or more attributes.
+        device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps", all with PyTorch.
+
+    Raises:
+        InputError: An argument is out of range, or there is no such device.
+        MissingExtraError: The device needs PyTorch, which is not installed.
+    """
+
+    components: int = 500
+    noise: int = 128
+    widths: tuple[int, ...] = (256, 256)
+    steps: int = 600
+    rate: float = 3e-3
+    average: float = 0.9
+    resample: bool = False
+    seed: int = 0
+    largest: int = 512
+    max_codes: int = 8192
+    max_cells: int = 1_000_000
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        for param in ("noise", "steps", "largest", "max_codes", "max_cells"):
+            if getattr(self, param) < 1:
+                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        if self.components < 2:
+            remedy = "Batch normalisation needs two noise vectors or more."
+            raise InputError(invalid("components", "at least 2", remedy, got=self.components))
+        if any(width < 1 for width in self.widths):
+            raise InputError(invalid("widths", "at least 1 each", "Try (256, 256).", got=self.widths))
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(invalid("rate", "a finite number above 0", "Try 0.003.", got=self.rate))
+        if not 0 <= self.average < 1:
+            raise InputError(invalid("average", "at least 0 and below 1", "Try 0.9.", got=self.average))
+        if self.device not in (None, "cpu"):
+            opened(self.device)
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "network"
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+        effort: Effort = FULL,
+    ) -> NetworkModel:
+        """The network that explains the measurements; see the class.
+
+        A rough fit goes on from the weights of `warm` with a fifth of the steps; any other starts afresh,
+        so that it depends on the measurements alone. After the effort's deadline no step is taken.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or a fit would be too large.
+            MissingExtraError: PyTorch is not installed.
+        """
+        self.admit(domain, [])
+        device, kept = ready(self.device), []
+        start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
+
+        def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
+            shares, weights = self._trained(device, inner, Misfit(inner, tables, rows, device), start, effort)
+            kept.extend(weights)
+            return shares
+
+        with serial(device):
+            mixture = mixed(domain, measurements, total, self.largest, make)
+        return NetworkModel(mixture, kept)
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+    ) -> NetworkModel:
+        """The model whose `state` was saved, with no optimisation and no PyTorch.
+
+        Raises:
+            ReleaseError: The state is not that of a mixture over this domain.
+        """
+        return NetworkModel(loaded(domain, measurements, state))
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check sizes and that PyTorch is there, before anything is measured.
+
+        Raises:
+            InputError: There are more codes than max_codes or a clique has more cells than max_cells.
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+        check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
+        return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
+
+    def _trained(
+        self, device: Device, domain: Domain, misfit: Misfit, start: Weights, effort: Effort
+    ) -> tuple[Floats, list[NDArray[np.float32]]]:
+        """Shares on the fixed noise vectors, [codes, components], and the averaged weights."""
+        rng = np.random.default_rng(self.seed)
+        network = Generator(device, self.noise, self.widths, domain.sizes, rng)
+
+        def drawn() -> Any:
+            return device.put(rng.standard_normal((self.components, self.noise)), device.torch.float32)
+
+        fixed = drawn()
+        weights = network.weights
+        if [w.shape for w in start] == [tuple(w.shape) for w in weights]:
+            weights = [device.put(w, device.torch.float32) for w in start]
+        steps = max(self.steps // (ROUGH if effort.rough else 1), 1)
+        noise = drawn if self.resample else lambda: fixed
+        found = self._descended(device, network, misfit, weights, noise, steps, effort)
+        with device.torch.no_grad():
+            shares = network(found, fixed).cpu().numpy().astype(np.float64)
+        return shares, [w.cpu().numpy() for w in found]
+
+    def _descended(
+        self,
+        device: Device,
+        network: Generator,
+        misfit: Misfit,
+        start: Sequence[Any],
+        noise: Callable[[], Any],
+        steps: int,
+        effort: Effort,
+    ) -> list[Any]:
+        """Weights after some steps of Adam, averaged over the second half."""
+        weights = [w.detach().clone().requires_grad_() for w in start]
+        adam = device.torch.optim.Adam(weights, lr=self.rate)
+        mean = [w.detach().clone() for w in weights]
+        for step in range(steps):
+            if effort.deadline is not None and effort.deadline.passed:
+                break
+            adam.param_groups[0]["lr"] = self.rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+            adam.zero_grad()
+            misfit(network(weights, noise())).backward()
+            adam.step()
+            left = self.average if 2 * step >= steps and step else 0.0
+            with device.torch.no_grad():
+                for own, now in zip(mean, weights, strict=True):
+                    own.lerp_(now, 1.0 - left)
+        return mean

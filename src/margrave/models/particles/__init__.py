@@ -1,0 +1,6 @@
+"""Particles moved to noisy marginals by sliced optimal transport: PrivPGD; see docs/methods/privpgd.md."""
+
+from margrave.models.particles.fitter import Particles
+from margrave.models.particles.penalty import HalfSpace, ThresholdProtection
+
+__all__ = ["HalfSpace", "Particles", "ThresholdProtection"]

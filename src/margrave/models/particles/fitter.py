@@ -1,0 +1,244 @@
+"""Particles: PrivPGD, particles moved by gradient descent to the nearest distributions of noisy marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models.device import opened
+from margrave.models.particles.embedding import Embedding, embed
+from margrave.models.particles.finalisation import coded
+from margrave.models.particles.projection import Projection, project, quantised
+from margrave.models.particles.transport import Goal, Transport, move
+from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.relaxed.serial import ready, serial
+from margrave.models.rowwise.model import RowModel, recalled, row_dtype, ruled_rows
+from margrave.models.ruled import settled, sharpened
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.models.particles.penalty import Penalty
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Particles"]
+
+Floats = NDArray[np.float64]
+
+UNORDERED = ("apart", "line")
+ROUGH = 5
+"""A rough fit has this part of the epochs and of the projection's steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Particles:
+    """PrivPGD (Donhauser, Abad, Hulkund and Yang 2024): particles whose marginals are near in sliced W2.
+
+    1. Projection: each noisy table becomes the distribution nearest to it in SW1 (`projection`), quantised.
+    2. Descent: particles start anywhere in the embedding (`embedding`) and are moved by Adam to lower the
+       sum over tables of SW2^2 plus a penalty (`transport`, `penalty`).
+    3. Each particle becomes a row of the nearest codes, of those that rules allow.
+
+    Particles stand for rows, so all answers are counts of them (`rowwise.model`), and a saved model needs no
+    PyTorch. Attributes that were not measured are uniform. Tables weigh by precision over the largest one.
+
+    The paper's own settings, for a GPU: particles=100_000, epochs=1000, directions=10, kept=0.2,
+    last=0.0003, projection_steps=1750. The defaults are for a processor.
+
+    Args:
+        particles: How many.
+        epochs: How often every table is seen.
+        directions: Random directions for each table each time.
+        batch: Tables in one step.
+        rate: Adam's first step length, in units of the embedding; it falls evenly in its logarithm.
+        last: Its last one.
+        kept: Share of the gradient's entries that move in a step.
+        projection_steps: Steps of the projection, on 10 of `projection_directions` each.
+        projection_directions: Directions that stand for all in the projection.
+        unordered: "line" places codes of every attribute evenly on [0, 1] (the paper); "apart" gives codes
+            without an order an axis each, seen in a random order by each direction.
+        places: Coordinates for some attributes' codes, shape [size, dimensions], such as towns on a map.
+        penalty: A further term of the loss, see `Penalty`; it may know released or public numbers only.
+        seed: Of starting points, directions and batches.
+        max_cells: Most cells of a table.
+        device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps", all with PyTorch.
+
+    Raises:
+        InputError: An argument is out of range, or there is no such device.
+        MissingExtraError: The device needs PyTorch, which is not installed.
+    """
+
+    particles: int = 10_000
+    epochs: int = 100
+    directions: int = 2
+    batch: int = 5
+    rate: float = 0.1
+    last: float = 0.0005
+    kept: float = 1.0
+    projection_steps: int = 300
+    projection_directions: int = 200
+    unordered: str = "line"
+    places: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+    penalty: Penalty | None = None
+    seed: int = 0
+    max_cells: int = 1_000_000
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        counts = ("particles", "epochs", "directions", "batch", "projection_directions", "max_cells")
+        for param in (*counts, "projection_steps"):
+            if getattr(self, param) < 1:
+                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        for param in ("rate", "last"):
+            value = getattr(self, param)
+            if not (np.isfinite(value) and value > 0):
+                raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
+        if not 0 < self.kept <= 1:
+            raise InputError(invalid("kept", "above 0 and at most 1", "Try 1.", got=self.kept))
+        if self.unordered not in UNORDERED:
+            raise InputError(invalid("unordered", f"one of {UNORDERED}", "Pick one.", got=self.unordered))
+        if self.device not in (None, "cpu"):
+            opened(self.device)
+        # Plain numbers, so that the fitter's repr tells one map from another.
+        plain = {n: tuple(tuple(map(float, at)) for at in place) for n, place in self.places.items()}
+        object.__setattr__(self, "places", plain)
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "particles"
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+        effort: Effort = FULL,
+    ) -> RowModel:
+        """The particles that come near to the measurements; see the class.
+
+        A rough fit starts from the particles of `warm`, with a fifth of the epochs; any other starts afresh,
+        so that it depends on the measurements alone. After the effort's deadline no step is taken.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or one is too large.
+            SchemaError: A table or an argument names an attribute the domain does not have.
+            MissingExtraError: PyTorch is not installed.
+        """
+        rows = rows_of(measurements, total)
+        tables = pool(domain, measurements)
+        self.admit(domain, [table.clique for table in tables])
+        domain = settled(domain, tables)
+        seen = domain.canonical({name for table in tables for name in table.clique})
+        if not seen:
+            return RowModel(domain, rows, (), np.zeros((0, 1), dtype=row_dtype(domain)))
+        start = warm if effort.rough and isinstance(warm, RowModel) else None
+        with serial(ready(self.device)):
+            # Cells that rules forbid get a sigma of 0, by which the projection knows them.
+            known = sharpened(domain, tables, np.inf)
+            codes = self._codes(domain, domain.project(seen), known, rows, start, effort)
+        model = RowModel(domain, rows, seen, codes)
+        if domain.rules is None:
+            return model
+        return RowModel(domain, rows, seen, ruled_rows(model, np.random.default_rng(self.seed)))
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+    ) -> RowModel:
+        """The model whose `state` was saved, with no optimisation and no PyTorch.
+
+        Raises:
+            ReleaseError: The state is not that of particles over this domain.
+        """
+        return recalled(domain, measurements, state)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check sizes, places, the penalty and that PyTorch is there, before anything is measured.
+
+        Raises:
+            InputError: A clique has more than max_cells cells, or an argument does not fit the domain.
+            SchemaError: An argument names an attribute the domain does not have.
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+        embedding = embed(domain, self.unordered, self.places)
+        if self.penalty is not None:
+            self.penalty.admit(embedding)
+        for clique in cliques:
+            if domain.size(clique) > self.max_cells:
+                remedy = "Leave it out, or raise max_cells."
+                raise InputError(invalid("cliques", f"of at most {self.max_cells} cells", remedy, got=clique))
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells of all tables with each one candidate, infinite with one of more than max_cells."""
+        held = {domain.canonical(clique) for clique in cliques}
+        start = sum(self._cells(domain, clique) for clique in held)
+        asked = [domain.canonical(clique) for clique in candidates]
+        more = [0.0 if clique in held else self._cells(domain, clique) for clique in asked]
+        return np.maximum(start + np.asarray(more, dtype=np.float64), 1.0)
+
+    def _cells(self, domain: Domain, clique: Clique) -> float:
+        cells = domain.size(clique)
+        return float(cells) if cells <= self.max_cells else float("inf")
+
+    def _codes(
+        self,
+        domain: Domain,
+        seen: Domain,
+        tables: Sequence[Pooled],
+        rows: float,
+        warm: RowModel | None,
+        effort: Effort,
+    ) -> NDArray[Any]:
+        """The particles' codes of the attributes seen, shape [attributes, particles]."""
+        device, rng = ready(self.device), np.random.default_rng(self.seed)
+        places = {name: place for name, place in self.places.items() if name in seen}
+        embedding = embed(seen, self.unordered, places)
+
+        def stop() -> bool:
+            return effort.deadline is not None and effort.deadline.passed
+
+        part = ROUGH if effort.rough else 1
+        how = Projection(self.projection_directions, 10, max(self.projection_steps // part, 1))
+        shares = project(embedding, tables, rows, how, device, rng, stop)
+        sigmas = [float(np.sqrt((table.sigma**2).mean())) for table in tables]
+        best = min((s for s in sigmas if s > 0), default=1.0)
+        goals = [
+            Goal(
+                table.clique, quantised(share, self.particles), min(best / sigma, 1.0) ** 2 if sigma else 1.0
+            )
+            for table, share, sigma in zip(tables, shares, sigmas, strict=True)
+        ]
+        epochs = max(self.epochs // part, 1)
+        # Steps as long as a fresh start needs would undo what a warm one knows.
+        rate = self.rate if warm is None else float(np.sqrt(self.rate * self.last))
+        steps = Transport(epochs, self.directions, self.batch, rate, self.last, self.kept)
+        start = self._start(embedding, warm, rng)
+        at = move(embedding, start, goals, steps, self.penalty, device, rng, stop)
+        return coded(embedding, domain, at).astype(row_dtype(seen))
+
+    def _start(self, embedding: Embedding, warm: RowModel | None, rng: np.random.Generator) -> Floats:
+        """Particles anywhere on lines and maps, on any of the axes; or where an earlier model's rows are."""
+        start = rng.random((self.particles, embedding.width))
+        held = {} if warm is None or warm.rows != self.particles else _columns(warm)
+        for name in embedding.domain.names:
+            if name in held:
+                start[:, embedding.columns(name)] = embedding.place(name)[held[name]]
+            elif name in embedding.apart:
+                codes = rng.integers(0, embedding.domain[name], self.particles)
+                start[:, embedding.columns(name)] = embedding.place(name)[codes]
+        return start
+
+
+def _columns(model: RowModel) -> dict[str, NDArray[Any]]:
+    """The rows a model is made of, by attribute."""
+    state = model.state()
+    return {model.domain.names[int(i)]: codes for i, codes in zip(state["held"], state["rows"], strict=True)}

@@ -1,0 +1,195 @@
+"""Transport: particles moved until their marginals are those of the projected tables, by sliced W2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models.device import Device
+from margrave.models.particles.embedding import Embedding
+from margrave.models.particles.penalty import Penalty
+from margrave.schema.domain import Clique
+
+__all__ = ["Goal", "Transport", "move"]
+
+Floats = NDArray[np.float64]
+
+MEAN, SQUARE = 0.9, 0.999
+"""How long Adam remembers gradients and their squares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A table that the particles are to have.
+
+    Args:
+        clique: Its attributes.
+        counts: Particles in each cell, shape [cells].
+        weight: Of its distance in the loss.
+    """
+
+    clique: Clique
+    counts: NDArray[np.int64]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How to move.
+
+    Args:
+        epochs: How often every table is seen.
+        directions: Random directions for each table each time.
+        batch: Tables in one step.
+        rate: Adam's first step length, in units of the embedding.
+        last: Its last one; it falls evenly in its logarithm.
+        kept: Share of the gradient's entries that move in a step.
+    """
+
+    epochs: int
+    directions: int
+    batch: int
+    rate: float
+    last: float
+    kept: float
+
+
+def move(
+    embedding: Embedding,
+    start: NDArray[np.floating],
+    goals: Sequence[Goal],
+    how: Transport,
+    penalty: Penalty | None,
+    device: Device,
+    rng: np.random.Generator,
+    stop: Callable[[], bool] = lambda: False,
+) -> NDArray[np.float32]:
+    """Particles with a small sum over goals of weight * SW2^2, plus the penalty (PrivPGD, algorithm 3).
+
+    Args:
+        embedding: Where codes lie.
+        start: Where particles are at first, shape [particles, width].
+        goals: Tables, each of as many particles.
+        how: Steps and directions.
+        penalty: A further term of the loss.
+        device: Where to compute.
+        rng: Of directions, batches and the entries that move.
+        stop: Whether to take no more steps.
+    """
+    moved = _Moving(embedding, start, how, device, rng)
+    for epoch in range(how.epochs):
+        rate = how.rate * (how.last / how.rate) ** (epoch / max(how.epochs - 1, 1))
+        order = rng.permutation(len(goals))
+        for first in range(0, len(goals), how.batch):
+            if stop():
+                return moved.found()
+            moved.step([goals[k] for k in order[first : first + how.batch]], penalty, rate)
+    return moved.found()
+
+
+class _Moving:
+    """The particles, one column a dimension, and what Adam remembers of each."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        start: NDArray[np.floating],
+        how: Transport,
+        device: Device,
+        rng: np.random.Generator,
+    ) -> None:
+        torch = device.torch
+        self.embedding, self.how, self.device, self.rng = embedding, how, device, rng
+        self.at = device.put(np.ascontiguousarray(start.T), torch.float32)
+        self.slope, self.bend = torch.zeros_like(self.at), torch.zeros_like(self.at)
+        self.taken = dict.fromkeys(embedding.domain.names, 0)
+        self.chance = torch.Generator(device=device.place)
+        self.chance.manual_seed(int(rng.integers(1 << 62)))
+        self.low, self.high = _bounds(embedding, device)
+
+    def found(self) -> NDArray[np.float32]:
+        """The particles, shape [particles, width]."""
+        return np.ascontiguousarray(self.at.cpu().numpy().T)
+
+    def step(self, goals: Sequence[Goal], penalty: Penalty | None, rate: float) -> None:
+        """One step of Adam on the attributes of some goals, all attributes with a penalty."""
+        names = {name for goal in goals for name in goal.clique}
+        gradient = self._gradient(goals)
+        if penalty is not None:
+            gradient += self._repelled(penalty)
+            names = set(self.taken)
+        for name in self.embedding.domain.names:
+            if name in names:
+                self._advance(name, gradient[self.embedding.columns(name)], rate)
+
+    def _gradient(self, goals: Sequence[Goal]) -> Any:
+        """Of the sum of weight * SW2^2 (equation 8), shape [width, particles].
+
+        In a direction g, the i-th lowest particle is matched with the i-th lowest of the goal; the derivative
+        of the mean squared difference by a particle is 2 / particles * difference * g.
+        """
+        torch, count = self.device.torch, self.at.shape[1]
+        looks = [self._look(goal) for goal in goals]
+        scores = torch.cat([own for _, own, _ in looks])
+        lowest = torch.argsort(scores, dim=1)
+        goal = torch.cat([wanted for _, _, wanted in looks])
+        miss = scores - torch.empty_like(scores).scatter_(1, lowest, goal)
+        gradient, first = torch.zeros_like(self.at), 0
+        for one, (parts, own, _) in zip(goals, looks, strict=True):
+            mine = miss[first : first + len(own)]
+            first += len(own)
+            factor = 2.0 * one.weight / (count * len(own))
+            for name, part in parts.items():
+                gradient[self.embedding.columns(name)] += factor * (part @ mine)
+        return gradient
+
+    def _look(self, goal: Goal) -> tuple[dict[str, Any], Any, Any]:
+        """Directions by attribute, and the scores of particles and of the goal, lowest first, in each."""
+        torch, clique = self.device.torch, goal.clique
+        drawn = self.embedding.directions(clique, self.how.directions, self.rng)
+        parts = {name: self.device.put(part, torch.float32) for name, part in zip(clique, drawn, strict=True)}
+        own = sum(part.T @ self.at[self.embedding.columns(name)] for name, part in parts.items())
+        filled = np.flatnonzero(goal.counts)
+        cells = self.embedding.scores(clique, drawn)[:, filled]
+        order = np.argsort(cells, axis=1, kind="stable")
+        lined = self.device.put(np.take_along_axis(cells, order, 1).ravel(), torch.float32)
+        counts = self.device.put(goal.counts[filled][order].ravel(), torch.int64)
+        wanted = torch.repeat_interleave(lined, counts, output_size=len(drawn[0][0]) * self.at.shape[1])
+        return parts, own, wanted.reshape(own.shape)
+
+    def _repelled(self, penalty: Penalty) -> Any:
+        torch = self.device.torch
+        at = self.at.detach().T.clone().requires_grad_()
+        value = penalty(torch, at, self.embedding)
+        (found,) = torch.autograd.grad(value, at)
+        return found.T
+
+    def _advance(self, name: str, gradient: Any, rate: float) -> None:
+        """Adam for one attribute: entries that do not move keep what is remembered of them."""
+        torch, part = self.device.torch, self.embedding.columns(name)
+        self.taken[name] += 1
+        slope = MEAN * self.slope[part] + (1 - MEAN) * gradient
+        bend = SQUARE * self.bend[part] + (1 - SQUARE) * gradient * gradient
+        early, young = 1 - MEAN ** self.taken[name], 1 - SQUARE ** self.taken[name]
+        length = rate / early * slope / ((bend / young).sqrt() + 1e-12)
+        if self.how.kept < 1.0:
+            drawn = torch.rand(length.shape, generator=self.chance, device=length.device) < self.how.kept
+            slope = torch.where(drawn, slope, self.slope[part])
+            bend = torch.where(drawn, bend, self.bend[part])
+            length = torch.where(drawn, length, torch.zeros_like(length))
+        self.slope[part], self.bend[part] = slope, bend
+        self.at[part] = torch.clamp(self.at[part] - length, self.low[part], self.high[part])
+
+
+def _bounds(embedding: Embedding, device: Device) -> tuple[Any, Any]:
+    """The box that particles stay in, a column a dimension: [0, 1], and half as much again around axes."""
+    low = np.concatenate([place.min(axis=0) for place in embedding.places])
+    high = np.concatenate([place.max(axis=0) for place in embedding.places])
+    single = device.torch.float32
+    return device.put(np.minimum(low, 0.0)[:, None], single), device.put(
+        np.maximum(high, 1.0)[:, None], single
+    )

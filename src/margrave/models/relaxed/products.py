@@ -1,0 +1,132 @@
+"""Products: relaxed rows as the mixture of products that they are, and the same mixture loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.models.coarse import coarsen, recalled
+from margrave.models.mixture.grouped import GroupedMixture, ungrouped
+from margrave.models.mixture.model import MixtureModel, restored
+from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.ruled import settled, sharpened
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["cells_with", "check_size", "held_shares", "loaded", "mixed"]
+
+Floats = NDArray[np.float64]
+Make = Callable[[Domain, Sequence[Pooled], float], Floats]
+
+
+def mixed(
+    domain: Domain, measurements: Sequence[NoisyMarginal], total: float | None, largest: int, make: Make
+) -> MixtureModel | GroupedMixture:
+    """The mixture with equal weights whose products `make` finds.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        measurements: What was released.
+        total: Rows to stand for; estimated from the measurements when None.
+        largest: Attributes with more codes are modelled in this many groups of codes.
+        make: From a domain, one table a clique and the rows to shares of shape [codes, products].
+
+    Raises:
+        InputError: The tables do not fit the domain, or total is not positive.
+        SchemaError: A table names an attribute the domain does not have.
+    """
+    rows = rows_of(measurements, total)
+    tables = pool(domain, measurements)
+    domain = settled(domain, tables)
+    coarse = coarsen(domain, tables, largest)
+    if coarse is None:
+        return _model(domain, tables, rows, make)
+    inner = _model(coarse.inner, [coarse.summed(table) for table in tables], rows, make)
+    return ungrouped(inner, coarse, False)
+
+
+def _model(domain: Domain, tables: Sequence[Pooled], rows: float, make: Make) -> MixtureModel:
+    known = sharpened(domain, tables, 1.0)
+    shares = _exact(domain, tables, make(domain, known, rows))
+    count = shares.shape[1]
+    return MixtureModel(domain, rows, np.full(count, 1.0 / count), shares, 0.0, None)
+
+
+def _exact(domain: Domain, tables: Sequence[Pooled], shares: Floats) -> Floats:
+    """The shares in double precision, each summing to 1; uniform for attributes not measured."""
+    exact = np.array(shares, dtype=np.float64)
+    seen = {name for table in tables for name in table.clique}
+    start = 0
+    for name, size in zip(domain.names, domain.sizes, strict=True):
+        part = exact[start : start + size]
+        if name not in seen:
+            part[...] = 1.0
+        part /= part.sum(axis=0)
+        start += size
+    return exact
+
+
+def loaded(
+    domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+) -> MixtureModel | GroupedMixture:
+    """The mixture whose `state` was saved; needs no PyTorch.
+
+    Raises:
+        ReleaseError: The state is not that of a mixture over this domain.
+    """
+    domain = settled(domain, pool(domain, measurements))
+    coarse = recalled(domain, state)
+    if coarse is None:
+        return restored(domain, state)
+    return GroupedMixture(restored(coarse.inner, state), coarse)
+
+
+def held_shares(model: Model | None, domain: Domain, count: int) -> Floats | None:
+    """The shares of an earlier model over the same domain with as many products, if it is one."""
+    inner = model.inner if isinstance(model, GroupedMixture) else model
+    if not isinstance(inner, MixtureModel) or inner.domain != domain or len(inner.weights) != count:
+        return None
+    return inner.fitted
+
+
+def check_size(
+    domain: Domain, cliques: Sequence[Clique], largest: int, max_codes: int, max_cells: int
+) -> None:
+    """Check that a fit is affordable, before anything is measured.
+
+    Raises:
+        InputError: The attributes have more than max_codes codes together, groups counted as codes, or a
+            clique of three or more attributes has more than max_cells cells.
+    """
+    codes = sum(min(size, largest) for size in domain.sizes)
+    if codes > max_codes:
+        remedy = "Merge rare categories, use fewer bins, or raise max_codes."
+        raise InputError(invalid("codes", f"at most {max_codes}", remedy, got=codes))
+    for clique in cliques:
+        if not np.isfinite(_cells(domain, clique, largest, max_cells)):
+            remedy = "Leave it out, or raise max_cells."
+            raise InputError(invalid("cliques", f"of at most {max_cells} cells", remedy, got=clique))
+
+
+def cells_with(
+    domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique], largest: int, max_cells: int
+) -> Floats:
+    """Cells that a fit to cliques and each one candidate compares, infinite where one is too large."""
+    held = {domain.canonical(clique) for clique in cliques}
+    start = sum(_cells(domain, clique, largest, max_cells) for clique in held)
+    asked = [domain.canonical(clique) for clique in candidates]
+    more = [0.0 if clique in held else _cells(domain, clique, largest, max_cells) for clique in asked]
+    return np.maximum(start + np.asarray(more, dtype=np.float64), 1.0)
+
+
+def _cells(domain: Domain, clique: Clique, largest: int, max_cells: int) -> float:
+    sizes = [min(size, largest) for size in domain.shape(clique)]
+    cells = float(np.prod(sizes, dtype=np.float64))
+    return cells if len(sizes) <= 2 or cells <= max_cells else float("inf")

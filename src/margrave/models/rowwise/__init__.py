@@ -1,0 +1,1 @@
+"""Models that are tables of rows: what a row generator has made of released marginals."""

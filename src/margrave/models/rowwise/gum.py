@@ -1,0 +1,205 @@
+"""GUM: rows that are moved, table by table, until they have the released marginals.
+
+Zhang, Wang, Li, Honorio, Backes, He, Chen and Zhang 2021, "PrivSyn: Differentially Private Data Synthesis",
+section 5 (consistency, then the gradually update method).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models.rounding import fresh_state
+from margrave.models.rowwise.gum_kernels import distance, update
+from margrave.models.rowwise.model import RowModel, recalled, ruled_rows
+from margrave.models.rowwise.room import Room
+from margrave.models.rowwise.starting import STARTS
+from margrave.models.rowwise.targets import Targets, targets
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["GUM", "moved"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[Any]
+
+DECAY, EVERY = 0.84, 20
+"""alpha is DECAY^floor(t / EVERY) in iteration t: the schedule of PrivSyn's code."""
+ROUGH_ITERATIONS, ROUGH_ROWS = 12, 20_000
+"""What a fit between the rounds of an adaptive strategy has at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class GUM:
+    """A table of rows with the measured marginals, found by moving rows from full cells to empty ones.
+
+    1. *Consistency* (`margrave.models.rowwise.consistent`): all tables sum to the rows and agree on what they
+       share, weighted by precision; negative counts are cut; both are repeated.
+    2. *Start*: rows drawn attribute by attribute, each given what a table ties it to.
+    3. *Updates*, `iterations` times: tables in the order of their last L1 error; each draws rows at random
+       from its cells with too many and puts them into its cells with too few, which grow by a share alpha
+       of what they have at most, alpha falling from 1. Empty cells get rows by changing the table's
+       attributes only; of the others' gains half, and in every other iteration all, are copies of whole
+       rows of the cell.
+
+    Differences from the public code: rows do not start "scattered", with the one-ways and paired at random;
+    cells within a row of their target are left alone; gains and losses are rounded at random to whole rows,
+    which never stalls where rounding to the nearest does; negative counts are cut by the nearest table that
+    has none (norm-sub), which is not biased against rare cells as zeroing the smallest is; tables that lie
+    in others are left to them once all agree; and a table's place in the order is by its error when it was
+    last updated.
+
+    Rows that break rules are replaced by rows that obey, after which whole rows are copied only. Attributes
+    in no table are uniform and independent of all else.
+
+    **Privacy.** Sees released marginals only: post-processing.
+
+    Args:
+        iterations: Passes over all tables.
+        start: Rows to begin with: "linked" by the tables, "scattered" with the one-ways, or "uniform".
+        rows: Rows of the table; None for the rows it stands for, between 10,000 and max_rows.
+        max_rows: Rows of the table, at most.
+        max_cells: Cells of all tables together, at most.
+        max_memory: Bytes that the program may take with the model and what works on it, the loaded table
+            aside; lowers max_rows and max_cells to what fits.
+        seed: Of the moves.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from margrave.release import NoisyMarginal
+        >>> from margrave.schema.domain import Domain
+        >>> domain = Domain(("a", "b"), (2, 2))
+        >>> table = NoisyMarginal(("a", "b"), np.array([[500.0, 100.0], [100.0, 300.0]]), 1.0)
+        >>> GUM().fit(domain, [table]).project(("a", "b")).round().tolist()
+        [[500.0, 100.0], [100.0, 300.0]]
+    """
+
+    iterations: int = 50
+    start: str = "linked"
+    rows: int | None = None
+    max_rows: int = 1 << 20
+    max_cells: int = 1 << 25
+    max_memory: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise InputError(invalid("iterations", "at least 1", "Try 50.", got=self.iterations))
+        if self.start not in STARTS:
+            raise InputError(invalid("start", f"one of {sorted(STARTS)}", "Try linked.", got=self.start))
+        self.room  # noqa: B018 - checks the limits
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "gum"
+
+    @property
+    def room(self) -> Room:
+        """Rows and cells it may have."""
+        return Room(self.rows, self.max_rows, self.max_cells, self.max_memory)
+
+    @property
+    def most_cells(self) -> int:
+        """Cells that all tables may have together."""
+        return self.room.most_cells
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+        effort: Effort = FULL,
+    ) -> RowModel:
+        """Rows with the measured marginals; see the class. `warm` is not used.
+
+        A rough fit has fewer rows and iterations. After the effort's deadline no iteration begins.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
+        """
+        self.admit(domain, [m.clique for m in measurements])
+        return self.generate(targets(domain, measurements, total), effort)
+
+    def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
+        """Rows that meet targets, however those came about: steps 2 and 3."""
+        rng = np.random.default_rng(self.seed)
+        rows = self.room.rows_for(wanted.total, len(wanted.names), ROUGH_ROWS if effort.rough else None)
+        columns = STARTS[self.start](wanted, rows, rng)
+        iterations = min(self.iterations, ROUGH_ITERATIONS) if effort.rough else self.iterations
+        moved(wanted, columns, iterations, rng, effort)
+        model = RowModel(wanted.domain, wanted.total, wanted.names, columns)
+        if wanted.domain.rules is None:
+            return model
+        columns = ruled_rows(model, rng)
+        moved(wanted, columns, iterations, rng, effort, whole=True)
+        return RowModel(wanted.domain, wanted.total, wanted.names, columns)
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
+    ) -> RowModel:
+        """The model whose `state` was saved, with no optimisation.
+
+        Raises:
+            ReleaseError: The state is not that of rows over this domain.
+        """
+        return recalled(domain, measurements, state)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check that the tables fit, before anything is measured.
+
+        Raises:
+            InputError: They have more cells than max_cells or max_memory allow.
+        """
+        self.room.admit(domain, cliques)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells of all tables with each one candidate, infinite where too many: shape [candidates]."""
+        return self.room.cells(domain, cliques, candidates)
+
+
+def moved(
+    wanted: Targets,
+    columns: Rows,
+    iterations: int,
+    rng: np.random.Generator,
+    effort: Effort = FULL,
+    whole: bool = False,
+) -> Floats:
+    """GUM's updates on rows, in place; returns the L1 error of each table after them, in rows of `columns`.
+
+    Args:
+        wanted: Consistent tables.
+        columns: Codes, shape [names, rows].
+        iterations: Passes over all tables.
+        rng: Source of randomness.
+        effort: After its deadline no pass begins.
+        whole: Only copy whole rows, so that no combination comes up that was not there.
+    """
+    places = [np.array([wanted.names.index(n) for n in clique], np.int64) for clique in wanted.cliques]
+    sizes = [np.array(wanted.domain.shape(clique), np.int64) for clique in wanted.cliques]
+    goals = [table.ravel() * (columns.shape[1] / max(float(table.sum()), 1e-300)) for table in wanted.tables]
+    parts, state = list(zip(places, sizes, goals, strict=True)), fresh_state(rng)
+    errors = np.array([distance(columns, *part) for part in parts])
+    for t in range(iterations):
+        if effort.deadline is not None and effort.deadline.passed:
+            break
+        alpha, copied = DECAY ** (t // EVERY), 1.0 if whole or t % 2 else 0.5
+        for k in np.argsort(-errors, kind="stable").tolist():
+            attributes, shape, goal = parts[k]
+            errors[k] = update(columns, attributes, shape, goal, alpha, copied, not whole, state)
+    return np.array([distance(columns, *part) for part in parts])

@@ -1,0 +1,143 @@
+"""TopQ: round after round, the q marginals that the model fits worst, each drawn by the exponential
+mechanism.
+
+Hardt, Ligett and McSherry 2012 (MWEM, arXiv 1012.4763), with q = 1; Aydore et al. 2021, "Differentially
+Private Query Release Through Adaptive Projection" (RAP, arXiv 2103.06641), algorithm 2, with q above 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, final
+
+from margrave.errors import InputError, invalid
+from margrave.limits import Deadline
+from margrave.progress import OnStep, Step
+from margrave.schema.domain import Clique
+from margrave.select.allocate import all_cliques
+from margrave.select.pace import Pace
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Model
+
+__all__ = ["TopQ"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TopQ:
+    """Adaptive rounds over a workload: draw q marginals by their error, measure them, fit again.
+
+    1. The row count takes a share `count` of rho where it is not public and nothing has told it.
+    2. Each round has an equal part of the rest. A share `choosing` of it draws q different marginals of the
+       workload, one after another, by the exponential mechanism on the L1 error of the model; the remainder
+       measures them, alike. Marginals already measured may be drawn again, and what is measured twice is
+       pooled by the fitter.
+    3. The last round measures with all that is left.
+
+    With q = 1 this is MWEM on whole marginals: all cells of a marginal are measured for the price of one.
+
+    **Privacy.** All private answers are the curator's. The top q are drawn one at a time without replacement,
+    each an exponential mechanism of its own at an equal part of the round's rho and in the ledger as such:
+    q draws of epsilon_0 cost q epsilon_0^2 / 8 in zCDP. Adding Gumbel noise of scale 2 S / epsilon_0 once and
+    taking the q largest has the same distribution as this peeling (Durfee and Rogers 2019, lemma 4.2), so the
+    one-shot mechanism costs the same: a scale of S root(q / (2 rho)), S = 1 under add_remove and 2 under
+    replace_one for the L1 error in rows. Measurements of earlier rounds are never noised anew.
+
+    Args:
+        rounds: How many.
+        q: Marginals drawn in a round.
+        degree: Attributes of a marginal of the workload.
+        workload: Marginals to choose among instead.
+        choosing: Share of a round's rho for its draws, between 0 and 1.
+        count: Share of rho for the row count, between 0 and 1.
+        max_clique_cells: Marginals with more cells are left out.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    rounds: int = 10
+    q: int = 5
+    degree: int = 2
+    workload: Sequence[Clique] | None = None
+    choosing: Fraction = Fraction(1, 2)
+    count: Fraction = Fraction(1, 20)
+    max_clique_cells: int = 1_000_000
+    name: ClassVar[str] = "top_q"
+    gaussian_only: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for param in ("rounds", "q", "degree"):
+            if getattr(self, param) < 1:
+                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        for param in ("choosing", "count"):
+            share = getattr(self, param)
+            if not 0 < share < 1:
+                raise InputError(invalid(param, "a share between 0 and 1", "Try the default.", got=share))
+
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when to be done; the run ends early but complete, all of rho spent.
+
+        Raises:
+            InputError: The workload is empty, or no marginal of it fits the fitter.
+        """
+        domain, pace = curator.domain, Pace(deadline)
+        workload = self._workload(curator, fitter)
+        if curator.public_rows is None and not curator.measurements:
+            curator.measure([()], curator.remaining * Fraction(self.count))
+        model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
+        for turn in range(1, self.rounds + 1):
+            last = turn == self.rounds or pace.ends
+            share = curator.remaining / (self.rounds - turn + 1)
+            chosen = self._chosen(curator, fitter, model, workload, share * Fraction(self.choosing))
+            left = curator.remaining if last else share * (1 - Fraction(self.choosing))
+            curator.measure(chosen, left / len(chosen))
+            on_step(Step("select", ", ".join(" x ".join(c) for c in chosen), turn, curator.progress))
+            effort = pace.full if last else pace.rough
+            pace.fitting(1.0)
+            model = fitter.fit(
+                domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
+            )
+            pace.fitted()
+            if last:
+                break
+        return model
+
+    def _workload(self, curator: Curator, fitter: Fitter) -> list[Clique]:
+        """The marginals to choose among, those left out that the fitter could not hold by themselves."""
+        domain = curator.domain
+        if self.workload is None:
+            found = all_cliques(domain, self.degree, self.max_clique_cells)
+            found = found or [(name,) for name in domain.names]
+        else:
+            found = list(dict.fromkeys(domain.canonical(clique) for clique in self.workload))
+        sizes = fitter.cells(domain, [], found)
+        found = [clique for clique, size in zip(found, sizes, strict=True) if size < float("inf")]
+        if not found:
+            raise InputError(invalid("workload", "of marginals that fit the model", "Name smaller ones."))
+        return found
+
+    def _chosen(
+        self, curator: Curator, fitter: Fitter, model: Model, workload: Sequence[Clique], rho: Fraction
+    ) -> list[Clique]:
+        """q different marginals, or as many as fit the fitter together; spends rho on drawing them."""
+        held = [m.clique for m in curator.measurements]
+        wanted = min(self.q, len(workload))
+        expected = dict(zip(workload, model.project_many(workload), strict=True))
+        chosen: list[Clique] = []
+        for _ in range(wanted):
+            left = [clique for clique in workload if clique not in chosen]
+            sizes = fitter.cells(curator.domain, [*held, *chosen], left)
+            left = [clique for clique, size in zip(left, sizes, strict=True) if size < float("inf")]
+            if not left:
+                break
+            chosen.append(left[curator.choose(left, [expected[c] for c in left], rho / wanted)])
+        # What was measured before always fits, so that something is left whenever everything else is not.
+        return chosen

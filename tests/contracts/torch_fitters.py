@@ -1,0 +1,41 @@
+"""The fitters that need PyTorch, in sizes for small tables."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from margrave.models.network import Network
+from margrave.models.particles import Particles
+from margrave.models.relaxed import Relaxed
+
+WITHOUT = importlib.util.find_spec("torch") is None
+REASON = "torch is not installed: pip install 'margrave[gpu]'"
+
+SMALL: dict[str, Callable[[], Any]] = {
+    "network": lambda: Network(components=30, noise=8, widths=(16,), steps=120, rate=0.03),
+    "particles": lambda: Particles(particles=1500, epochs=25, projection_steps=40, projection_directions=20),
+    "relaxed": lambda: Relaxed(rows=40, steps=150),
+    "relaxed_points": lambda: Relaxed(rows=40, steps=150, blocks="points"),
+}
+"""Small, and still close to what is measured."""
+
+TINY: dict[str, Callable[[], Any]] = {
+    "network": lambda: Network(components=8, noise=4, widths=(8,), steps=5),
+    "particles": lambda: Particles(
+        particles=300, epochs=2, directions=1, batch=20, projection_steps=5, projection_directions=5
+    ),
+    "relaxed": lambda: Relaxed(rows=10, steps=10),
+    "relaxed_points": lambda: Relaxed(rows=10, steps=10, blocks="points", thresholds=1),
+}
+"""For what must hold however rough the fit."""
+
+
+def small(name: str) -> Any:
+    """The small fitter of a name, or a skip where PyTorch is missing."""
+    if WITHOUT:
+        pytest.skip(REASON)
+    return SMALL[name]()

@@ -1,0 +1,107 @@
+"""Auto: when a graphical model is tried and taken, and that its models come back from their state."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from margrave.errors import ReleaseError
+from margrave.limits import Deadline, Effort
+from margrave.models.auto import Auto, Trees
+from margrave.models.mixture.model import MixtureModel
+from margrave.protocols import Model
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Clique, Domain
+
+SMALL = Domain(("a", "b", "c"), (12, 14, 16))
+LONG = Domain(tuple("abcdefghij"), (24,) * 10)
+
+
+def tables(domain: Domain, rows: float, sigma: float, atoms: int, seed: int = 0) -> list[NoisyMarginal]:
+    """One-ways and pairs of a random mixture, with noise."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(atoms))
+    parts = {name: rng.dirichlet(np.full(domain[name], 0.05), size=atoms) for name in domain.names}
+    made = []
+    for clique in [c for k in (1, 2) for c in itertools.combinations(domain.names, k)]:
+        table = weights
+        for name in clique:
+            table = table[..., None, :] * parts[name].T
+        exact = rows * table.sum(axis=-1)
+        made.append(NoisyMarginal(clique, exact + sigma * rng.standard_normal(exact.shape), sigma))
+    return made
+
+
+def scattered(sigma: float) -> list[NoisyMarginal]:
+    """One-ways and pairs of a joint table with a few hundred cells of any size, with noise."""
+    rng = np.random.default_rng(2)
+    joint = 3e6 * rng.dirichlet(np.full(SMALL.size(SMALL.names), 0.03)).reshape(SMALL.sizes)
+    made = []
+    for places in [p for k in (1, 2) for p in itertools.combinations(range(3), k)]:
+        exact = joint.sum(axis=tuple(i for i in range(3) if i not in places))
+        noisy = exact + sigma * rng.standard_normal(exact.shape)
+        made.append(NoisyMarginal(tuple(SMALL.names[i] for i in places), noisy, sigma))
+    return made
+
+
+def far(model: Model, made: list[NoisyMarginal]) -> float:
+    """Mean total variation from the measured pairs."""
+    pairs = [m for m in made if len(m.clique) == 2]
+    return float(
+        np.mean([0.5 * np.abs(model.project(m.clique) - m.values).sum() / model.total for m in pairs])
+    )
+
+
+@pytest.fixture(scope="module")
+def precise() -> list[NoisyMarginal]:
+    """Three attributes that six hundred products cannot follow, and hardly any noise."""
+    return scattered(2.0)
+
+
+def test_little_noise_on_few_attributes_asks_for_a_graphical_model(precise: list[NoisyMarginal]) -> None:
+    model = Auto().fit(SMALL, precise)
+    assert isinstance(model, Trees)
+    assert {frozenset(pair) for pair in model.kept} == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
+    assert far(model, precise) < 0.003
+
+
+def test_a_tree_that_would_be_too_large_is_not_tried() -> None:
+    made = tables(LONG, 1e5, 20.0, 20)
+    assert isinstance(Auto().fit(LONG, made), MixtureModel)
+
+
+def test_rough_and_late_fits_are_mixtures(precise: list[NoisyMarginal]) -> None:
+    assert isinstance(Auto().fit(SMALL, precise, effort=Effort(rough=True)), MixtureModel)
+    late = Deadline(1e-9)
+    while not late.passed:
+        pass
+    assert isinstance(Auto().fit(SMALL, precise, effort=Effort(deadline=late)), MixtureModel)
+
+
+@pytest.mark.parametrize(("rows", "sigma"), [(3e6, 2.0), (500.0, 60.0)])
+def test_models_come_back_from_their_state(rows: float, sigma: float) -> None:
+    made = tables(SMALL, rows, sigma, 50)
+    model = Auto().fit(SMALL, made)
+    again = Auto().restore(SMALL, made, model.state())
+    cliques: list[Clique] = [("a",), ("c", "a"), ("a", "b", "c")]
+    for one, two in zip(model.project_many(cliques), again.project_many(cliques), strict=True):
+        assert np.allclose(one, two)
+    rows_of = [m.sample(500, np.random.default_rng(0)).columns for m in (model, again)]
+    assert all(np.array_equal(a, b) for a, b in zip(*rows_of, strict=True))
+
+
+def test_damaged_trees_are_refused(precise: list[NoisyMarginal]) -> None:
+    state = Auto().fit(SMALL, precise).state()
+    for wrong in (np.array([0.0, 1.0]), np.array([[0.0, 7.0]]), np.array([[np.nan, 1.0]])):
+        with pytest.raises(ReleaseError):
+            Auto().restore(SMALL, precise, state | {"trees": wrong})
+
+
+def test_the_target_and_the_memory_limit_reach_the_models() -> None:
+    made = tables(SMALL, 5000.0, 5.0, 5)
+    auto = Auto(target="c", max_memory=600_000_000)
+    assert auto._mixture.target == "c"
+    assert auto._mixture.max_memory == auto._trees.max_memory == 600_000_000
+    assert auto.fit(SMALL, made).domain == SMALL

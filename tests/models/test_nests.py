@@ -1,0 +1,235 @@
+"""Nests: gradients, what they say that products cannot, conditionals, rows, state, which attributes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from margrave.errors import ReleaseError
+from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.model import MixtureModel
+from margrave.models.mixture.nest import Nest, averaged
+from margrave.models.mixture.nest_objective import NestPart
+from margrave.models.mixture.nesting import MOST, dependences, nested
+from margrave.models.mixture.objective import Objective, Point, point
+from margrave.models.mixture.stacked import Stacked, stack
+from margrave.models.pooled import Pooled, pool
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Domain
+
+DOMAIN = Domain(("a", "b", "c", "d", "e"), (12, 12, 3, 10, 10), (12, 0, 0, 10, 0))
+ROWS = 50_000
+
+
+def joint() -> np.ndarray:
+    """b nearly follows from a, and e from d; a and d are nearly independent: [12, 12, 3, 10, 10]."""
+    rng = np.random.default_rng(3)
+    first = np.exp(-np.abs(np.arange(12)[:, None] - np.arange(12)[None, :]) / 0.3) * rng.random((12, 1))
+    second = np.exp(-np.abs(np.arange(10)[:, None] - np.arange(10)[None, ::-1]) / 0.3) * rng.random((10, 1))
+    tilt = 1 + 0.3 * rng.standard_normal((12, 3))
+    table = np.einsum("ab,ac,de->abcde", first, np.maximum(tilt, 0.1), second)
+    table *= (1 + 0.2 * np.sign(rng.standard_normal((12, 10))))[:, None, None, :, None]
+    return np.asarray(table / table.sum())
+
+
+def measured(sigma: float, width: int = 2) -> list[NoisyMarginal]:
+    """All one-ways and pairs, with noise."""
+    rng, exact, made = np.random.default_rng(0), joint() * ROWS, []
+    for k in range(1, width + 1):
+        for places in itertools.combinations(range(5), k):
+            table = exact.sum(axis=tuple(i for i in range(5) if i not in places))
+            noisy = table + sigma * rng.standard_normal(table.shape)
+            made.append(NoisyMarginal(tuple(DOMAIN.names[i] for i in places), noisy, sigma))
+    return made
+
+
+def error(model: MixtureModel, width: int) -> float:
+    """Mean total variation of the model's tables of so many attributes from the truth."""
+    found = []
+    for places in itertools.combinations(range(5), width):
+        table = joint().sum(axis=tuple(i for i in range(5) if i not in places))
+        got = model.project(tuple(DOMAIN.names[i] for i in places)) / model.total
+        found.append(0.5 * np.abs(got - table).sum())
+    return float(np.mean(found))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MixtureModel:
+    model = Mixture(components=24, labels=0).fit(DOMAIN, measured(10.0))
+    assert isinstance(model, MixtureModel)
+    return model
+
+
+def dense(model: MixtureModel) -> np.ndarray:
+    """The whole distribution from weights, shares and nests, by brute force."""
+    parts = {name: model.block(name) for name in DOMAIN.names}
+    held = {name: nest for nest in model.nests for name in nest.names}
+    found = np.zeros(DOMAIN.sizes)
+    for k, weight in enumerate(model.weights):
+        table, axes = np.asarray(weight), ""
+        for nest in model.nests:
+            inner, letters = nest.tops[:, k], "".join(nest.names)
+            for name in nest.names:
+                inner = inner[..., None, :] * nest.block(name)
+            table, axes = np.multiply.outer(table, inner.sum(axis=-1)), axes + letters
+        for name in DOMAIN.names:
+            if name not in held:
+                table, axes = np.multiply.outer(table, parts[name][:, k]), axes + name
+        found += np.einsum(f"{axes}->{''.join(DOMAIN.names)}", table)
+    return found
+
+
+def _double(part: NestPart, at: Point, stacked: Stacked) -> None:
+    """Turn everything the objective reads to double precision, so that differences are exact enough."""
+    for place in (at, *part.points):
+        place.logs, place.shares = place.logs.astype(np.float64), place.shares.astype(np.float64)
+    part._pairs, part._weights = part._pairs.astype(np.float64), part._weights.astype(np.float64)
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 40.0])
+def test_the_gradients_are_those_of_the_value(smoothness: float) -> None:
+    rng = np.random.default_rng(0)
+    stacked = stack(DOMAIN, pool(DOMAIN, measured(300.0)), float(ROWS))
+    at = point(rng.standard_normal((47, 5)).astype(np.float32), rng.standard_normal(5), stacked.starts)
+    part = NestPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng)
+    _double(part, at, stacked)
+    at.settle(stacked.starts)
+    part.settle()
+    objective = Objective(stacked, 5, 200.0, smoothness, [part])
+    for name in ("gradient", "_scaled", "_model"):
+        setattr(objective, name, np.zeros(getattr(objective, name).shape))
+    _, by_weight = objective(at)
+    objective.centre()
+    atoms, tops = part.points
+    held = tops.shares @ at.weights
+    slopes = {
+        id(at): objective.gradient * objective.shares * at.weights,
+        id(atoms): part.slopes[0] * atoms.shares * held,
+        id(tops): part.slopes[1] * tops.shares * at.weights,
+    }
+    pull = at.weights * (by_weight - float(at.weights @ by_weight))
+
+    def value() -> float:
+        at.settle(stacked.starts)
+        part.settle()
+        return objective(at)[0]
+
+    for place in (at, atoms, tops):
+        old, way = place.logs.copy(), rng.standard_normal(place.logs.shape)
+        ends = []
+        for step in (1e-5, -1e-5):
+            place.logs[:] = old + step * way
+            ends.append(value())
+        place.logs[:] = old
+        rise = (ends[0] - ends[1]) / 2e-5
+        assert rise == pytest.approx(float((slopes[id(place)] * way).sum()), rel=1e-4, abs=1e-3)
+    start = at.weigh.copy()
+    ends = []
+    for at.weigh in (start + 1e-5 * np.arange(5.0), start - 1e-5 * np.arange(5.0)):
+        ends.append(value())
+    assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float(pull @ np.arange(5.0)), rel=1e-4, abs=1e-3)
+
+
+def test_nests_find_the_strongly_dependent_pairs_and_say_more_than_products(fitted: MixtureModel) -> None:
+    assert {nest.names for nest in fitted.nests} == {("a", "b"), ("d", "e")}
+    flat = Mixture(components=24, labels=0, nests=False).fit(DOMAIN, measured(10.0))
+    assert isinstance(flat, MixtureModel)
+    assert error(fitted, 2) < 0.7 * error(flat, 2)
+    assert error(fitted, 3) < 0.7 * error(flat, 3)
+
+
+def test_marginals_are_those_of_the_whole_distribution(fitted: MixtureModel) -> None:
+    whole = dense(fitted)
+    assert whole.sum() == pytest.approx(1.0)
+    for width in (1, 2, 3, 4):
+        for names in itertools.permutations(DOMAIN.names, width):
+            places = [DOMAIN.names.index(n) for n in names]
+            table = whole.sum(axis=tuple(i for i in range(5) if i not in places))
+            order = np.argsort(np.argsort(places))
+            assert np.allclose(fitted.project(names) / fitted.total, table.transpose(order), atol=1e-9)
+    pairs = list(itertools.combinations(DOMAIN.names, 2))
+    for pair, table in zip(pairs, fitted.project_many(pairs), strict=True):
+        assert np.allclose(table, fitted.project(pair))
+
+
+@pytest.mark.parametrize("given", [{"a": 4}, {"a": 4, "b": 4}, {"b": 3, "e": 2}, {"a": 2, "c": 1, "d": 5}])
+def test_conditional_rows_follow_the_whole_distribution(fitted: MixtureModel, given: dict[str, int]) -> None:
+    cut = dense(fitted)[tuple(given.get(name, slice(None)) for name in DOMAIN.names)]
+    cut = cut / cut.sum()
+    rows = 40_000
+    for evidence in (given, {name: np.full(rows, code) for name, code in given.items()}):
+        drawn = fitted.sample(rows, np.random.default_rng(1), evidence)
+        left = [name for name in DOMAIN.names if name not in given]
+        cells = np.ravel_multi_index([drawn.column(n).astype(np.int64) for n in left], cut.shape)
+        shares = np.bincount(cells, minlength=cut.size) / rows
+        # Total variation of independent rows would be about sum sqrt(2 p / (pi rows)) / 2.
+        noise = float(np.sqrt(2 * cut.ravel() / (np.pi * rows)).sum() / 2)
+        assert 0.5 * np.abs(shares - cut.ravel()).sum() < 1.3 * noise + 0.002
+        assert all((drawn.column(name) == code).all() for name, code in given.items())
+
+
+def test_rows_come_close_to_all_pairs(fitted: MixtureModel) -> None:
+    rows = 20_000
+    drawn = fitted.sample(rows, np.random.default_rng(5))
+    for one, two in itertools.combinations(DOMAIN.names, 2):
+        cells = drawn.column(one).astype(np.int64) * DOMAIN[two] + drawn.column(two)
+        table = np.bincount(cells, minlength=DOMAIN[one] * DOMAIN[two]) / rows
+        wanted = fitted.project((one, two)).ravel() / fitted.total
+        independent = float(np.sqrt(2 * wanted / (np.pi * rows)).sum() / 2)
+        assert 0.5 * np.abs(table - wanted).sum() < 0.5 * independent, (one, two)
+
+
+def test_restored_models_are_the_same_and_damage_is_seen(fitted: MixtureModel) -> None:
+    tables, state = measured(10.0), fitted.state()
+    again = Mixture().restore(DOMAIN, tables, state)
+    assert np.array_equal(again.project(("b", "a", "e")), fitted.project(("b", "a", "e")))
+    for key, value in (
+        ("nest_0_names", np.array([0.0, 0.0])),
+        ("nest_0_names", np.array([0.0, 99.0])),
+        ("nest_0_atoms", state["nest_0_atoms"][:-1]),
+        ("nest_0_tops", state["nest_0_tops"] + 0.1),
+        ("nest_1_names", state["nest_0_names"]),
+    ):
+        with pytest.raises(ReleaseError):
+            Mixture().restore(DOMAIN, tables, state | {key: value})
+
+
+def test_two_starts_average_to_their_mean() -> None:
+    rng = np.random.default_rng(0)
+    nests = [
+        Nest(("a", "b"), (3, 4), np.concatenate([rng.dirichlet(np.ones(n), 5).T for n in (3, 4)]), tops)
+        for tops in (rng.dirichlet(np.ones(5), 2).T, rng.dirichlet(np.ones(5), 3).T)
+    ]
+    both = averaged(nests)
+    weights = rng.dirichlet(np.ones(5))
+    parts = [nests[0].mixed(("a", "b"), weights[:2]), nests[1].mixed(("a", "b"), weights[2:])]
+    assert np.allclose(both.mixed(("a", "b"), weights), parts[0] + parts[1])
+
+
+def test_a_target_and_attributes_of_two_codes_stay_alone() -> None:
+    domain = Domain(("a", "b", "c", "d"), (5, 5, 5, 2))
+    tied = np.full((4, 4), 0.6)
+    assert nested(domain, tied, ()) == [(0, 1, 2)]
+    assert nested(domain, tied, {"b"}) == [(0, 2)]
+    assert nested(domain, np.full((4, 4), 0.1), ()) == []
+    many = Domain(tuple("abcdefghij"), (4,) * 10)
+    assert all(len(group) <= MOST for group in nested(many, np.full((10, 10), 0.9), ()))
+
+
+def test_dependence_is_the_distance_from_independence() -> None:
+    tables = pool(DOMAIN, measured(1e-3))
+    stacked = stack(DOMAIN, tables, float(ROWS))
+    found = dependences(DOMAIN, stacked.pairs.astype(np.float64))
+    pair = joint().sum(axis=(2, 3, 4))
+    expected = 0.5 * np.abs(pair - np.outer(pair.sum(1), pair.sum(0))).sum()
+    assert found[0, 1] == found[1, 0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_without_dependence_split_noise_leaves_nests_out() -> None:
+    flat = [
+        Pooled(t.clique, np.full(t.values.shape, ROWS / t.values.size), t.sigma)
+        for t in pool(DOMAIN, measured(10.0))
+    ]
+    assert Mixture(components=10, labels=0).look(DOMAIN, flat, float(ROWS)).groups == ()

@@ -1,0 +1,287 @@
+"""Rules inside the mixture's descent: the objective of tied attributes, and what comes of fitting it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import itertools
+
+import numpy as np
+import pytest
+
+from margrave.models.device import opened
+from margrave.models.mixture import Mixture
+from margrave.models.mixture.joined import joined
+from margrave.models.mixture.model import MixtureModel
+from margrave.models.mixture.nest import Nest
+from margrave.models.mixture.objective import Objective, Point, point
+from margrave.models.mixture.optimise import descend
+from margrave.models.mixture.rules_nest import TiedNestPart, nest_part, tied_groups
+from margrave.models.mixture.rules_ties import Tie, conditioned, raked, ties
+from margrave.models.mixture.stacked import Stacked, stack
+from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
+from margrave.models.pooled import pool
+from margrave.models.ruled import settled, sharpened
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Categorical, Integer
+from margrave.schema.domain import Domain
+from margrave.schema.rules import Determines, Forbidden, Ordered
+from margrave.schema.schema import Schema
+
+ROWS = 10_000.0
+COLUMNS = (
+    Categorical(name="zip", values=tuple("abcdef"), missing=False),
+    Categorical(name="state", values=("X", "Y", "Z"), missing=False),
+    Integer(name="low", lower=0, upper=11, bins=4, missing=False),
+    Integer(name="high", lower=0, upper=11, bins=3, missing=True),
+    Categorical(name="sex", values=("F", "M"), missing=False),
+    Categorical(name="free", values=("p", "q", "r"), missing=False),
+)
+STATES = Determines("state", "zip", dict(zip("abcdef", "XXYYZZ", strict=True)))
+RULES = (STATES, Ordered("low", "high"), Forbidden(("sex", "free"), (("F", "p"), ("M", "q"))))
+DOMAIN = Schema(COLUMNS, RULES).domain
+CLIQUES = [(name,) for name in DOMAIN.names] + list(itertools.combinations(DOMAIN.names, 2))
+
+
+def truth(domain: Domain, seed: int = 0) -> np.ndarray:
+    """Rows that obey: a mixture of three products on the cells that the rules allow."""
+    rng, joint = np.random.default_rng(seed), np.zeros(domain.sizes)
+    for _ in range(3):
+        part = np.ones(())
+        for size in domain.sizes:
+            part = part[..., None] * rng.dirichlet(np.full(size, 1.5))
+        joint += part
+    codes = np.unravel_index(np.arange(joint.size), domain.sizes)
+    assert domain.rules is not None
+    allowed = domain.rules.possible(dict(zip(domain.names, codes, strict=True)), joint.size)
+    joint *= allowed.reshape(domain.sizes)
+    return ROWS * joint / joint.sum()
+
+
+def summed(joint: np.ndarray, clique: tuple[str, ...]) -> np.ndarray:
+    return joint.sum(axis=tuple(i for i, name in enumerate(DOMAIN.names) if name not in clique))
+
+
+def measured(sigma: float, cliques=CLIQUES, seed: int = 1) -> list[NoisyMarginal]:
+    rng, joint = np.random.default_rng(seed), truth(DOMAIN)
+    tables = [(clique, summed(joint, clique)) for clique in cliques]
+    return [NoisyMarginal(c, t + sigma * rng.standard_normal(t.shape), sigma) for c, t in tables]
+
+
+def stacked(cliques=CLIQUES, domain: Domain = DOMAIN) -> Stacked:
+    tables = pool(domain, measured(60.0, cliques))
+    return stack(domain, sharpened(settled(domain, tables), tables, 1.0), ROWS)
+
+
+def exact(tables: Stacked, information: float, smoothness: float, components: int = 5) -> Objective:
+    """The objective with room in double precision; the kernels take either."""
+    made = Objective(tables, components, information, smoothness)
+    made.gradient, made._scaled, made._model = (
+        np.zeros(part.shape) for part in (made.gradient, made._scaled, made._model)
+    )
+    return made
+
+
+def start(tables: Stacked, precision: type = np.float64, components: int = 5) -> Point:
+    rng = np.random.default_rng(2)
+    logs = rng.standard_normal((tables.codes, components)).astype(precision)
+    return point(logs, rng.standard_normal(components), tables.starts)
+
+
+PARTIAL = [("zip",), ("low",), ("low", "high"), ("zip", "free"), ("high", "sex")]  # nothing of state
+
+
+@pytest.mark.parametrize("cliques", [CLIQUES, PARTIAL], ids=["all", "some"])
+@pytest.mark.parametrize("prices", [(0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)])
+def test_the_gradient_under_rules_is_that_of_the_value(prices: tuple[float, float], cliques) -> None:
+    tables = stacked(cliques)
+    at, objective = start(tables), exact(tables, *prices)
+    _, by_weight = objective(at)
+    objective.centre()
+    gradient, shares, step = objective.gradient.copy(), objective.shares.copy(), 1e-5
+    for code, k in itertools.product(range(tables.codes), range(5)):
+        ends = []
+        for sign in (1.0, -1.0):
+            logs = at.logs.copy()
+            logs[code, k] += sign * step
+            ends.append(objective(point(logs, at.weigh, tables.starts))[0])
+        slope = (ends[0] - ends[1]) / (2.0 * step)
+        expected = at.weights[k] * shares[code, k] * gradient[code, k]
+        assert slope == pytest.approx(expected, rel=2e-4, abs=1e-2), (code, k)
+    for k in range(5):
+        ends = []
+        for sign in (1.0, -1.0):
+            weigh = at.weigh.copy()
+            weigh[k] += sign * step
+            ends.append(objective(point(at.logs, weigh, tables.starts))[0])
+        pull = at.weights[k] * (by_weight[k] - at.weights @ by_weight)
+        assert (ends[0] - ends[1]) / (2.0 * step) == pytest.approx(pull, rel=1e-4, abs=1e-2)
+
+
+def test_the_objective_looks_at_the_tables_that_rows_will_have() -> None:
+    tables = stacked()
+    at, objective = start(tables), exact(tables, 0.0, 0.0)
+    value, _ = objective(at)
+    blocks = dict(zip(DOMAIN.names, np.split(at.shares, tables.starts[1:-1]), strict=True))
+    expected = 0.0
+    for measurement in sharpened(DOMAIN, pool(DOMAIN, measured(60.0)), 1.0):
+        joint, names = np.ones((1, 5)), []
+        for group in joined(DOMAIN, blocks):
+            if own := group.told(dict.fromkeys(measurement.clique, 0)):
+                joint = np.einsum("ak,bk->abk", joint, group.summed(own)).reshape(-1, 5)
+                names += own
+        table = (joint @ at.weights).reshape([DOMAIN[name] for name in names])
+        table = table.transpose([names.index(name) for name in measurement.clique])
+        expected += float((((ROWS * table - measurement.values) / measurement.sigma) ** 2).sum())
+    assert value == pytest.approx(expected, rel=1e-4)  # measurements are held in single precision
+
+
+def test_an_attribute_that_follows_from_another_is_paid_for_once() -> None:
+    rest = tuple(name for name in DOMAIN.names if name != "state")
+    cliques = [clique for clique in CLIQUES if "state" not in clique]
+    plain = Schema([column for column in COLUMNS if column.name != "state"], RULES[1:]).domain
+    with_it, without = stacked(cliques), stacked(cliques, plain)
+    at = start(without)
+    split = np.split(at.logs, without.starts[1:-1])
+    logs = dict(zip(rest, split, strict=True)) | {"state": np.full((3, 5), -np.log(3.0))}
+    there = point(np.concatenate([logs[name] for name in DOMAIN.names]), at.weigh, with_it.starts)
+    values = [exact(t, 300.0, 0.0)(p)[0] for t, p in ((without, at), (with_it, there))]
+    assert values[1] == pytest.approx(values[0], rel=1e-6)
+
+
+def test_conditioning_is_that_of_the_product_on_the_allowed_cells() -> None:
+    rng = np.random.default_rng(0)
+    for tie in ties(DOMAIN):
+        blocks = [rng.dirichlet(np.ones(size), size=4).T for size in tie.sizes]
+        found = conditioned(tie, blocks)
+        expected = tie.room[:, None] * np.prod([b[c] for b, c in zip(blocks, tie.codes, strict=True)], axis=0)
+        np.testing.assert_allclose(found, expected / expected.sum(axis=0), rtol=1e-12)
+    assert {tie.names for tie in ties(DOMAIN)} == {("zip", "state"), ("low", "high"), ("sex", "free")}
+    assert ties(dataclasses.replace(DOMAIN, rules=None)) == ()
+
+
+def test_conditioning_of_a_component_that_no_allowed_cell_likes_stays_finite() -> None:
+    tie = Tie(("a", "b"), (2, 2), np.array([[0, 1], [1, 0]]), np.ones(2))
+    none = [np.array([[1.0], [0.0]]), np.array([[1.0], [0.0]])]
+    np.testing.assert_allclose(conditioned(tie, none), 0.5)
+
+
+def test_raking_keeps_one_ways_that_the_rules_allow() -> None:
+    tie = next(tie for tie in ties(DOMAIN) if tie.names == ("low", "high"))
+    cells = np.random.default_rng(3).dirichlet(np.ones(tie.codes.shape[1]), size=6).T
+    wanted = [
+        np.stack([np.bincount(code, weights=cell, minlength=size) for cell in cells.T], axis=1)
+        for code, size in zip(tie.codes, tie.sizes, strict=True)
+    ]
+    before, after = conditioned(tie, wanted), conditioned(tie, raked(tie, wanted, np.full(6, 1 / 6)))
+    gaps = [
+        np.abs(np.bincount(tie.codes[0], weights=table[:, k], minlength=4) - wanted[0][:, k]).sum()
+        for table in (before, after)
+        for k in range(6)
+    ]
+    assert max(gaps[6:]) < 0.01 < max(gaps[:6])
+
+
+@pytest.mark.parametrize("sigma", [20.0, 100.0])
+def test_rules_bring_the_model_nearer_to_the_rows_inside_and_outside(sigma: float) -> None:
+    joint, off = truth(DOMAIN), []
+    groups = [set(tie.names) for tie in ties(DOMAIN)]
+    for domain in (dataclasses.replace(DOMAIN, rules=None), DOMAIN):
+        errors: dict[bool, list[float]] = {True: [], False: []}
+        for seed in range(2):
+            model = Mixture(components=20, restarts=1).fit(domain, measured(sigma, seed=seed), total=ROWS)
+            for clique in itertools.combinations(DOMAIN.names, 2):
+                tied = any(set(clique) <= group for group in groups)
+                errors[tied].append(np.abs(model.project(clique) - summed(joint, clique)).sum() / 2 / ROWS)
+        off.append({tied: np.mean(found) for tied, found in errors.items()})
+    assert off[1][True] < 0.7 * off[0][True]
+    assert off[1][False] < off[0][False]
+
+
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install 'margrave[gpu]'"
+)
+
+
+@needs_torch
+@pytest.mark.parametrize("cliques", [CLIQUES, PARTIAL], ids=["all", "some"])
+def test_tied_attributes_on_a_device_are_those_of_the_kernels(cliques) -> None:
+    tables, on = stacked(cliques), opened("torch-cpu")
+    assert on is not None
+    at, ours = start(tables), exact(tables, 200.0, 300.0)
+    theirs = TensorObjective(tables, 200.0, 300.0, on, double=True)
+    value, by_weight = ours(at)
+    there = TensorPoint(*(on.put(p, on.torch.float64) for p in (at.logs, at.weigh, at.shares, at.weights)))
+    found, pulls, gradient = theirs(there)
+    assert float(found) == pytest.approx(value, rel=1e-10)
+    np.testing.assert_allclose(pulls.numpy(), by_weight, rtol=1e-8, atol=1e-6)
+    np.testing.assert_allclose(gradient.numpy(), ours.gradient, rtol=1e-8, atol=1e-6)
+    one, two = start(tables), start(tables)
+    first = descend(exact(tables, 300.0, 100.0), one, 60, 0.1)
+    second = descend_tensors(TensorObjective(tables, 300.0, 100.0, on, double=True), two, 60, 0.1)
+    assert second.value == pytest.approx(first.value, rel=1e-5)
+    assert second.gap == pytest.approx(first.gap, rel=1e-3)
+    np.testing.assert_allclose(two.shares, one.shares, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("prices", [(0.0, 0.0), (200.0, 300.0)])
+def test_the_gradient_of_a_nest_whose_atoms_obey_is_that_of_the_value(prices: tuple[float, float]) -> None:
+    tables = stacked()
+    at = start(tables)
+
+    def made(logs: np.ndarray) -> Objective:
+        rng = np.random.default_rng(0)
+        nests = [nest_part(tables, group, logs, 5, *prices, rng) for group in tied_groups(tables)]
+        found = Objective(tables, 5, *prices, nests)
+        found.gradient, found._scaled, found._model = (
+            np.zeros(part.shape) for part in (found.gradient, found._scaled, found._model)
+        )
+        return found
+
+    objective = made(at.logs)
+    assert not objective._tied
+    assert {type(nest) for nest in objective.nests} == {TiedNestPart}
+    _, by_weight = objective(at)
+    slopes = []
+    for place, nest in enumerate(objective.nests):
+        held = nest.tops.shares @ at.weights
+        for part, own in ((0, nest._ones * held), (1, nest.tops.shares * at.weights)):
+            for code, z in itertools.product(range(3), range(0, 5, 2)):
+                ends = []
+                for sign in (1e-4, -1e-4):
+                    other = made(at.logs)
+                    moved = other.nests[place].points[part]
+                    moved.logs = moved.logs.astype(np.float64)
+                    moved.shares = moved.shares.astype(np.float64)
+                    moved.logs[code, z] += sign
+                    other.nests[place].settle()
+                    ends.append(other(at)[0])
+                slope = (ends[0] - ends[1]) / 2e-4
+                expected = float(own[code, z] * nest.slopes[part][code, z])
+                assert slope == pytest.approx(expected, rel=2e-2, abs=2.0)
+                slopes.append(abs(slope))
+    assert np.median(slopes) > 100.0
+    steps = np.eye(5)[1] * [[1e-3], [-1e-3]]
+    ends = [objective(point(at.logs, at.weigh + step, tables.starts))[0] for step in steps]
+    pull = at.weights[1] * (by_weight[1] - at.weights @ by_weight)
+    assert (ends[0] - ends[1]) / 2e-3 == pytest.approx(pull, rel=1e-2, abs=1.0)
+
+
+def test_components_of_a_tied_nest_mix_atoms_that_obey() -> None:
+    rng = np.random.default_rng(0)
+    tie = next(tie for tie in ties(DOMAIN) if tie.names == ("zip", "state"))
+    atoms = [rng.dirichlet(np.ones(size), size=3).T for size in tie.sizes]
+    tops = rng.dirichlet(np.ones(3), size=4).T
+    nest = Nest(tie.names, tie.sizes, np.concatenate(atoms), tops)
+    blocks = {name: np.full((DOMAIN[name], 4), 1.0 / DOMAIN[name]) for name in DOMAIN.names}
+    shares = np.concatenate(list(blocks.values()))
+    model = MixtureModel(DOMAIN, ROWS, np.full(4, 0.25), shares, 1.0, None, nests=[nest])
+    expected = conditioned(tie, atoms) @ tops.mean(axis=1)
+    table = model.project(("zip", "state")) / ROWS
+    np.testing.assert_allclose(table[tie.codes[0], tie.codes[1]], expected, rtol=1e-9)
+    assert table.sum() == pytest.approx(1.0)
+    again = Mixture().restore(DOMAIN, [], model.state())
+    np.testing.assert_allclose(again.project(("zip", "sex")), model.project(("zip", "sex")))
+    rows = model.sample(4000, np.random.default_rng(1))
+    counts = np.bincount(rows.column("zip"), minlength=6)
+    np.testing.assert_allclose(counts / 4000, table.sum(axis=1), atol=0.005)

@@ -1,0 +1,155 @@
+"""The pages in a browser: nothing is fetched, colours follow the choice, axe-core finds nothing.
+
+Wants Chromium, and for the last test axe-core: the Python package axe-core-python, or a path in MARGRAVE_AXE.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from adult_like import Mixture
+from reviewed import review
+
+from margrave.release import Release
+from margrave.report import render, render_comparison
+from margrave.schema.encoded import Encoded
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "headless_shell")
+Made = tuple[Release, Mixture, Encoded, Encoded]
+
+
+def _browser() -> str | None:
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def _axe() -> str | None:
+    """The source of axe-core, where there is one."""
+    path = os.environ.get("MARGRAVE_AXE")
+    if path is None and (spec := importlib.util.find_spec("axe_core_python")) and spec.origin:
+        path = str(Path(spec.origin).with_name("axe.min.js"))
+    return Path(path).read_text(encoding="utf-8") if path and Path(path).exists() else None
+
+
+pytestmark = pytest.mark.skipif(_browser() is None, reason="no Chromium on this machine")
+
+
+def _run(folder: Path, page: str, *options: str) -> str:
+    """What headless Chromium prints about a page."""
+    path = folder / "page.html"
+    path.write_text(page, encoding="utf-8")
+    command = [
+        *(str(_browser()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+        *(f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()),
+    ]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.decode(errors="replace")
+
+
+def _asked(folder: Path, page: str, script: str, *options: str) -> object:
+    """What a script finds in a page, as JSON; the page's own rule against strange scripts is lifted."""
+    page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    # The answer is written into the page, which Chromium prints once it has come to rest.
+    wrapped = (
+        "<script>addEventListener('load', async () => { const found = await (async () => {"
+        f"{script}"
+        "})(); const p = document.createElement('pre'); p.id = 'answer';"
+        "p.textContent = JSON.stringify(found); document.body.appendChild(p); });</script>"
+    )
+    shown = _run(
+        folder,
+        page.replace("</body>", f"{wrapped}</body>"),
+        "--virtual-time-budget=60000",
+        "--dump-dom",
+        *options,
+    )
+    answer = re.search(r'<pre id="answer">(.*?)</pre>', shown, re.S)
+    assert answer, shown[-500:]
+    return json.loads(html.unescape(answer[1]))
+
+
+@pytest.fixture(scope="module")
+def pages(made: Made) -> dict[str, str]:
+    release, model, synthetic, _ = made
+    return {"comparison": render_comparison(review()), "release": render(release, model, synthetic=synthetic)}
+
+
+@pytest.mark.parametrize("name", ["comparison", "release"])
+def test_the_choice_of_colours_works_without_a_script(
+    name: str, pages: dict[str, str], tmp_path: Path
+) -> None:
+    script = """
+        const colour = () => getComputedStyle(document.body).backgroundColor, found = {};
+        for (const key of ["system", "light", "dark"]) {
+            document.getElementById("theme-" + key).checked = true;
+            found[key] = colour();
+        }
+        return found;"""
+    found = _asked(tmp_path, pages[name], script)
+    assert found == {
+        "system": "rgb(252, 252, 250)",
+        "light": "rgb(252, 252, 250)",
+        "dark": "rgb(20, 24, 29)",
+    }
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["comparison", "release"])
+def test_nothing_sticks_out_and_nothing_is_fetched(
+    name: str, width: int, pages: dict[str, str], tmp_path: Path
+) -> None:
+    # Headless Chromium has no window narrower than 500 pixels: a frame has.
+    script = f"""
+        const text = "<!DOCTYPE html>" + document.documentElement.outerHTML;
+        const frame = document.createElement("iframe");
+        frame.style.width = "{width}px";
+        document.body.appendChild(frame);
+        frame.srcdoc = text.replace(/<script>addEvent[^]*?<.script>/, "");
+        await new Promise(done => frame.onload = done);
+        const root = frame.contentDocument.documentElement;
+        return [root.scrollWidth, root.clientWidth, performance.getEntriesByType("resource").length];"""
+    wide, shown, fetched = _asked(tmp_path, pages[name], script)  # type: ignore[misc]
+    assert wide <= shown
+    assert fetched == 0
+
+
+def test_a_definition_opens_and_all_are_open_on_paper(pages: dict[str, str], tmp_path: Path) -> None:
+    script = """
+        const part = document.querySelector("details.definition"), shut = part.open;
+        part.querySelector("summary").click();
+        const one = part.open;
+        dispatchEvent(new Event("beforeprint"));
+        const all = [...document.querySelectorAll("details")].every(part => part.open);
+        return [shut, one, all];"""
+    assert _asked(tmp_path, pages["comparison"], script) == [False, True, True]
+
+
+def test_it_prints(pages: dict[str, str], tmp_path: Path) -> None:
+    _run(tmp_path, pages["comparison"], f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
+    content = (tmp_path / "page.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert len(content) > 50_000
+
+
+@pytest.mark.skipif(_axe() is None, reason="no axe-core on this machine")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["comparison", "release"])
+def test_axe_finds_nothing(name: str, theme: str, pages: dict[str, str], tmp_path: Path) -> None:
+    script = f"""
+        document.getElementById("theme-{theme}").checked = true;
+        document.querySelectorAll("details").forEach(part => part.open = true);
+        const found = await axe.run(document);
+        return [found.passes.length, found.violations.map(
+            one => [one.id, one.impact, one.nodes.length, one.nodes[0].html.slice(0, 300)])];"""
+    page = pages[name].replace("</body>", f"<script>{_axe()}</script></body>")
+    passed, violations = _asked(tmp_path, page, script)  # type: ignore[misc]
+    assert passed > 20
+    assert violations == []

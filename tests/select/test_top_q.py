@@ -1,0 +1,100 @@
+"""TopQ: q different marginals a round, all of rho, and the peeling that one-shot Gumbel noise amounts to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import margrave as mg
+from margrave.errors import InputError
+from margrave.models.pmw import PMW
+from margrave.privacy.events import ExponentialEvent, GaussianEvent
+from margrave.select.top_q import TopQ
+
+SIZES = {"a": 4, "b": 4, "c": 3, "d": 3}
+
+
+def people(rows=2000):
+    rng = np.random.default_rng(0)
+    a, c = rng.integers(0, 4, rows), rng.integers(0, 3, rows)
+    return pa.table({"a": a, "b": (a + (rng.random(rows) < 0.1)) % 4, "c": c, "d": (c + a // 2) % 3})
+
+
+def run(strategy, epsilon=3.0, model="pgm", **options):
+    schema = mg.Schema.from_sizes(SIZES)
+    return mg.Synthesizer(select=strategy, model=model, epsilon=epsilon, schema=schema, **options).fit(
+        people()
+    )
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("rounds", "q"), [(4, 1), (3, 2), (1, 6), (2, 50)])
+def test_each_round_draws_q_different_marginals_and_all_of_rho_is_spent(rounds, q, adjacency):
+    synthesis = run(TopQ(rounds=rounds, q=q), adjacency=adjacency)
+    events, wanted = synthesis.release.events, min(q, 6)
+    draws = [event for event in events if isinstance(event, ExponentialEvent)]
+    assert len(draws) == rounds * wanted
+    bought = [m.clique for m in synthesis.measurements if m.clique]
+    for k in range(rounds):
+        own = bought[k * wanted : (k + 1) * wanted]
+        assert len(set(own)) == wanted
+    assert (len(synthesis.measurements) - len(bought)) == (adjacency == "add_remove")
+    spent = sum((Fraction(e.epsilon) ** 2 / 8 for e in draws), Fraction(0))
+    spent += sum(
+        (Fraction(e.l2_squared) / (2 * e.sigma_squared) for e in events if isinstance(e, GaussianEvent)),
+        Fraction(0),
+    )
+    assert float(spent) == pytest.approx(synthesis.guarantee.rho, rel=1e-5)
+    assert float(spent) <= synthesis.guarantee.rho * (1 + 1e-12)
+    half = float(sum(Fraction(e.epsilon) ** 2 / 8 for e in draws)) / synthesis.guarantee.rho
+    assert half == pytest.approx(0.5 if adjacency == "replace_one" else 0.475, rel=1e-3)
+
+
+def test_what_is_fitted_worst_is_chosen_first():
+    bought = [m.clique for m in run(TopQ(rounds=3, q=1), epsilon=50.0).measurements if m.clique]
+    assert bought[0] == ("a", "b")
+    assert bought[1] in {("a", "d"), ("c", "d"), ("b", "d")}
+
+
+def test_peeling_is_one_shot_gumbel_noise():
+    """Largest two of scores with Gumbel noise of scale 2 S / epsilon, against two exponential draws."""
+    scores, epsilon = np.array([3.0, 2.0, 0.5, 0.0]), 1.3
+    rng, draws = np.random.default_rng(0), 200_000
+    noisy = scores + rng.gumbel(scale=2 / epsilon, size=(draws, 4))
+    found = Counter(map(tuple, np.argsort(-noisy, axis=1)[:, :2].tolist()))
+    weights = np.exp(epsilon * scores / 2)
+    for first, second in itertools.permutations(range(4), 2):
+        share = weights[first] / weights.sum() * weights[second] / (weights.sum() - weights[first])
+        assert found[first, second] / draws == pytest.approx(share, abs=4 * math.sqrt(share / draws))
+
+
+def test_mwem_runs_by_name_and_refuses_a_domain_that_is_too_large_before_it_spends():
+    synthesis = mg.Synthesizer("mwem", epsilon=5.0, schema=mg.Schema.from_sizes(SIZES)).fit(people())
+    table = people()
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (table["a"].to_numpy(), table["b"].to_numpy()), 1)
+    assert np.abs(synthesis.marginal("a", "b") - counts).sum() / 4000 < 0.1
+    synthesizer = mg.Synthesizer(
+        "mwem", epsilon=1.0, schema=mg.Schema.from_sizes(SIZES), model=PMW(max_cells=8)
+    )
+    with pytest.raises(InputError, match="workload"):
+        synthesizer.fit(people())
+    assert synthesizer._ledger is not None
+    assert not synthesizer._ledger.events
+
+
+def test_a_workload_of_ones_own_is_kept_to():
+    own = [("d", "a"), ("b", "c", "a")]
+    bought = {m.clique for m in run(TopQ(rounds=3, q=1, workload=own)).measurements if m.clique}
+    assert bought <= {("a", "d"), ("a", "b", "c")}
+    for wrong in ({"rounds": 0}, {"q": 0}, {"degree": 0}, {"choosing": 1}, {"count": 0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            TopQ(**wrong)
+    with pytest.raises(InputError, match="workload"):
+        run(TopQ(workload=[]))

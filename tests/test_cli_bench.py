@@ -1,0 +1,75 @@
+"""The commands `margrave bench` and `margrave bench report`, through the true entrance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command_line import call, files, people
+from margrave.benchmark.results import read_results
+from margrave.cli_bench import _spread
+
+
+def test_values_follow_their_option() -> None:
+    assert _spread(["--methods", "a", "b", "--epsilon", "1", "2", "--out", "x"]) == [
+        *("--methods", "a", "--methods", "b", "--epsilon", "1", "--epsilon", "2", "--out", "x")
+    ]
+    assert _spread(["folder", "--out", "x", "y"]) == ["folder", "--out", "x", "y"]
+    assert _spread(["--methods"]) == ["--methods"]
+
+
+def test_a_grid_runs_resumes_and_is_reported(tmp_path: Path) -> None:
+    table, out, page = people(tmp_path / "people.csv", 300), tmp_path / "out", tmp_path / "page.md"
+    words = ["--methods", "independent", "real", "--data", table, "--epsilon", "1", "--repeats", 1]
+    words += ["--metrics", "average_tv", "l1_3way", "--out", out]
+    first = call("bench", *words)
+    assert first.code == 0, first.err
+    assert first.out == "2 cells run, 2 in the grid\n"
+    assert "[2/2] people__independent__eps1.0__0 done in" in first.err
+    assert "p1" not in first.err
+    before = {name: (out / name).read_bytes() for name in ("results.parquet", "benchmark.json")}
+    again = call("bench", *words)
+    assert (again.code, again.out, again.err) == (0, "0 cells run, 2 in the grid\n", "")
+    assert {name: (out / name).read_bytes() for name in before} == before
+    found = read_results(out / "results.parquet")
+    assert [one["status"] for one in found] == ["done"] * 2
+    assert {one["scores"]["average_tv"] > 0 for one in found if one["method"] == "independent"} == {True}
+    assert call("bench", *words, "--report", page).code == 0
+    whole = page.read_bytes()
+    assert call("bench", *words, "--report", page).code == 0
+    assert page.read_bytes() == whole
+    done = call("bench", "report", out, "--out", page, "--against", "independent", "--metrics", "l1_3way")
+    assert done.code == 0, done.err
+    assert page.read_text(encoding="utf-8").startswith("# Benchmark")
+    assert page.read_bytes() != whole
+    assert files(tmp_path) == {"people.csv", "out", "page.md", "page.tex", "pictures"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--methods", "aim", "--data", "parity", "--epsilon", "1"], "out must be given"),
+        (["--methods", "aim", "--epsilon", "1", "--out", "o"], "data must be given"),
+        (
+            ["--methods", "aim", "x", "--data", "parity", "--epsilon", "1", "--out", "o"],
+            "methods must be one of",
+        ),
+        (["--spec", "no.toml", "--out", "o"], "spec must be a file that can be read"),
+        (["--methods", "aim", "--data", "rare", "-e", "1", "--out", "o", "--retry", "all"], "retry must be"),
+        (["--methods", "aim", "--data", "rare", "-e", "one", "--out", "o"], "should be a valid number"),
+        (
+            ["--methods", "aim", "--data", "rare", "-e", "1", "--out", "o", "--report", "p.html"],
+            "report must be",
+        ),
+        (["report", "no", "--out", "page.md"], "results must be a file"),
+    ],
+)
+def test_what_cannot_be_run_ends_with_two_and_leaves_nothing(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call("bench", *words)
+    assert done.code == 2
+    assert message in done.err
+    assert files(tmp_path) == set()
