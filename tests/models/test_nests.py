@@ -125,8 +125,7 @@ def test_the_gradients_are_those_of_the_value(smoothness: float) -> None:
         place.logs[:] = old
         rise = (ends[0] - ends[1]) / 2e-5
         assert rise == pytest.approx(float((slopes[id(place)] * way).sum()), rel=1e-4, abs=1e-3)
-    start = at.weigh.copy()
-    ends = []
+    start, ends = at.weigh.copy(), []
     for at.weigh in (start + 1e-5 * np.arange(5.0), start - 1e-5 * np.arange(5.0)):
         ends.append(value())
     assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float(pull @ np.arange(5.0)), rel=1e-4, abs=1e-3)

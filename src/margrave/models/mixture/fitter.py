@@ -287,24 +287,27 @@ class Mixture:
         if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
             return Seen(self.information or rule)
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
-        stacked, scout = stack(domain, fitted, rows), self._scout
+        stacked, scout, clear = stack(domain, fitted, rows), self._scout, rows * _mu(tables) >= CLEAR
 
-        def tried(price: float, groups: Sequence[tuple[int, ...]] = ()) -> MixtureModel:
+        def tried(who: Mixture, price: float, groups: Sequence[tuple[int, ...]] = ()) -> MixtureModel:
             # The objective's squares lose 1 + g^2 of their weight, so the price follows.
             seen = Seen((1.0 + SHARE) ** -0.5 * price, tuple(groups))
-            return mixed(domain, rows, stacked, [scout._descent(stacked, seen, self.seed, effort)], seen)
+            return mixed(domain, rows, stacked, [who._descent(stacked, seen, self.seed, effort)], seen)
 
         prices = [self.information or min(rule * factor, DEAREST) for factor in FACTORS]
-        models = [tried(price) for price in prices[: 1 if self.information else None]]
+        models = [tried(scout, price) for price in prices[: 1 if self.information else None]]
         cliques = [table.clique for table in judged]
         expected = [model.project_many(cliques) for model in models]
         best = pick(expected, judged, rows, FACTORS.index(1.0)) if len(models) > 1 else 0
         tied = dependences(domain, models[best].pairs(models[best].weights))
         groups = nested(domain, tied, {self.target or ""}) if self.nests and self.device is None else []
         if groups and not _over(effort):
-            rival = tried(prices[best], groups).project_many(cliques)
-            groups = [] if pick([rival, expected[best]], judged, rows, 0, DOUBT) else groups
-        return Seen(prices[best], tuple(groups), tied, rows * _mu(tables) >= CLEAR)
+            # Few components flatter nests; where there is little noise that decides.
+            judge = replace(scout, components=self.components) if clear else scout
+            rival = tried(judge, prices[best], groups).project_many(cliques)
+            flat = tried(judge, prices[best]).project_many(cliques) if clear else expected[best]
+            groups = [] if pick([rival, flat], judged, rows, 0, DOUBT) else groups
+        return Seen(prices[best], tuple(groups), tied, clear)
 
 
 def _within(room: int, square: int, code: int) -> int:
