@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.fitter import DOUBT, Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pooled import pool, rows_of
 from margrave.models.ruled import settled
@@ -41,10 +41,11 @@ class Auto:
     """Fits a mixture, or a graphical model where a small junction tree holds nearly all dependence.
 
     A mixture of a few hundred products explains any number of pairs, but only so well. A table of few
-    attributes and many rows asks for more: there the junction tree of its dependent pairs is small. So pairs
-    are added to a tree by how dependent they are while it stays below MOST_CELLS; if they hold COVERED of all
-    dependence, both models are fitted to one half of split noise and judged on the other
-    (`margrave.models.splitting`). This costs no privacy.
+    attributes and many rows asks for more: there the junction tree of its dependent pairs is small. So where
+    there is little noise (rows mu at least `mixture.fitter.CLEAR`) pairs are added to a tree by how dependent
+    they are while it stays below MOST_CELLS. If they hold COVERED of all dependence, both models are fitted
+    to one half of split noise and judged on the other (`margrave.models.splitting`), and the graphical model
+    is taken unless the mixture is better beyond doubt. This costs no privacy.
 
     Args:
         target: An attribute that rows are meant to predict, for the mixture's labels.
@@ -109,7 +110,7 @@ class Auto:
         if not effort.rough and max(domain.sizes) <= mixture.largest:
             tables, rows = pool(domain, measurements), rows_of(measurements, total)
             seen = mixture.look(settled(domain, tables), tables, rows, effort)
-            kept = self._kept(domain, tables, seen.dependence)
+            kept = self.kept(domain, tables, seen.dependence) if seen.clear else []
             if kept and self._preferred(domain, tables, kept, rows, seen, effort):
                 those = _those(measurements, kept)
                 return Trees(self._trees.fit(domain, those, total=rows, effort=effort), kept)
@@ -144,7 +145,7 @@ class Auto:
         """Cells of the mixture's table, whatever is measured, shape [candidates]."""
         return self._mixture.cells(domain, cliques, candidates)
 
-    def _kept(self, domain: Domain, tables: Sequence[Pooled], dependence: Floats | None) -> list[Clique]:
+    def kept(self, domain: Domain, tables: Sequence[Pooled], dependence: Floats | None) -> list[Clique]:
         """The pairs of a small junction tree that hold nearly all dependence, or none."""
         pairs = [table.clique for table in tables if len(table.clique) == 2]
         whole = any(len(table.clique) > 2 for table in tables)
@@ -171,7 +172,7 @@ class Auto:
         seen: Seen,
         effort: Effort,
     ) -> bool:
-        """Whether the graphical model is better on split noise, or as good: its pairs are its own."""
+        """Whether the graphical model is as good as the mixture on split noise, or not worse beyond doubt."""
         if effort.deadline is not None and effort.deadline.passed:
             return False
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
@@ -183,7 +184,7 @@ class Auto:
             mixture.after(seen, domain, half, rows, effort),
         ]
         cliques = [table.clique for table in judged]
-        return not pick([model.project_many(cliques) for model in models], judged, rows, 0)
+        return not pick([model.project_many(cliques) for model in models], judged, rows, 0, DOUBT)
 
 
 class Trees:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Mixture"]
+__all__ = ["DOUBT", "Mixture"]
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ them more takes components away from what is left to learn: bench/LOG.md."""
 CLEAR = 4e4
 """Rows times mu from which a second start pays where there are nests; without nests it always does."""
 DOUBT = 3.0
-"""Standard errors by which a mixture without nests must be better to be taken."""
+"""Standard errors by which a plain mixture must beat one with nests, or any mixture a graphical model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,8 @@ class Mixture:
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models.coarse`).
         nests: Give attributes that depend strongly on each other atoms of their own
-            (`margrave.models.mixture.nest_objective`); not on a device.
+            (`margrave.models.mixture.nest_objective`): always, never, or as split noise says (None). Never on
+            a device.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -122,7 +123,7 @@ class Mixture:
     rate: float = 0.1
     seed: int = 0
     largest: int = 512
-    nests: bool = True
+    nests: bool | None = None
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -300,8 +301,9 @@ class Mixture:
         expected = [model.project_many(cliques) for model in models]
         best = pick(expected, judged, rows, FACTORS.index(1.0)) if len(models) > 1 else 0
         tied = dependences(domain, models[best].pairs(models[best].weights))
-        groups = nested(domain, tied, {self.target or ""}) if self.nests and self.device is None else []
-        if groups and not _over(effort):
+        never = self.nests is False or self.device is not None
+        groups = [] if never else nested(domain, tied, {self.target or ""})
+        if groups and self.nests is None and not _over(effort):
             # Few components flatter nests; where there is little noise that decides.
             judge = replace(scout, components=self.components) if clear else scout
             rival = tried(judge, prices[best], groups).project_many(cliques)
