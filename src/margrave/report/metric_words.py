@@ -16,6 +16,7 @@ TITLES = {
     "attack_density": "Attack: membership by density",
     "attack_linkability": "Attack: link two lists",
     "attack_nearest": "Attack: membership by nearest row",
+    "attack_shadow": "Attack: shadow models",
     "attack_singling_out": "Attack: single out by three columns",
     "attack_singling_out_1way": "Attack: single out by one column",
     "auc": "AUC",

@@ -7,6 +7,8 @@ nothing, and is no substitute for a guarantee.
 from __future__ import annotations
 
 from margrave.evaluation.attacks.attribute import AttributeInference
+from margrave.evaluation.attacks.linkability import Linkability
 from margrave.evaluation.attacks.membership import MembershipInference
+from margrave.evaluation.attacks.singling import SinglingOut
 
-__all__ = ["AttributeInference", "MembershipInference"]
+__all__ = ["AttributeInference", "Linkability", "MembershipInference", "SinglingOut"]

@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 
 from margrave.evaluation.attacks.closeness import Closeness
+from margrave.evaluation.attacks.risk import Risk
 from margrave.evaluation.efficiency import sampled
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
@@ -25,7 +26,7 @@ class AttributeInference:
     The attacker knows all columns of a real row but one, looks up the nearest synthetic row and guesses its
     code. What is learned about people in general shows for held-out rows as well and is no leak: the score
     is the share of right guesses for members minus that for held-out rows, as in Anonymeter (Giomi et al.
-    2023).
+    2023). The parts give the 95 % interval of its risk too; see `risk.Risk`.
 
     What it can show: that synthetic rows say more of their own people than of others. What it cannot show:
     that nobody is exposed, or that a better attacker learns no more.
@@ -58,10 +59,13 @@ class AttributeInference:
         shares = [self._right(task, side, searched, secret) for side in (members, others)]
         sizes = (members.size, others.size)
         spread = sum(share * (1 - share) / size for share, size in zip(shares, sizes, strict=True))
+        low, high = Risk(shares[0] * sizes[0], sizes[0], shares[1] * sizes[1], sizes[1]).interval
         parts = {
             "right for members": shares[0],
             "right for others": shares[1],
             "standard error": math.sqrt(spread),
+            "risk at least": low,
+            "risk at most": high,
         }
         scope = f"guess {secret}, {sizes[0]} members, {sizes[1]} others"
         return self.facts.score(shares[0] - shares[1], scope, parts=parts)

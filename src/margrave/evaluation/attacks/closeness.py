@@ -50,6 +50,11 @@ class Closeness:
         distances, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return distances.astype(np.float64), places.astype(np.int64)
 
+    def nearest_rows(self, asked: Rows, near: int) -> NDArray[np.int64]:
+        """Which rows are the nearest so many, in no order, any of those equally near: [asked, near]."""
+        found = [np.argpartition(block, near - 1, axis=1)[:, :near] for block in self.blocks(asked)]
+        return np.concatenate(found).astype(np.int64)
+
     def _distances(self, asked: Rows) -> Matrix:
         total = np.zeros((asked.size, self._rows.size), dtype=np.float32)
         for name in self._names:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from margrave.evaluation.attacks.attribute import AttributeInference
+from margrave.evaluation.attacks.linkability import Linkability
 from margrave.evaluation.attacks.membership import MembershipInference
+from margrave.evaluation.attacks.singling import SinglingOut
 from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
 
@@ -38,6 +40,19 @@ ATTACKS: tuple[Metric, ...] = (
         ),
         "density",
     ),
+    Linkability(
+        Facts(
+            "attack_linkability",
+            "Share of what is left to gain that an attacker gains on real rows over held-out ones by linking "
+            "two lists of columns through their ten nearest synthetic rows.",
+            goal=None,
+            source="Giomi et al. 2023 (Anonymeter)",
+            cost="compares 1,000 rows with 50,000",
+            reads="values",
+            discloses=True,
+            needs=("held_out",),
+        )
+    ),
     MembershipInference(
         Facts(
             "attack_nearest",
@@ -50,6 +65,32 @@ ATTACKS: tuple[Metric, ...] = (
             discloses=True,
             needs=("held_out",),
         )
+    ),
+    SinglingOut(
+        Facts(
+            "attack_singling_out",
+            "Share of what is left to gain that an attacker gains on real rows over held-out ones by asking "
+            "for the values that single out a synthetic row in three columns.",
+            goal=None,
+            source="Giomi et al. 2023 (Anonymeter)",
+            cost="asks at most 10,000 predicates of at most 50,000 rows",
+            reads="values",
+            discloses=True,
+            needs=("held_out",),
+        )
+    ),
+    SinglingOut(
+        Facts(
+            "attack_singling_out_1way",
+            "The same for values and extremes that only one synthetic row has in a single column.",
+            goal=None,
+            source="Giomi et al. 2023 (Anonymeter)",
+            cost="asks at most 500 predicates",
+            reads="values",
+            discloses=True,
+            needs=("held_out",),
+        ),
+        width=1,
     ),
 )
 """In the order of their names."""

@@ -1,0 +1,138 @@
+"""audit: a lower bound on epsilon from many runs of any method on two neighbouring tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave._api import Synthesizer
+from margrave.auditing.bounds import Rates
+from margrave.auditing.evidence import Evidence
+from margrave.auditing.found import Audit, Claim
+from margrave.auditing.telling import best_detector
+from margrave.auditing.world import World, generated
+from margrave.errors import InputError, invalid
+
+if TYPE_CHECKING:
+    from margrave.protocols import Fitter, Strategy
+
+__all__ = ["LEAST_RUNS", "Run", "audit", "called", "check_runs", "runner"]
+
+LEAST_RUNS = 8
+Run = Callable[[Any], Any]
+"""Takes a pyarrow.Table; returns a Synthesis, a pyarrow.Table of synthetic rows, or Encoded rows."""
+OnRun = Callable[[int, int], None]
+
+
+def audit(
+    method: str | Run = "auto",
+    *,
+    epsilon: float,
+    delta: float = 1e-9,
+    runs: int = 400,
+    confidence: float = 0.95,
+    world: World | None = None,
+    select: Strategy | None = None,
+    model: Fitter | str | None = None,
+    seed: int = 0,
+    on_run: OnRun = lambda done, runs: None,
+) -> Audit:
+    """Run a method many times with and without a canary, and bound its epsilon from below.
+
+    **Not private** where the world is made from a private table: the runs are not in one ledger, and the
+    attacker knows both tables exactly. The first half of the runs chooses statistics and thresholds, the
+    second half judges them, so that the choice does not weaken the confidence.
+
+    Args:
+        method: The name of a method, or anything that makes a release or rows from a table.
+        epsilon, delta: What it claims.
+        runs: In all, half of them with the canary: n prove no more than about ln(n / 17) at 95 %.
+        confidence: That the bounds hold, in (0, 1).
+        world: The neighbouring tables, their unit and adjacency; a generated one by default.
+        select, model: A strategy and a fitter instead of the method's, as for `Synthesizer`.
+        seed: Of sampling, never of the noise: no two audits are alike.
+        on_run: Told after each run how many are done, and of how many.
+
+    Raises:
+        InputError: An argument is outside its range.
+    """
+    check_runs(runs, confidence)
+    world = generated() if world is None else world
+    run = runner(method, epsilon, delta, world, select, model)
+    names, sides, claim = _played(run, world, runs // 2, (epsilon, delta), seed, on_run)
+    tests, rates = _judged(names, sides, delta, confidence)
+    return Audit(called(method, select, model), claim, runs // 2 * 2, confidence, tests, rates)
+
+
+def _judged(
+    names: Sequence[str], sides: Sequence[NDArray[np.float64]], delta: float, confidence: float
+) -> tuple[tuple[str, str], tuple[Rates, Rates]]:
+    """The two tests that the first runs choose, and their rates on the others."""
+    each, half = 1 - (1 - confidence) / 2, len(sides[0]) // 2
+    found = []
+    for worth in (lambda rates: rates.epsilon(delta), lambda rates: rates.mu):
+        test = best_detector(names, sides[0][:half], sides[1][:half], each, worth)
+        found.append((test.name, test.rates(sides[0][half:], sides[1][half:], each)))
+    return (found[0][0], found[1][0]), (found[0][1], found[1][1])
+
+
+def called(method: str | Run, select: Strategy | None, model: Fitter | str | None) -> str:
+    """What an audit calls the method."""
+    return method if isinstance(method, str) and select is None and model is None else "the given method"
+
+
+def check_runs(runs: int, confidence: float, least: int = LEAST_RUNS) -> None:
+    """Raise InputError unless there are runs enough, and confidence is between 0 and 1."""
+    if not isinstance(runs, int) or runs < least:
+        raise InputError(invalid("runs", f"a whole number, {least} or more", "Run more.", got=runs))
+    if not 0 < confidence < 1:
+        raise InputError(invalid("confidence", "between 0 and 1, both excluded", "Try 0.95.", got=confidence))
+
+
+def runner(
+    method: str | Run,
+    epsilon: float,
+    delta: float,
+    world: World,
+    select: Strategy | None,
+    model: Fitter | str | None,
+) -> Run:
+    """What makes a release of a table: the callable itself, or a new synthesizer each time."""
+    if not isinstance(method, str):
+        return method
+    name, neighbours = method, world.neighbours
+
+    def run(table: Any) -> Any:
+        return Synthesizer(
+            name,
+            epsilon=epsilon,
+            delta=delta,
+            unit=neighbours.unit,
+            adjacency=neighbours.adjacency,
+            schema=world.schema,
+            select=select,
+            model=model,
+        ).fit(table)
+
+    return run
+
+
+def _played(
+    run: Run, world: World, pairs: int, promised: tuple[float, float], seed: int, on_run: OnRun
+) -> tuple[tuple[str, ...], list[NDArray[np.float64]], Claim]:
+    """The statistics' names, their values without and with the canary [pairs, statistics], and the claim."""
+    evidence = Evidence(world, np.random.default_rng(seed))
+    found: list[list[NDArray[np.float64]]] = [[], []]
+    claim, names = Claim(*promised, world.neighbours), tuple[str, ...]()
+    for pair in range(pairs):
+        for present, table in enumerate((world.without, world.present)):
+            made = run(table)
+            names = names or evidence.names(made)
+            found[present].append(evidence.of(made))
+            on_run(2 * pair + present + 1, 2 * pairs)
+    if hasattr(made, "guarantee"):
+        claim = Claim(*promised, world.neighbours, made.guarantee.rho, made.guarantee.accounting)
+    return names, [np.array(side) for side in found], claim

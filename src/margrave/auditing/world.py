@@ -1,0 +1,154 @@
+"""World: two neighbouring tables that an attacker tries to tell apart, and how they should be protected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from margrave.errors import InputError, invalid
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.schema.decode import decode
+from margrave.schema.encode import encode
+from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.frame import Frame
+from margrave.schema.schema import Schema
+
+__all__ = ["OWNER", "World", "generated", "worlds_of"]
+
+OWNER = "canary owner"
+SIZES = {"a": 2, "b": 3, "c": 4, "d": 3}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class World:
+    """Two neighbouring tables. **Not private** where they were made from a private one.
+
+    Args:
+        schema: Of both, all of it known, without the owner column.
+        without: The table without the canary, a pyarrow.Table, with an owner column if there is one.
+        present: The neighbour that holds it.
+        canary: Its codes, by column.
+        neighbours: Whom the guarantee protects, and under which adjacency the tables are neighbours.
+    """
+
+    schema: Schema
+    without: Any
+    present: Any
+    canary: Mapping[str, int]
+    neighbours: Neighbours
+
+    def codes(self, present: bool) -> Encoded:
+        """The rows of one of the tables as codes."""
+        table = self.present if present else self.without
+        return encode(table.select(list(self.schema.names)), self.schema)
+
+    def __repr__(self) -> str:
+        return f"World({list(self.schema.names)}, {self.neighbours})"
+
+
+def generated(
+    *,
+    rows: int = 200,
+    sizes: Mapping[str, int] | None = None,
+    max_rows: int = 1,
+    adjacency: Adjacency = "add_remove",
+    seed: int = 0,
+) -> World:
+    """A world of made-up rows, dependent and clustered, and a canary of values that are rare or absent.
+
+    Args:
+        rows: Rows without the canary.
+        sizes: Codes of each column, 2 or more.
+        max_rows: Rows of the canary, all alike; above 1 there is an owner column.
+        adjacency: Whether the canary is added, or takes the place of ordinary rows.
+        seed: Of the rows.
+    """
+    schema = Schema.from_sizes(SIZES if sizes is None else sizes)
+    if rows < 2:
+        raise InputError(invalid("rows", "2 or more", "Try rows=200.", got=rows))
+    rng = np.random.default_rng(seed)
+    hidden = rng.random(rows)
+    columns = []
+    for size in schema.domain.sizes:
+        near = np.where(rng.random(rows) < 0.8, hidden, rng.random(rows))
+        # The last code is the canary's: no other row has it, but where there are two codes.
+        codes = np.floor(near * max(size - 1, 2)).astype(np.int64)
+        columns.append(codes.astype(code_dtype(size)))
+    table = decode(Encoded(schema.domain, tuple(columns)), schema, rng)
+    return worlds_of(table, schema, max_rows=max_rows, adjacency=adjacency, seed=seed)
+
+
+def worlds_of(
+    table: Any,
+    schema: Schema,
+    *,
+    max_rows: int = 1,
+    adjacency: Adjacency = "add_remove",
+    canary: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> World:
+    """A world from a table: its rows, and its rows with a canary. **Not private** where the table is.
+
+    Args:
+        table: A pyarrow.Table of the schema's columns.
+        schema: All of it known.
+        max_rows: Rows of the canary, which one owner has; every other row is an owner of its own.
+        adjacency: Under "replace_one" the canary takes the place of rows of the most frequent values.
+        canary: Its codes; by default the rarest value of each column.
+        seed: Draws numbers inside the canary's bins.
+
+    Raises:
+        InputError: A column is not known, the table holds no row, or the canary is no row of it.
+    """
+    unit = Unit(None if max_rows == 1 else OWNER, max_rows)
+    codes = encode(table.select(list(schema.names)), schema)
+    if codes.rows == 0:
+        raise InputError(invalid("table", "of one row or more", "There is nothing to audit on."))
+    rare, plain = _ends(codes, schema)
+    chosen = rare if canary is None else {name: int(canary[name]) for name in rare}
+    _check(chosen, schema)
+    rng = np.random.default_rng(seed)
+    extra, instead = (_rows(row, schema, max_rows, table, rng) for row in (chosen, plain))
+    base = [table] if adjacency == "add_remove" else [table, instead]
+    sides = [pa.concat_tables(base), pa.concat_tables([table, extra])]
+    if max_rows > 1:
+        sides = [side.append_column(OWNER, pa.array(_owners(side.num_rows, codes.rows))) for side in sides]
+    return World(schema, sides[0], sides[1], chosen, Neighbours(unit, adjacency))
+
+
+def _ends(codes: Encoded, schema: Schema) -> tuple[dict[str, int], dict[str, int]]:
+    """The rarest and the most frequent code of each column, missing ones left out."""
+    counts = {
+        name: np.bincount(codes.column(name), minlength=size)[: schema[name].present]
+        for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
+    }
+    # Of values equally rare the last, of those equally frequent the first: so they are not the same.
+    rare = {name: len(found) - 1 - int(found[::-1].argmin()) for name, found in counts.items()}
+    return rare, {name: int(found.argmax()) for name, found in counts.items()}
+
+
+def _owners(rows: int, alone: int) -> Any:
+    """Each of the first rows has an owner of its own, all later ones share one."""
+    return np.minimum(np.arange(rows), alone)
+
+
+def _rows(row: Mapping[str, int], schema: Schema, times: int, like: Any, rng: np.random.Generator) -> Any:
+    """The same row so many times, stored as a table stores its own."""
+    codes = tuple(
+        np.full(times, row[name], dtype=code_dtype(size))
+        for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True)
+    )
+    types = {field.name: str(field.type) for field in like.schema}
+    made = decode(Encoded(schema.domain, codes), schema, rng, Frame("arrow", types))
+    return made.select(like.column_names).cast(like.schema)
+
+
+def _check(canary: Mapping[str, int], schema: Schema) -> None:
+    for name, size in zip(schema.domain.names, schema.domain.sizes, strict=True):
+        if not 0 <= canary[name] < size:
+            bounds = f"a code of column {name!r}, below {size}"
+            raise InputError(invalid("canary", bounds, "Give a code for each column.", got=canary[name]))
