@@ -57,3 +57,8 @@ def test_the_architecture_page_lists_every_room() -> None:
         if entry.name.startswith("__") or entry.name == "py.typed":
             continue
         assert entry.name in page, entry.name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_on_the_page_of_methods(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "methods" / "README.md").read_text(encoding="utf-8")

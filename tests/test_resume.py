@@ -21,15 +21,18 @@ from command_line import call, files
 from margrave.engines.memory import MemorySource
 from margrave.errors import BudgetError, InputError
 from margrave.measure.curator import Curator
+from margrave.models import GUM, PMW, Residual
 from margrave.models.mixture import Mixture
 from margrave.privacy.book import Book
 from margrave.privacy.events import PartitionEvent
 from margrave.privacy.journal import read_ledger
 from margrave.privacy.unit import Neighbours
 from margrave.select.aim import AIM
+from margrave.select.top_q import TopQ
 from stopping import Killed, frame, killing, repeatable, same, total_of
 
-METHODS = ("auto", "aim", "mst", "batched", "independent")
+METHODS = ("auto", "aim", "mst", "batched", "independent", "privsyn", "privmrf", "mwem", "residual_planner")
+"""Each strategy once; tests/test_every_method.py stops and resumes every method."""
 WHEN = ("before", "lost", "stored")
 SCHEMA = mg.Schema(
     (
@@ -45,6 +48,9 @@ def run(method: str, ledger: Any, **more: Any) -> mg.Synthesizer:
     parts: dict[str, Any] = {
         "aim": {"select": AIM(rounds=12)},
         "auto": {"model": Mixture(components=8, steps=20)},
+        "mwem": {"select": TopQ(rounds=4, q=1), "model": PMW(passes=20)},
+        "privsyn": {"model": GUM(iterations=5, max_rows=1000)},
+        "residual_planner": {"model": Residual(rounds=20, rows=GUM(iterations=5, max_rows=1000))},
     }
     options = {"epsilon": 2.0, "delta": 1e-6, "ledger": ledger, **parts.get(method, {}), **more}
     return mg.Synthesizer(method, **options)

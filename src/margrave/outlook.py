@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from margrave.measure.discover import declare, needs, searches_values
 from margrave.measure.gaussian import sigma_for
 from margrave.measure.looking import SHARES
+from margrave.methods.splits import ONE, PAIR, marginal_shares, stage_shares
 from margrave.models.memory import A_CELL, A_SQUARE, PROGRAM
 from margrave.plan import Plan, noise_error
 from margrave.privacy.ledger import Ledger
@@ -16,7 +17,7 @@ from margrave.schema.columns import Column
 
 if TYPE_CHECKING:
     from margrave._api import Synthesizer
-    from margrave.protocols import Source
+    from margrave.protocols import Source, Strategy
 
 __all__ = ["outlook"]
 
@@ -30,8 +31,39 @@ WORDS = {
 }
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""
-PACE = {"aim": (3.5e-3, 1.7), "mst": (2e-3, 0.0), "all_pairs": (5e-3, 0.0)}
-"""Seconds a squared column at epsilon 1, and the power of epsilon they grow with: bench/LEADERBOARD.md."""
+PACE = {
+    "aim": (3.5e-3, 1.7),
+    "all_kway": (1e-3, 0.0),
+    "all_pairs": (1e-3, 0.0),
+    "batched": (1.2e-2, 0.3),
+    "fixed": (1e-3, 0.0),
+    "mean_embedding": (1e-3, 0.0),
+    "mst": (2e-3, 0.0),
+    "privmrf": (5e-3, 0.7),
+    "privsyn": (2e-3, 0.0),
+    "residual_planner": (4e-3, 0.0),
+    "top_q": (2e-3, 0.0),
+}
+"""Seconds a squared column at epsilon 1, and the power of epsilon they grow with, of a strategy with a fitter
+of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
+FITTING = {
+    "auto": 4e-3,
+    "compressed": 1e-2,
+    "genetic": 2e-2,
+    "gum": 4e-3,
+    "independent": 0.0,
+    "merf": 1.5e-1,
+    "mixture": 4e-3,
+    "network": 4e-1,
+    "particles": 1.5e-1,
+    "pgm": 0.0,
+    "pmw": 2e-3,
+    "relaxed": 1.5e-1,
+    "relaxed_points": 4e-1,
+    "residual": 2e-2,
+}
+"""Seconds a squared column that a fitter adds to that, with the strategy of its method: bench/runs/adult.py
+and the pages of docs/methods; compressed and merf are guesses."""
 PACED_ROWS = 32_561
 """Rows of the table that pace was measured on."""
 GROWN, GROWTH = 1.2e5, 2.2
@@ -47,9 +79,10 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
     ledger = synthesizer.new_ledger(searches_values(schema))
     share = synthesizer.discovery_share(schema)
     sizes = [column.size if column.known else GUESSED_SIZE for column in schema.attributes]
-    sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy.name)
+    sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy)
+    counted = synthesizer.neighbours.adjacency == "replace_one"
     mean = sum(sizes) / len(sizes)
-    cells = {"one-way marginal": mean, "pair": mean**2}
+    cells = {ONE: mean, PAIR: mean**2}
     error = (
         {}
         if rows is None
@@ -65,7 +98,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         rho=float(ledger.total),
         declared=tuple(column.name for column in schema.columns if column.known),
         discovered={c.name: _looks(c) for c in schema.columns if not c.known},
-        shares=_shares(synthesizer.strategy.name, share),
+        shares=_shares(synthesizer.strategy, share, counted),
         sigma=sigma,
         error=error,
         seconds=(low, high),
@@ -79,44 +112,24 @@ def _looks(column: Column) -> str:
     return ", ".join(WORDS[look] for look in SHARES if look in looks)
 
 
-def _shares(strategy: str, discovery: Fraction) -> dict[str, float]:
-    rest = float(1 - discovery)
-    split = {
-        "aim": {"measure": 0.9, "choose": 0.1},
-        "mst": {"one-way marginals": 1 / 3, "choose": 1 / 3, "pairs": 1 / 3},
-        "all_pairs": {"one-way marginals": 0.05, "pairs alike": 0.475, "pairs by dependence": 0.475},
-    }.get(strategy, {"measure": 1.0})
+def _shares(strategy: Strategy, discovery: Fraction, counted: bool) -> dict[str, float]:
     shares = {"discover": float(discovery)} if discovery else {}
-    return shares | {stage: part * rest for stage, part in split.items()}
+    stages = stage_shares(strategy, counted or bool(discovery))
+    return shares | {stage: float(part * (1 - discovery)) for stage, part in stages.items()}
 
 
-def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: str) -> dict[str, float]:
-    """Noise of what each strategy is known to measure, under an even split."""
+def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
+    """Noise of what each strategy typically measures."""
     rho = ledger.total * (1 - discovery)
-    if strategy == "aim":
-        first = rho * Fraction(9, 10) / (16 * columns)
-        typical = rho * Fraction(9, 10) / (2 * columns)
-        return {"one-way marginal": sigma_for(ledger, first), "pair": sigma_for(ledger, typical)}
-    if strategy == "mst":
-        third = rho / 3
-        return {
-            "one-way marginal": sigma_for(ledger, third / columns),
-            "pair": sigma_for(ledger, third / max(columns - 1, 1)),
-        }
-    if strategy == "all_pairs" and columns > 1:
-        pairs = columns * (columns - 1) // 2
-        return {
-            "one-way marginal": sigma_for(ledger, rho / 20 / columns),
-            "pair": sigma_for(ledger, rho * Fraction(19, 20) / pairs),
-        }
-    return {"one-way marginal": sigma_for(ledger, rho / columns)}
+    shares = marginal_shares(strategy, columns)
+    return {what: sigma_for(ledger, rho * share) for what, share in shares.items()}
 
 
 def _seconds(synthesizer: Synthesizer, columns: int, rows: int) -> tuple[float, float]:
     """Low and high; what an adaptive method can afford, and so its model, grows with epsilon times rows."""
     pace, power = PACE.get(synthesizer.strategy.name, (5e-4, 0.0))
     reach = min(synthesizer.epsilon * rows / PACED_ROWS, REACH)
-    middle = pace * columns**2 * reach**power
+    middle = columns**2 * (pace * reach**power + FITTING.get(synthesizer.fitter.name, 0.0))
     return 0.5 + 0.4 * middle, 5.0 + 3.0 * middle
 
 

@@ -1,0 +1,167 @@
+"""Every selector with every generator on a cut of the shipped table, and the page that says what combines."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import test_strategy_contract as contract
+from torch_fitters import REASON, SMALL, TINY, WITHOUT
+
+import margrave as mg
+from margrave import select
+from margrave.datasets.adult import load_adult
+from margrave.errors import InputError
+from margrave.models import PMW, Residual, resolve
+from margrave.models.auto import Auto
+from margrave.models.merf.fitter import Merf
+from margrave.models.table import FITTERS
+from margrave.privacy.journal import read_ledger
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Domain
+
+TORCH = {*TINY, "merf"}
+"""Generators that need PyTorch."""
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = mg.Schema(
+    (
+        mg.Integer(name="age", lower=17, upper=90, bins=6, missing=False),
+        mg.Categorical(name="sex", values=("Female", "Male"), missing=False),
+        mg.Integer(name="education-num", lower=1, upper=16, bins=8, missing=False),
+        mg.Categorical(name="income", values=("<=50K", ">50K"), missing=False),
+    )
+)
+OWN = {"MeanEmbedding": ("merf",)}
+"""Selectors that go with some generators only."""
+QUICK: dict[str, Callable[[], Any]] = {
+    **TINY,
+    **contract.FITTERS,
+    "auto": Auto,
+    "merf": lambda: Merf(network=TINY["network"](), features=16),
+    "pmw": lambda: PMW(passes=20),
+    "residual": lambda: Residual(rounds=20),
+}
+
+
+def _quick(generator: str) -> Any:
+    """The generator in a size for small tables, where it has one."""
+    return QUICK[generator]() if generator in QUICK else resolve(generator)
+
+
+def _bench() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bench_matrix", ROOT / "bench" / "matrix.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCH = _bench()
+
+
+@cache
+def _said() -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = BENCH.matrix()
+    return found
+
+
+def _adult() -> pa.Table:
+    table = load_adult().slice(0, 600).select(list(SCHEMA.names))
+    return pa.table(
+        {
+            name: pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    )
+
+
+def _pairs() -> list[Any]:
+    """All pairs; those outside a thin cover, in which each selector has three generators, are slow."""
+    cases = []
+    for i, selector in enumerate(select.__all__):
+        for j, generator in enumerate(FITTERS):
+            if selector in OWN and generator not in OWN[selector]:
+                continue
+            marks = [] if (i + j) % 4 == 0 or selector in OWN else [pytest.mark.slow]
+            if generator in TORCH:
+                marks.append(pytest.mark.skipif(WITHOUT, reason=REASON))
+            cases.append(pytest.param(selector, generator, marks=marks, id=f"{selector}-{generator}"))
+    return cases
+
+
+@pytest.mark.parametrize(("selector", "generator"), _pairs())
+def test_every_pair_makes_a_release(tmp_path: Path, selector: str, generator: str) -> None:
+    found = mg.Synthesizer(
+        select=BENCH.made(selector, SCHEMA.names),
+        model=_quick(generator),
+        epsilon=2.0,
+        delta=1e-6,
+        schema=SCHEMA,
+        ledger=tmp_path / "run.jsonl",
+    ).fit(_adult())
+    promise = found.guarantee
+    assert (promise.epsilon, promise.delta, promise.neighbours.adjacency) == (2.0, 1e-6, "add_remove")
+    assert promise.accounting == ("gdp" if getattr(select, selector).gaussian_only else "zcdp")
+    assert found.release.events == read_ledger(tmp_path / "run.jsonl")[1]
+    assert 450 < found.rows < 750
+    assert set(found.sample(80, rng=1)["sex"].to_pylist()) <= {"Female", "Male"}
+    contract._check(found, tmp_path)
+
+
+def test_the_cover_has_every_selector_and_generator_twice() -> None:
+    quick = [case.values for case in _pairs() if not any(mark.name == "slow" for mark in case.marks)]
+    assert len(quick) <= 45
+    for place, names in ((0, select.__all__), (1, FITTERS)):
+        for name in names:
+            assert sum(case[place] == name for case in quick) >= len(OWN.get(name, "12"))
+
+
+def test_the_page_says_what_the_code_says() -> None:
+    written = (ROOT / "docs" / "methods" / "matrix.md").read_text(encoding="utf-8")
+    assert written == BENCH.page(_said()), "run python bench/matrix.py"
+
+
+def test_what_does_not_go_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    refused = {pair: word for pair, word in _said().items() if word in ("small", "no")}
+    assert refused["AllPairs", "pgm"] == "small"
+    owned = {pair for pair in _said() if pair[0] in OWN and pair[1] not in OWN[pair[0]]}
+    assert {pair for pair, word in refused.items() if word == "no"} == owned
+    for number, (selector, generator) in enumerate(refused):
+        ledger = tmp_path / f"{number}.jsonl"
+        synthesizer = mg.Synthesizer(
+            select=BENCH.made(selector),
+            model=resolve(generator),
+            epsilon=1.0,
+            schema=mg.Schema.from_sizes(BENCH.WIDE),
+            ledger=ledger,
+        )
+        with pytest.raises(InputError, match="cells" if refused[selector, generator] == "small" else "model"):
+            synthesizer.fit(BENCH.wide_table())
+        assert not ledger.exists() or read_ledger(ledger)[1] == ()
+
+
+@pytest.mark.parametrize("generator", FITTERS)
+def test_which_generators_keep_no_association(generator: str) -> None:
+    """What the page calls `ones`: a dependent pair becomes a product."""
+    if generator in TORCH and WITHOUT:
+        pytest.skip(REASON)
+    counts = np.array([[450.0, 50.0], [50.0, 450.0]])
+    if generator == "merf":
+        fitter: Any = Merf(network=SMALL["network"](), features=64)
+    else:
+        fitter = SMALL[generator]() if generator in SMALL else _quick(generator)
+    model = fitter.fit(Domain(("a", "b"), (2, 2)), [NoisyMarginal(("a", "b"), counts, 1.0)])
+    kept = model.project(("a", "b"))
+    lift = kept[0, 0] * kept[1, 1] / (kept[0, 1] * kept[1, 0])
+    assert (lift < 1.5) == (generator in BENCH.BLIND)
