@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from margrave.engines.counts import Counts
     from margrave.limits import Deadline, Effort
     from margrave.progress import OnStep
-    from margrave.release import NoisyMarginal
+    from margrave.release import NoisyMarginal, NoisyMoments
     from margrave.schema.columns import Column
     from margrave.schema.domain import Clique, Domain
+    from margrave.schema.embedding import Embedding
     from margrave.schema.encoded import Codes, Encoded
     from margrave.schema.schema import Schema
 
@@ -133,6 +134,9 @@ class Curator(Protocol):
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
     ) -> NDArray[np.float64]:
         """L1(counts, expected) of each candidate with Gaussian noise, shape [candidates]; rho for all."""
+
+    def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
+        """Sums over rows of Fourier features, by label, with Gaussian noise; rho for all together."""
 
 
 class Model(Protocol):

@@ -1,4 +1,4 @@
-"""NoisyMarginal, Guarantee, Release: all that may leave the private side."""
+"""NoisyMarginal, NoisyMoments, Guarantee, Release: all that may leave the private side."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from margrave.errors import ReleaseError, invalid
 from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique, Domain
+from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema
 
-__all__ = ["Guarantee", "NoisyMarginal", "Release"]
+__all__ = ["Guarantee", "NoisyMarginal", "NoisyMoments", "Release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,21 @@ class NoisyMarginal:
     def sigmas(self) -> NDArray[np.float64]:
         """The standard deviation of each cell's noise, in rows, shape of values."""
         return np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), self.values.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMoments:
+    """Released sums over rows of Fourier features, see `Embedding`.
+
+    Args:
+        embedding: The features.
+        values: Noisy sums in rows, cosines and then sines: shape [codes of the label or 1, 2 frequencies].
+        sigma: Standard deviation of the noise in each, in rows.
+    """
+
+    embedding: Embedding
+    values: NDArray[np.float64]
+    sigma: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def test_a_mixture_under_rules_projects_what_it_samples():
 
 
 def obedient(domain, cliques, rows=3000.0, sigma=8.0):
-    """Noisy counts of rows that obey: four kinds of rows, each of independent attributes but for the rules."""
+    """Noisy counts of rows that obey: four kinds, each of independent attributes but for the rules."""
     rng = np.random.default_rng(0)
     joint = np.zeros(domain.sizes)
     for _ in range(4):

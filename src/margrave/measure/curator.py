@@ -14,11 +14,14 @@ from margrave.measure.appraise import appraise
 from margrave.measure.choose import choose
 from margrave.measure.discover import Discovery
 from margrave.measure.gaussian import Gaussian
+from margrave.measure.moments import moments
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import BitSource, SecureSource
 from margrave.progress import OnStep, silent
-from margrave.release import NoisyMarginal
+from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Clique, Domain
+from margrave.schema.embedding import Embedding
+from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -187,6 +190,24 @@ class Curator:
         """
         cliques = self._checked(cliques, expected)
         return appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
+
+    def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
+        """Release sums over rows of Fourier features, by label, with Gaussian noise; rho for all together.
+
+        See `margrave.measure.moments` for the proof.
+
+        Args:
+            embedding: The features, over attributes of the domain.
+            rho: What the answer may cost, above 0.
+
+        Raises:
+            InputError: The engine counts where the table is and cannot look at single rows.
+        """
+        shape, rows = embedding.shape(self.domain), getattr(self._open, "encoded", None)
+        if not isinstance(rows, Encoded):
+            remedy = "Pass a frame, an Arrow table or a file; or use a method that asks for marginals only."
+            raise InputError(invalid("table", "in memory or a file for sums of features", remedy))
+        return moments(lambda: rows, embedding, rho, shape, self._ledger, self._noise)
 
     def _checked(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]] | None = None

@@ -11,6 +11,7 @@ from margrave.select.aim import AIM
 from margrave.select.all_kway import AllKWay
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
+from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.mst import MST
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
@@ -108,6 +109,13 @@ METHODS: dict[str, Method] = {
             "network",
             "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
             "arXiv 2106.07153",
+        ),
+        Method(
+            "dp_merf",
+            MeanEmbedding,
+            "merf",
+            "Random Fourier features of the numbers by label, pairs with the label; a generator network.",
+            "arXiv 2002.11603",
         ),
         Method(
             "privpgd",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from margrave.models.independent import Independent
+    from margrave.models.merf.fitter import Merf
     from margrave.models.mixture.fitter import Mixture
     from margrave.models.network.fitter import Network
     from margrave.models.particles.fitter import Particles
@@ -23,6 +24,7 @@ __all__ = [
     "PMW",
     "Genetic",
     "Independent",
+    "Merf",
     "Mixture",
     "Network",
     "Particles",
@@ -38,6 +40,7 @@ _HOMES = {
     "Genetic": "margrave.models.rowwise.genetic",
     "Residual": "margrave.models.residual.fitter",
     "Independent": "margrave.models.independent",
+    "Merf": "margrave.models.merf.fitter",
     "Mixture": "margrave.models.mixture.fitter",
     "Network": "margrave.models.network.fitter",
     "Particles": "margrave.models.particles.fitter",

@@ -14,9 +14,11 @@ __all__ = ["FITTERS", "resolve"]
 
 HOMES = {
     "auto": ("margrave.models.auto", "Auto"),
+    "compressed": ("margrave.models.compressed", "Compressed"),
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
     "independent": ("margrave.models.independent", "Independent"),
+    "merf": ("margrave.models.merf.fitter", "Merf"),
     "mixture": ("margrave.models.mixture.fitter", "Mixture"),
     "network": ("margrave.models.network.fitter", "Network"),
     "particles": ("margrave.models.particles.fitter", "Particles"),

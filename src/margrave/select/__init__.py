@@ -5,6 +5,7 @@ from margrave.select.all_kway import AllKWay
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import Fixed
+from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.mst import MST
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
@@ -18,6 +19,7 @@ __all__ = [
     "AllPairs",
     "Batched",
     "Fixed",
+    "MeanEmbedding",
     "PrivMRF",
     "PrivSyn",
     "ResidualPlanner",
