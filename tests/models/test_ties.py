@@ -12,11 +12,8 @@ import pytest
 from margrave.models.device import opened
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.joined import joined
-from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import Nest
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.optimise import descend
-from margrave.models.mixture.rules_nest import TiedNestPart, nest_part, tied_groups
 from margrave.models.mixture.rules_ties import Tie, conditioned, raked, ties
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
@@ -222,66 +219,3 @@ def test_tied_attributes_on_a_device_are_those_of_the_kernels(cliques) -> None:
     assert second.value == pytest.approx(first.value, rel=1e-5)
     assert second.gap == pytest.approx(first.gap, rel=1e-3)
     np.testing.assert_allclose(two.shares, one.shares, rtol=1e-4, atol=1e-9)
-
-
-@pytest.mark.parametrize("prices", [(0.0, 0.0), (200.0, 300.0)])
-def test_the_gradient_of_a_nest_whose_atoms_obey_is_that_of_the_value(prices: tuple[float, float]) -> None:
-    tables = stacked()
-    at = start(tables)
-
-    def made(logs: np.ndarray) -> Objective:
-        rng = np.random.default_rng(0)
-        nests = [nest_part(tables, group, logs, 5, *prices, rng) for group in tied_groups(tables)]
-        found = Objective(tables, 5, *prices, nests)
-        found.gradient, found._scaled, found._model = (
-            np.zeros(part.shape) for part in (found.gradient, found._scaled, found._model)
-        )
-        return found
-
-    objective = made(at.logs)
-    assert not objective._tied
-    assert {type(nest) for nest in objective.nests} == {TiedNestPart}
-    _, by_weight = objective(at)
-    slopes = []
-    for place, nest in enumerate(objective.nests):
-        held = nest.tops.shares @ at.weights
-        for part, own in ((0, nest._ones * held), (1, nest.tops.shares * at.weights)):
-            for code, z in itertools.product(range(3), range(0, 5, 2)):
-                ends = []
-                for sign in (1e-4, -1e-4):
-                    other = made(at.logs)
-                    moved = other.nests[place].points[part]
-                    moved.logs = moved.logs.astype(np.float64)
-                    moved.shares = moved.shares.astype(np.float64)
-                    moved.logs[code, z] += sign
-                    other.nests[place].settle()
-                    ends.append(other(at)[0])
-                slope = (ends[0] - ends[1]) / 2e-4
-                expected = float(own[code, z] * nest.slopes[part][code, z])
-                assert slope == pytest.approx(expected, rel=2e-2, abs=2.0)
-                slopes.append(abs(slope))
-    assert np.median(slopes) > 100.0
-    steps = np.eye(5)[1] * [[1e-3], [-1e-3]]
-    ends = [objective(point(at.logs, at.weigh + step, tables.starts))[0] for step in steps]
-    pull = at.weights[1] * (by_weight[1] - at.weights @ by_weight)
-    assert (ends[0] - ends[1]) / 2e-3 == pytest.approx(pull, rel=1e-2, abs=1.0)
-
-
-def test_components_of_a_tied_nest_mix_atoms_that_obey() -> None:
-    rng = np.random.default_rng(0)
-    tie = next(tie for tie in ties(DOMAIN) if tie.names == ("zip", "state"))
-    atoms = [rng.dirichlet(np.ones(size), size=3).T for size in tie.sizes]
-    tops = rng.dirichlet(np.ones(3), size=4).T
-    nest = Nest(tie.names, tie.sizes, np.concatenate(atoms), tops)
-    blocks = {name: np.full((DOMAIN[name], 4), 1.0 / DOMAIN[name]) for name in DOMAIN.names}
-    shares = np.concatenate(list(blocks.values()))
-    model = MixtureModel(DOMAIN, ROWS, np.full(4, 0.25), shares, 1.0, None, nests=[nest])
-    expected = conditioned(tie, atoms) @ tops.mean(axis=1)
-    table = model.project(("zip", "state")) / ROWS
-    np.testing.assert_allclose(table[tie.codes[0], tie.codes[1]], expected, rtol=1e-9)
-    assert table.sum() == pytest.approx(1.0)
-    again = Mixture().restore(DOMAIN, [], model.state())
-    np.testing.assert_allclose(again.project(("zip", "sex")), model.project(("zip", "sex")))
-    rows = model.sample(4000, np.random.default_rng(1))
-    counts = np.bincount(rows.column("zip"), minlength=6)
-    np.testing.assert_allclose(counts / 4000, table.sum(axis=1), atol=0.005)

@@ -19,7 +19,7 @@ from margrave.models.pooled import Pooled
 from margrave.models.rounding import draw_column, grouped
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Coarse", "coarsen", "recalled"]
+__all__ = ["Coarse", "coarsen", "merged", "recalled"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -103,11 +103,32 @@ def coarsen(domain: Domain, tables: Sequence[Pooled], largest: int) -> Coarse | 
         if domain[name] > largest:
             ways = _ways(domain, tables, name)
             groups[name] = _grouped(ways, domain.ordered[domain.index(name)], largest)
-            held = np.bincount(groups[name], weights=ways)
-            lone = np.bincount(groups[name])
-            shares[name] = np.where(
-                held[groups[name]] > 0, ways / np.maximum(held[groups[name]], 1e-300), 1 / lone[groups[name]]
-            )
+            shares[name] = _shared(ways, groups[name])
+    return Coarse(domain, groups, shares) if groups else None
+
+
+def merged(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) -> Coarse | None:
+    """How to merge codes whose noisy one-way count is less than so many standard deviations.
+
+    Codes without an order form one group, ordered ones a group with their neighbours. Attributes that rules
+    speak of keep their codes. This is the domain compression of MST and AIM as post-processing: there a
+    merged code is measured anew, here its cells are added up.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        ones: The best one-way table of each attribute that has one.
+        sigmas: Standard deviations below which a count is taken for noise.
+
+    Returns:
+        None where nothing is merged.
+    """
+    ruled = set() if domain.rules is None else set(domain.rules.names)
+    groups, shares = {}, {}
+    for name, table in ones.items():
+        low = table.values < sigmas * table.sigma
+        own = _runs(low, domain.ordered[domain.index(name)])
+        if name not in ruled and own.max() + 1 < len(own):
+            groups[name], shares[name] = own, _shared(_simplex(table), own)
     return Coarse(domain, groups, shares) if groups else None
 
 
@@ -138,9 +159,31 @@ def _ways(domain: Domain, tables: Sequence[Pooled], name: str) -> Floats:
         if name in table.clique:
             others = tuple(i for i, other in enumerate(table.clique) if other != name)
             values, variance = table.values.sum(axis=others), (table.sigma**2).sum(axis=others)
-            total = max(float(values.sum()), 1.0)
-            return simplex(values / total, variance / total**2)
+            return _simplex(Pooled((name,), values, np.sqrt(variance)))
     return np.full(domain[name], 1.0 / domain[name])
+
+
+def _simplex(table: Pooled) -> Floats:
+    """A noisy one-way table as the nearest distribution."""
+    total = max(float(table.values.sum()), 1.0)
+    return simplex(table.values / total, (table.sigma / total) ** 2)
+
+
+def _shared(ways: Floats, groups: Longs) -> Floats:
+    """Each code's share of its group, even where the group holds nothing."""
+    held, lone = np.bincount(groups, weights=ways)[groups], np.bincount(groups)[groups]
+    return np.where(held > 0, ways / np.maximum(held, 1e-300), 1.0 / lone)
+
+
+def _runs(low: NDArray[np.bool_], ordered: int) -> Longs:
+    """The group of each code: low neighbours among the ordered ones together, and all other low ones."""
+    new = ~low
+    new[:ordered] |= ~np.concatenate([[False], low[:-1]])[:ordered]
+    rest = np.flatnonzero(low[ordered:]) + ordered
+    new[rest[:1]] = True
+    groups = np.cumsum(new) - 1
+    groups[rest] = groups[rest[0]] if len(rest) else 0
+    return np.asarray(groups)
 
 
 def _grouped(ways: Floats, ordered: int, largest: int) -> Longs:

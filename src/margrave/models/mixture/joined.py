@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.evidence import Evidence
-from margrave.models.mixture.nest import Nest
 from margrave.models.mixture.rules_ties import conditioned, ties
 from margrave.models.rounding import draw_column, grouped
 from margrave.schema.domain import Domain
@@ -123,20 +122,14 @@ class Joined:
         return keys, size
 
 
-def joined(domain: Domain, blocks: Mapping[str, Floats], nests: Sequence[Nest] = ()) -> list[Joined]:
+def joined(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:
     """The groups of a domain's rules, those whose cells fit into memory.
 
     Args:
         domain: With its rules, if any.
         blocks: Each attribute's conditionals, shape [codes, components].
-        nests: Ties whose components share atoms: then each atom obeys the rules.
     """
-    atoms, found = {nest.names: nest for nest in nests}, []
-    for tie in ties(domain):
-        nest = atoms.get(tie.names)
-        if nest is None:
-            table = conditioned(tie, [blocks[name] for name in tie.names])
-        else:
-            table = conditioned(tie, [nest.block(name) for name in tie.names]) @ nest.tops
-        found.append(Joined(tie.names, tie.sizes, tie.codes, table))
-    return found
+    return [
+        Joined(tie.names, tie.sizes, tie.codes, conditioned(tie, [blocks[name] for name in tie.names]))
+        for tie in ties(domain)
+    ]

@@ -64,9 +64,7 @@ class MixtureModel:
         self.information = information
         self.descent = descent
         self.labels = labels
-        ruled = set() if domain.rules is None else set(domain.rules.names)
-        self.nests = tuple(nest for nest in nests if ruled.isdisjoint(nest.names))
-        self._tied = tuple(nest for nest in nests if not ruled.isdisjoint(nest.names))
+        self.nests = tuple(nests)
 
     @property
     def domain(self) -> Domain:
@@ -87,7 +85,7 @@ class MixtureModel:
     def ties(self) -> list[Joined]:
         """Attributes that rules tie together."""
         parts = {name: self.fitted_block(name) for name in self._domain.names}
-        return joined(self._domain, parts, self._tied)
+        return joined(self._domain, parts)
 
     @functools.cached_property
     def groups(self) -> list[Joined | Nest]:
@@ -206,7 +204,7 @@ class MixtureModel:
             "shares": self.fitted,
             "information": np.asarray(self.information),
         }
-        for place, nest in enumerate((*self.nests, *self._tied)):
+        for place, nest in enumerate(self.nests):
             names = np.array([self._domain.index(name) for name in nest.names], dtype=np.float64)
             own = nest.state() | {"names": names}
             state |= {f"nest_{place}_{key}": value for key, value in own.items()}
@@ -215,7 +213,7 @@ class MixtureModel:
     def with_labels(self, labels: Labels) -> MixtureModel:
         """The same mixture, with some attributes drawn given the others."""
         same = self._domain, self._total, self.weights, self.fitted, self.information, self.descent
-        return MixtureModel(*same, labels, (*self.nests, *self._tied))
+        return MixtureModel(*same, labels, self.nests)
 
     def _loose(self, clique: Clique) -> bool:
         """Whether a clique is a pair of attributes that only the components tie together."""

@@ -101,9 +101,7 @@ class Objective:
         self.gradient = np.empty((stacked.codes, components), np.float32)
         self._scaled = np.empty_like(self.gradient)
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
-        nested = {row for nest in self.nests for row in nest.rows.tolist()}
-        ties = [tables for tables in stacked.tied if nested.isdisjoint(tables.rows.tolist())]
-        self._tied = [TiedPart(tables, components, information) for tables in ties]
+        self._tied = [TiedPart(tables, components, information) for tables in stacked.tied]
         self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
         if self.nests:
             self._apart, self._alone = self._apart.copy(), self._alone.copy()
