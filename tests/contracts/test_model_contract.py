@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from torch_fitters import SMALL, small
+from torch_fitters import REASON, SMALL, small
 
 from margrave.errors import InputError, SchemaError
+from margrave.models.merf.fitter import Merf
 from margrave.models.table import FITTERS, resolve
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -45,6 +46,9 @@ def measured(cliques, *, noise=3.0, seed=0):
 
 @pytest.fixture(params=FITTERS)
 def fitter(request):
+    if request.param == "merf":
+        pytest.importorskip("torch", reason=REASON)
+        return Merf(SMALL["network"](), features=16)
     return small(request.param) if request.param in SMALL else resolve(request.param)
 
 
