@@ -221,7 +221,7 @@ def test_as_a_program(tmp_path: Path) -> None:
 
 def test_help_is_complete() -> None:
     group: Any = typer.main.get_command(app)
-    free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger"}
+    free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger", "bench", "audit"}
     assert set(group.commands) == {"synthesize", "owners"} | free
     for name, command in group.commands.items():
         assert command.help, name

@@ -127,11 +127,13 @@ def test_the_cover_has_every_selector_and_generator_twice() -> None:
             assert sum(case[place] == name for case in quick) >= len(OWN.get(name, "12"))
 
 
+@pytest.mark.skipif(WITHOUT, reason=REASON)
 def test_the_page_says_what_the_code_says() -> None:
     written = (ROOT / "docs" / "methods" / "matrix.md").read_text(encoding="utf-8")
     assert written == BENCH.page(_said()), "run python bench/matrix.py"
 
 
+@pytest.mark.skipif(WITHOUT, reason=REASON)
 def test_what_does_not_go_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     refused = {pair: word for pair, word in _said().items() if word in ("small", "no")}
     assert refused["AllPairs", "pgm"] == "small"

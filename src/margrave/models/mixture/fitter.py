@@ -54,7 +54,7 @@ the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-CLEAR = 4e4
+CLEAR = 4.5e4
 """Rows times mu from which a second start pays where there are nests; without nests it always does."""
 DOUBT = 3.0
 """Standard errors by which a plain mixture must beat one with nests, or any mixture a graphical model."""
