@@ -52,6 +52,11 @@ class Effort:
     rough: bool = False
     deadline: Deadline | None = None
 
+    @property
+    def over(self) -> bool:
+        """Whether the deadline has passed; never without one."""
+        return self.deadline is not None and self.deadline.passed
+
 
 FULL = Effort()
 """To the fitter's own tolerance, however long it takes."""

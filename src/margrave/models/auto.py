@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
+from margrave.models.carried import Carried
 from margrave.models.mixture.fitter import DOUBT, Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pooled import pool, rows_of
@@ -18,7 +19,6 @@ from margrave.models.ruled import settled
 from margrave.models.splitting import halves, pick
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
     from margrave.models.mixture.runs import Seen
@@ -173,7 +173,7 @@ class Auto:
         effort: Effort,
     ) -> bool:
         """Whether the graphical model is as good as the mixture on split noise, or not worse beyond doubt."""
-        if effort.deadline is not None and effort.deadline.passed:
+        if effort.over:
             return False
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
         half = [NoisyMarginal(table.clique, table.values, table.sigma) for table in fitted]
@@ -187,7 +187,7 @@ class Auto:
         return not pick([model.project_many(cliques) for model in models], judged, rows, 0, DOUBT)
 
 
-class Trees:
+class Trees(Carried["GraphicalModel"]):
     """A graphical model of some of the pairs that were measured; it remembers which.
 
     Args:
@@ -196,42 +196,18 @@ class Trees:
     """
 
     def __init__(self, inner: GraphicalModel, kept: Sequence[Clique]) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.kept = tuple(kept)
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the attributes."""
-        return self.inner.domain
-
-    @property
-    def total(self) -> float:
-        """The number of rows the model stands for; marginals sum to it."""
-        return self.inner.total
 
     @property
     def converged(self) -> bool:
         """Whether the fit met its tolerance."""
         return self.inner.converged
 
-    def project(self, clique: Clique) -> Floats:
-        """The marginal of any clique, in rows, shape domain.shape(clique); see `GraphicalModel.project`."""
-        return self.inner.project(clique)
-
-    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
-        """The marginals of many cliques at once."""
-        return self.inner.project_many(cliques)
-
-    def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
-    ) -> Encoded:
-        """Synthetic rows, conditioned exactly on the codes in `given`; see `GraphicalModel.sample`."""
-        return self.inner.sample(rows, rng, given)
-
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Auto.restore` builds the same model again."""
         places = [[self.domain.index(name) for name in pair] for pair in self.kept]
-        return self.inner.state() | {"trees": np.asarray(places, dtype=np.float64)}
+        return super().state() | {"trees": np.asarray(places, dtype=np.float64)}
 
 
 def _those(measurements: Sequence[NoisyMarginal], pairs: Sequence[Clique]) -> list[NoisyMarginal]:

@@ -189,7 +189,7 @@ class PMW:
         weights = _allowed(domain, part)
         mean, averaged = np.zeros(weights.shape), 0
         for turn in range(passes):
-            if effort.deadline is not None and effort.deadline.passed:
+            if effort.over:
                 break
             for table in tables:
                 weights = updated(weights, part, table.clique, table.values / rows, self.rate)

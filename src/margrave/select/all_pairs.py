@@ -13,7 +13,8 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, apportioned, unmeasured
+from margrave.select.allocate import all_cliques, apportioned
+from margrave.select.one_ways import buy_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -90,15 +91,14 @@ class AllPairs:
         return fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
 
     def _one_ways(self, curator: Curator, pairs: int, on_step: OnStep) -> None:
-        domain = curator.domain
-        share = curator.remaining * (Fraction(self.ones) if pairs else 1) / max(len(domain), 1)
-        singles = unmeasured(domain, curator.measurements, curator.sigma(share))
-        if not pairs:
-            # Nothing else to spend on: all of rho goes to one-ways, known ones included.
-            singles = [(name,) for name in domain.names]
+        if pairs:
+            buy_one_ways(curator, curator.remaining * Fraction(self.ones), on_step)
+            return
+        # Nothing else to spend on: all of rho goes to one-ways, known ones included.
+        singles = [(name,) for name in curator.domain.names]
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
-            curator.measure(singles, share)
+            curator.measure(singles, curator.remaining / len(singles))
 
     def _worth(
         self, curator: Curator, fitter: Fitter, pairs: list[Clique], rough: Effort

@@ -16,7 +16,7 @@ import numpy as np
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.allocate import unmeasured
+from margrave.select.one_ways import buy_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -61,11 +61,7 @@ class MST:
         deadline: when a fit stops and returns the best so far.
         """
         third, domain = curator.remaining * THIRD, curator.domain
-        share = third / len(domain)
-        singles = unmeasured(domain, curator.measurements, curator.sigma(share))
-        on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
-        if singles:
-            curator.measure(singles, share)
+        buy_one_ways(curator, third, on_step)
         effort = Effort(deadline=deadline)
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
         tree = self._tree(curator, fitter, model, third, on_step)

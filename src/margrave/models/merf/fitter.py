@@ -188,7 +188,7 @@ class Merf:
         adam = device.torch.optim.Adam(weights, lr=net.rate)
         mean = [w.detach().clone() for w in weights]
         for step in range(net.steps):
-            if effort.deadline is not None and effort.deadline.passed:
+            if effort.over:
                 break
             adam.param_groups[0]["lr"] = net.rate * 0.5 * (1.0 + math.cos(math.pi * step / net.steps))
             adam.zero_grad()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
+from margrave.models.carried import Carried
 from margrave.release import NoisyMoments
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 from margrave.schema.embedding import TURN, Embedding
-from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -22,7 +22,7 @@ __all__ = ["MerfModel", "remembered_moments"]
 Floats = NDArray[np.float64]
 
 
-class MerfModel:
+class MerfModel(Carried["Model"]):
     """A model and the moments that were released for it. All answers are the model's.
 
     The moments are kept with the saved model, so that a release file holds all that was released and a
@@ -34,46 +34,15 @@ class MerfModel:
     """
 
     def __init__(self, inner: Model, moments: NoisyMoments) -> None:
-        self.inner, self.moments = inner, moments
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the attributes."""
-        return self.inner.domain
-
-    @property
-    def total(self) -> float:
-        """The number of rows the model stands for; marginals sum to it."""
-        return self.inner.total
-
-    def project(self, clique: Clique) -> Floats:
-        """The marginal of any clique, in rows, shape domain.shape(clique).
-
-        Raises:
-            InputError: The clique repeats an attribute.
-        """
-        return self.inner.project(clique)
-
-    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
-        """The marginals of many cliques."""
-        return self.inner.project_many(cliques)
-
-    def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
-    ) -> Encoded:
-        """Synthetic rows, conditioned on the codes in `given` and on the rules; see `MixtureModel.sample`.
-
-        Raises:
-            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
-        """
-        return self.inner.sample(rows, rng, given)
+        super().__init__(inner)
+        self.moments = moments
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Merf.restore` builds the same model again."""
         features = self.moments.embedding
         places = [self.domain.index(name) for name in features.names]
         label = -1 if features.label is None else self.domain.index(features.label)
-        return self.inner.state() | {
+        return super().state() | {
             "moments_values": self.moments.values,
             "moments_sigma": np.asarray(self.moments.sigma),
             "moments_label": np.asarray(float(label)),

@@ -217,10 +217,10 @@ class Mixture:
         stacked = stack(domain, tables, rows)
         runs = [self._descent(stacked, seen, self.seed, effort)]
         for turn in range(1, self.restarts or (1 if seen.groups and not seen.clear else 2)):
-            if not _over(effort):
+            if not effort.over:
                 runs.append(self._descent(stacked, seen, self.seed + turn, effort))
         model = mixed(domain, rows, stacked, runs, seen)
-        codes = 0 if _over(effort) else self.labels
+        codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
         return labelled(model, chosen(model, tables, codes, self.target), tables, self.seed)
@@ -271,12 +271,12 @@ class Mixture:
         price, smoothness, device = seen.price, self.smoothness * seen.price, opened(self.device)
         if device is not None:
             on = TensorObjective(stacked, price, smoothness, device)
-            return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: _over(effort)), [])
+            return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
         nests = [
             NestPart(stacked, group, at.logs, components, price, smoothness, rng) for group in seen.groups
         ]
         objective = Objective(stacked, components, price, smoothness, nests)
-        return Run(at, descend(objective, at, self.steps, self.rate, lambda: _over(effort)), nests)
+        return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), nests)
 
     def look(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Seen:
         """What small mixtures say on split noise: the price, the dependences, and whether nests are worth it.
@@ -303,7 +303,7 @@ class Mixture:
         tied = dependences(domain, models[best].pairs(models[best].weights))
         never = self.nests is False or self.device is not None
         groups = [] if never else nested(domain, tied, {self.target or ""})
-        if groups and self.nests is None and not _over(effort):
+        if groups and self.nests is None and not effort.over:
             # Few components flatter nests; where there is little noise that decides.
             judge = replace(scout, components=self.components) if clear else scout
             rival = tried(judge, prices[best], groups).project_many(cliques)
@@ -320,10 +320,6 @@ def _within(room: int, square: int, code: int) -> int:
 def _components(codes: int) -> int:
     least = max(LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
     return round(min(max(WORK / max(codes, 1) ** 2, least), MOST))
-
-
-def _over(effort: Effort) -> bool:
-    return effort.deadline is not None and effort.deadline.passed
 
 
 def _rule(tables: Sequence[Pooled], rows: float) -> float:

@@ -20,6 +20,7 @@ from margrave.models.additive import Additive, fit_additive
 from margrave.models.balance import balanced
 from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.mixture.model import MixtureModel
+from margrave.models.mixture.nesting import dependence
 from margrave.models.mixture.rows import draw
 from margrave.schema.domain import Clique, Domain
 
@@ -234,16 +235,10 @@ def remembered(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel
 
 def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
     """How much each attribute depends on the others: the sum of total variations from independence."""
-    domain = model.domain
-    ways = {name: model.project((name,)) / model.total for name in domain.names}
     found = {}
     for name in names:
-        pairs = [(name, other) for other in domain.names if other != name]
-        tables = model.project_many(pairs)
-        found[name] = sum(
-            0.5 * float(np.abs(table / model.total - np.multiply.outer(ways[a], ways[b])).sum())
-            for table, (a, b) in zip(tables, pairs, strict=True)
-        )
+        pairs = [(name, other) for other in model.domain.names if other != name]
+        found[name] = sum(dependence(table / model.total) for table in model.project_many(pairs))
     return found
 
 

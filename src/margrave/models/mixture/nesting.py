@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from margrave.schema.domain import Domain
 
-__all__ = ["dependences", "nested"]
+__all__ = ["dependence", "dependences", "nested"]
 
 Floats = NDArray[np.float64]
 
@@ -33,17 +33,22 @@ def dependences(domain: Domain, pairs: Floats) -> Floats:
     for i in range(len(domain)):
         for j in range(i):
             table = pairs[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
-            product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-            found[i, j] = found[j, i] = 0.5 * float(np.abs(table - product).sum())
+            found[i, j] = found[j, i] = dependence(table)
     return found
 
 
-def nested(domain: Domain, dependence: Floats, barred: Collection[str]) -> list[tuple[int, ...]]:
+def dependence(table: Floats) -> float:
+    """Total variation of a pair table, in proportions, from the product of its one-ways."""
+    product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
+    return 0.5 * float(np.abs(table - product).sum())
+
+
+def nested(domain: Domain, tied: Floats, barred: Collection[str]) -> list[tuple[int, ...]]:
     """Groups of attributes that depend strongly on each other: average linkage, as positions.
 
     Args:
         domain: Names and sizes of the attributes.
-        dependence: As from `dependences`.
+        tied: As from `dependences`.
         barred: Attributes that stay alone.
     """
     ruled = set() if domain.rules is None else set(domain.rules.names)
@@ -54,7 +59,7 @@ def nested(domain: Domain, dependence: Floats, barred: Collection[str]) -> list[
     ]
     while len(groups) > 1:
         means = [
-            (float(dependence[np.ix_(groups[a], groups[b])].mean()), a, b)
+            (float(tied[np.ix_(groups[a], groups[b])].mean()), a, b)
             for b in range(len(groups))
             for a in range(b)
             if len(groups[a]) + len(groups[b]) <= MOST

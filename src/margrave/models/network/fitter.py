@@ -192,7 +192,7 @@ class Network:
         adam = device.torch.optim.Adam(weights, lr=self.rate)
         mean = [w.detach().clone() for w in weights]
         for step in range(steps):
-            if effort.deadline is not None and effort.deadline.passed:
+            if effort.over:
                 break
             adam.param_groups[0]["lr"] = self.rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
             adam.zero_grad()

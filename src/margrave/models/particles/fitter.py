@@ -204,7 +204,7 @@ class Particles:
         embedding = embed(seen, self.unordered, places)
 
         def stop() -> bool:
-            return effort.deadline is not None and effort.deadline.passed
+            return effort.over
 
         part = ROUGH if effort.rough else 1
         how = Projection(self.projection_directions, 10, max(self.projection_steps // part, 1))

@@ -183,7 +183,7 @@ class Relaxed:
         misfit = Misfit(domain, tables, rows, device)
 
         def stop() -> bool:
-            return effort.deadline is not None and effort.deadline.passed
+            return effort.over
 
         if self.blocks == "points":
             points = Points(domain, device)

@@ -123,8 +123,8 @@ class Residual:
         best = combined(tables, rows)
         largest = _largest(tables)
         shapes = {table.clique: table.values.shape for table in largest}
-        deadline, steps = effort.deadline, min(self.rounds, ROUGH_ROUNDS) if effort.rough else self.rounds
-        counts = local(best, shapes, steps, lambda: deadline is not None and deadline.passed)
+        steps = min(self.rounds, ROUGH_ROUNDS) if effort.rough else self.rounds
+        counts = local(best, shapes, steps, lambda: effort.over)
         values = []
         for table, room in zip(largest, roomy(domain, largest), strict=True):
             kept = counts[table.clique] * room

@@ -17,8 +17,8 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models.rounding import fresh_state
 from margrave.models.rowwise.genetic_kernels import OPERATORS, Tables, counted, search
-from margrave.models.rowwise.gum import moved
-from margrave.models.rowwise.model import RowModel, recalled, ruled_rows
+from margrave.models.rowwise.gum import finished
+from margrave.models.rowwise.model import RowModel, recalled
 from margrave.models.rowwise.room import Room
 from margrave.models.rowwise.starting import STARTS
 from margrave.models.rowwise.targets import Targets, targets
@@ -38,6 +38,8 @@ FLOOR = 0.05
 """Share of proposals that all operators have alike; the others go to them in proportion to their success."""
 BURSTS, MEMORY = 10, 0.7
 """Bursts of proposals in a round, and how long success is remembered, in bursts."""
+COPIES = 50
+"""Passes in which whole rows are copied after rules have replaced some."""
 ROUGH, ROUGH_ROWS = 10.0, 10_000
 """How much sooner a fit between the rounds of an adaptive strategy ends, and its rows at most."""
 
@@ -153,12 +155,7 @@ class Genetic:
         columns = STARTS[self.start](wanted, rows, rng)
         if wanted.names:
             columns = self._searched(wanted, columns, rng, effort)
-        model = RowModel(wanted.domain, wanted.total, wanted.names, columns)
-        if wanted.domain.rules is None:
-            return model
-        columns = ruled_rows(model, rng)
-        moved(wanted, columns, 50, rng, effort, whole=True)
-        return RowModel(wanted.domain, wanted.total, wanted.names, columns)
+        return finished(wanted, columns, COPIES, rng, effort)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -186,7 +183,7 @@ class Genetic:
         found = Search(wanted, columns)
         state, before = fresh_state(rng), found.fitness
         for _ in range(self.rounds):
-            if effort.deadline is not None and effort.deadline.passed:
+            if effort.over:
                 break
             fell = found.round(columns.size, state)
             if fell <= self.tolerance * (ROUGH if effort.rough else 1.0) * before:

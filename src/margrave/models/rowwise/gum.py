@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["GUM", "moved"]
+__all__ = ["GUM", "finished", "moved"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -142,12 +142,7 @@ class GUM:
         columns = STARTS[self.start](wanted, rows, rng)
         iterations = min(self.iterations, ROUGH_ITERATIONS) if effort.rough else self.iterations
         moved(wanted, columns, iterations, rng, effort)
-        model = RowModel(wanted.domain, wanted.total, wanted.names, columns)
-        if wanted.domain.rules is None:
-            return model
-        columns = ruled_rows(model, rng)
-        moved(wanted, columns, iterations, rng, effort, whole=True)
-        return RowModel(wanted.domain, wanted.total, wanted.names, columns)
+        return finished(wanted, columns, iterations, rng, effort)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -170,6 +165,18 @@ class GUM:
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Cells of all tables with each one candidate, infinite where too many: shape [candidates]."""
         return self.room.cells(domain, cliques, candidates)
+
+
+def finished(
+    wanted: Targets, columns: Rows, iterations: int, rng: np.random.Generator, effort: Effort
+) -> RowModel:
+    """The model of some rows; those that break rules are replaced first, and whole rows copied after that."""
+    model = RowModel(wanted.domain, wanted.total, wanted.names, columns)
+    if wanted.domain.rules is None:
+        return model
+    columns = ruled_rows(model, rng)
+    moved(wanted, columns, iterations, rng, effort, whole=True)
+    return RowModel(wanted.domain, wanted.total, wanted.names, columns)
 
 
 def moved(
@@ -196,7 +203,7 @@ def moved(
     parts, state = list(zip(places, sizes, goals, strict=True)), fresh_state(rng)
     errors = np.array([distance(columns, *part) for part in parts])
     for t in range(iterations):
-        if effort.deadline is not None and effort.deadline.passed:
+        if effort.over:
             break
         alpha, copied = DECAY ** (t // EVERY), 1.0 if whole or t % 2 else 0.5
         for k in np.argsort(-errors, kind="stable").tolist():
