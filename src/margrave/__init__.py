@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from margrave import errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
+    from margrave.auditing import Audit, audit
     from margrave.fitting import fit_tables
     from margrave.owners import owner_sizes
     from margrave.privacy.book import Book
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "Audit": "margrave.auditing",
     "Book": "margrave.privacy.book",
     "Boolean": "margrave.schema.columns",
     "Categorical": "margrave.schema.columns",
@@ -64,6 +66,7 @@ _HOMES = {
     "Time": "margrave.schema.columns",
     "Unit": "margrave.privacy.unit",
     "Unknown": "margrave.schema.columns",
+    "audit": "margrave.auditing",
     "evaluate": "margrave._api",
     "fit_tables": "margrave.fitting",
     "load": "margrave.synthesis",
@@ -80,6 +83,7 @@ _ROOMS = {
 }
 
 __all__ = [
+    "Audit",
     "Book",
     "Boolean",
     "Categorical",
@@ -100,6 +104,7 @@ __all__ = [
     "Time",
     "Unit",
     "Unknown",
+    "audit",
     "errors",
     "evaluate",
     "fit_tables",

@@ -15,9 +15,8 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
-from margrave.parts import aimed, bounded, timed
+from margrave.parts import accountant, aimed, bounded, timed
 from margrave.plan import Plan
-from margrave.privacy.accounting import GDP, ZCDP, Accountant
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
@@ -235,12 +234,11 @@ class Synthesizer:
         Raises:
             InputError: The journal cannot be opened.
         """
-        accountant: Accountant = GDP() if self.strategy.gaussian_only else ZCDP()
         return Ledger(
             epsilon=self.epsilon,
             delta=self.delta,
             neighbours=self.neighbours,
-            accountant=accountant,
+            accountant=accountant(self.strategy, self.fitter, self.epsilon, self.delta, self.neighbours),
             partition_delta=Fraction(self.delta) * PARTITIONS if searches else Fraction(0),
             keep=keep,
         )

@@ -43,12 +43,14 @@ PACE = {
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),
     "top_q": (2e-3, 0.0),
+    "training": (1e-3, 0.0),
 }
 """Seconds a squared column at epsilon 1, and the power of epsilon they grow with, of a strategy with a fitter
 of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
 FITTING = {
     "auto": 4e-3,
     "compressed": 1e-2,
+    "diffusion": 3e-1,
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,

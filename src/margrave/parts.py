@@ -8,11 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Limits
+from margrave.privacy.accounting import GDP, ZCDP, Accountant, Renyi
+from margrave.privacy.subsampled import best_order, check_sampled
+from margrave.privacy.unit import Neighbours
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = ["aimed", "bounded", "timed"]
+__all__ = ["accountant", "aimed", "bounded", "timed"]
+
+
+def accountant(
+    strategy: Strategy, fitter: Fitter, epsilon: float, delta: float, neighbours: Neighbours
+) -> Accountant:
+    """What prices the strategy's run: GDP where it only measures, Renyi where it samples rows, else zCDP.
+
+    Raises:
+        InputError: Only one of both is for training, or samples of rows do not protect these neighbours.
+    """
+    training: Any = getattr(strategy, "training", None)
+    if (training is not None) != hasattr(fitter, "learner"):
+        able, remedy = "is trained by gradients", "Use model='diffusion'."
+        if training is None:
+            able, remedy = "learns from marginals", "Use select=Training()."
+        raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
+    if training is not None:
+        check_sampled(neighbours)
+        steps, rate, share = training
+        return Renyi(best_order(epsilon, delta, rate, steps, share))
+    return GDP() if strategy.gaussian_only else ZCDP()
 
 
 def timed(strategy: Strategy, limits: Limits) -> Strategy:

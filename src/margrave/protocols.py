@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from margrave.schema.encoded import Codes, Encoded
     from margrave.schema.schema import Schema
 
-__all__ = ["Curator", "Engine", "Fitter", "Model", "Source", "Strategy"]
+__all__ = ["Curator", "Engine", "Fitter", "Learner", "Model", "Source", "Strategy"]
 
 
 class Source(Protocol):
@@ -137,6 +137,54 @@ class Curator(Protocol):
 
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Sums over rows of Fourier features, by label, with Gaussian noise; rho for all together."""
+
+    def train(
+        self,
+        learner: Learner,
+        rho: Fraction,
+        *,
+        steps: int,
+        rate: Fraction,
+        clip: float = 1.0,
+        over: Callable[[int], bool] = ...,
+    ) -> tuple[NDArray[np.float64], ...]:
+        """What a learner becomes by noisy gradients of samples of the rows; rho for all together."""
+
+
+class Learner(Protocol):
+    """Weights that learn from rows it is shown at the door. It keeps nothing: all it knows is its arguments.
+
+    A state is public. `factors` is called with private rows, and its answer for a row may hang on that row,
+    its uniform numbers and the state alone, bit for bit: not on other rows, nor on its place among them.
+    """
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of each weight matrix."""
+
+    @property
+    def uniforms(self) -> int:
+        """How many uniform numbers a row is given."""
+
+    def start(self) -> Any:
+        """The state before the first step."""
+
+    def factors(
+        self, state: Any, codes: NDArray[np.int64], uniform: NDArray[np.float64]
+    ) -> list[tuple[Any, Any]]:
+        """Each row's gradient, as left and right factors of each weight matrix.
+
+        codes: of the rows, in the domain's order, [rows, attributes].
+        uniform: in (0, 1), [rows, uniforms].
+        Float64 tensors [rows, draws, out] and [rows, draws, in] for each matrix: a row's gradient is the sum
+        over its draws of their outer products.
+        """
+
+    def moved(self, state: Any, gradients: Sequence[NDArray[np.float64]]) -> Any:
+        """The state after a step, from noisy sums of clipped gradients, [out, in], in units of the clip."""
+
+    def finished(self, state: Any) -> tuple[NDArray[np.float64], ...]:
+        """The arrays that are released at the end."""
 
 
 class Model(Protocol):

@@ -80,9 +80,10 @@ class Guarantee:
     Args:
         epsilon: As declared for the whole run, discovery included.
         delta: As declared for the whole run.
-        rho: What the accountant allowed in total: zCDP's rho, or mu^2 / 2 under GDP.
+        rho: What the accountant allowed in total: zCDP's rho, mu^2 / 2 under GDP, or under "rdp-a" the
+            Renyi divergence of order a over a.
         neighbours: The unit protected and the adjacency.
-        accounting: "zcdp" or "gdp".
+        accounting: "zcdp", "gdp", or "rdp-" and an order.
     """
 
     epsilon: float

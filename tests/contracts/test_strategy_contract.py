@@ -137,11 +137,14 @@ def _run(table: Table, strategy: str, fitter: str, **options: Any) -> mg.Synthes
 
 def _cost(synthesis: mg.Synthesis) -> tuple[Fraction, Fraction]:
     """What the events cost under the run's accountant, and what it allowed."""
-    from margrave.privacy.accounting import GDP, ZCDP
+    from margrave.privacy.accounting import GDP, ZCDP, Renyi
     from margrave.privacy.ledger import Ledger
 
     promise = synthesis.guarantee
-    accountant = {"zcdp": ZCDP(), "gdp": GDP()}[promise.accounting]
+    kept = promise.accounting
+    accountant: Any = (
+        Renyi(int(kept[4:])) if kept.startswith("rdp-") else {"zcdp": ZCDP(), "gdp": GDP()}[kept]
+    )
     deltas = [getattr(event, "delta", Fraction(0)) for event in synthesis.release.events]
     kept = Fraction(promise.delta) / 4 if any(deltas) else Fraction(0)
     ledger = Ledger(

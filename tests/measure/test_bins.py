@@ -140,6 +140,34 @@ def test_a_place_is_found_at_any_offset() -> None:
     assert place(noise, 1.0, 4.5) is None
 
 
+def test_noise_far_from_the_numbers_does_not_stretch_the_range() -> None:
+    counts = np.zeros(107)
+    counts[54:60] = 300.0, 900.0, 2000.0, 500.0, 60.0, 5.0
+    rows, ends, far, alone = (float(counts.sum()), 1.0), 0, 0, 0
+    for seed in range(4000):
+        noisy = counts + np.random.default_rng(seed).normal(0, 1, 107)
+        found = place(noisy, 1.0, 4.5, rows)
+        assert found is not None
+        assert found[0] <= 54
+        assert found[1] >= 58
+        ends += found[1] == 59  # a thin end beside the rest is evident at 4.5 deviations
+        far += found[0] < 54 - 12 or found[1] > 59 + 12
+        alone += place(noisy, 1.0, 4.5) != found
+    assert far == 0
+    assert alone > 3  # without the row count
+    assert ends > 2000
+
+
+def test_a_second_place_is_kept_where_it_is_clear_or_rows_are_left() -> None:
+    counts = np.zeros(107)
+    counts[54], counts[100] = 500.0, 9.0
+    noisy = counts + 0.01
+    assert place(noisy, 1.0, 4.5, (509.0, 1.0)) == (54, 100)
+    counts[100] = 5.0
+    assert place(counts, 1.0, 4.5, (505.0, 1.0)) == (54, 54)
+    assert place(counts, 1.0, 4.5, (560.0, 1.0)) == (54, 100)
+
+
 def test_a_spike_is_not_smeared_over_its_neighbours() -> None:
     rng = np.random.default_rng(1)
     truth = np.full(256, 2.0)

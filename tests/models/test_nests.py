@@ -12,7 +12,7 @@ from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nest import Nest, averaged
 from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import MOST, dependences, nested
+from margrave.models.mixture.nesting import dependences, nested, nestings
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.pooled import Pooled, pool
@@ -210,11 +210,21 @@ def test_two_starts_average_to_their_mean() -> None:
 def test_a_target_and_attributes_of_two_codes_stay_alone() -> None:
     domain = Domain(("a", "b", "c", "d"), (5, 5, 5, 2))
     tied = np.full((4, 4), 0.6)
-    assert nested(domain, tied, ()) == [(0, 1, 2)]
-    assert nested(domain, tied, {"b"}) == [(0, 2)]
-    assert nested(domain, np.full((4, 4), 0.1), ()) == []
+    assert nested(domain, tied, (), 0.3, 6) == [(0, 1, 2)]
+    assert nested(domain, tied, {"b"}, 0.3, 6) == [(0, 2)]
+    assert nested(domain, tied, (), 0.7, 6) == []
     many = Domain(tuple("abcdefghij"), (4,) * 10)
-    assert all(len(group) <= MOST for group in nested(many, np.full((10, 10), 0.9), ()))
+    assert sorted(map(len, nested(many, np.full((10, 10), 0.9), (), 0.3, 6))) == [4, 6]
+
+
+def test_ways_to_nest_are_told_once_and_the_wide_one_first() -> None:
+    domain = Domain(("a", "b", "c"), (5, 5, 5))
+    tied = np.full((3, 3), 0.25)
+    assert nestings(domain, tied, ()) == [((0, 1, 2),)]
+    tied[0, 1] = tied[1, 0] = 0.5
+    assert nestings(domain, tied, ()) == [((0, 1, 2),), ((0, 1),)]
+    assert nestings(domain, np.full((3, 3), 0.9), ()) == [((0, 1, 2),)]
+    assert nestings(domain, np.full((3, 3), 0.1), ()) == []
 
 
 def test_dependence_is_the_distance_from_independence() -> None:

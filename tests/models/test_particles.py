@@ -14,6 +14,7 @@ from margrave.limits import Deadline, Effort
 from margrave.models.device import opened
 from margrave.models.particles import HalfSpace, Particles, ThresholdProtection
 from margrave.models.particles.embedding import embed
+from margrave.models.particles.ordering import lowest_first
 from margrave.models.particles.projection import Projection, project, quantised
 from margrave.models.particles.transport import Goal, Transport, _Moving, move
 from margrave.models.pooled import Pooled
@@ -147,6 +148,21 @@ def test_the_gradient_is_that_of_the_matched_squares():
     assert (found[:, 2] == 0).all()
 
 
+def test_particles_are_ordered_as_a_stable_sort_orders_them():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4, 3000)).astype(np.float32)
+    scores[1] = np.round(scores[1], 1)
+    scores[2, :6] = [np.inf, -np.inf, 1e-42, -1e-42, 3e38, -3e38]
+    scores[3] = -np.abs(scores[3]) - 1
+    found = lowest_first(device(), device().torch.from_numpy(scores)).numpy()
+    # A zero below 0 comes before one above it, which a comparison cannot tell apart.
+    for row, order in zip(np.where(scores == 0, 0, scores), found, strict=True):
+        np.testing.assert_array_equal(row[order], np.sort(row))
+        assert len(set(order.tolist())) == 3000
+    ties = np.argsort(np.where(np.signbit(scores[1]) & (scores[1] == 0), -1e-9, scores[1]), kind="stable")
+    np.testing.assert_array_equal(found[1], ties)
+
+
 def test_a_single_column_is_matched_exactly():
     embedding = embed(Domain(("a",), (6,)), "line", {})
     counts = np.array([100, 0, 50, 25, 0, 225])
@@ -215,10 +231,27 @@ def test_a_protected_threshold_is_missed_and_an_unprotected_one_is_not():
     assert off[1.0] > 5 * off[None] + 0.02
 
 
+def test_a_penalty_counts_by_the_tables_of_a_step_and_pulls_ten_times_as_hard_at_most():
+    embedding, rng = embed(DOMAIN, "line", {}), np.random.default_rng(0)
+    moving = _Moving(embedding, rng.random((50, 3)), Transport(1, 3, 1, 0.1, 0.1, 1.0), device(), rng)
+    torch = device().torch
+    weak, strong = (HalfSpace({"a": 1.0}, 0.1, strength) for strength in (1.0, 1e6))
+    loose, tight = torch.full((3, 50), 10.0), torch.full((3, 50), 1e-3)
+    free = moving._repelled(weak, 5, loose)
+    at = moving.at[0]
+    assert free[0].numpy() == pytest.approx((2 * (at - 0.1).clamp(min=0) / 50).numpy(), rel=1e-5)
+    assert moving._repelled(weak, 2, loose)[0].numpy() == pytest.approx(0.4 * free[0].numpy(), rel=1e-5)
+    held = moving._repelled(strong, 2, tight)
+    assert float(held.norm()) == pytest.approx(10 * float(tight.norm()), rel=1e-5)
+    assert held[0].numpy() / float(held.norm()) == pytest.approx(
+        free[0].numpy() / float(free.norm()), rel=1e-4
+    )
+
+
 def test_a_half_space_draws_particles_in():
     tables = measured(PAIRS, 1.0)
     above = []
-    for kept in (None, HalfSpace({"a": 1.0}, 0.5, 100.0)):
+    for kept in (None, HalfSpace({"a": 1.0}, 0.4, 100.0)):
         fitter = Particles(particles=800, epochs=60, projection_steps=60, penalty=kept)
         above.append(fitter.fit(DOMAIN, tables, total=ROWS).project(("a",))[3:].sum() / ROWS)
     assert above[0] == pytest.approx(exact(("a",))[3:].sum() / ROWS, abs=0.02)

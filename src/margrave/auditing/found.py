@@ -26,7 +26,7 @@ class Claim:
         epsilon, delta: As declared.
         neighbours: The unit protected and the adjacency.
         rho: What the accountant allowed, where the runs say it; see `margrave.release.Guarantee`.
-        accounting: "gdp", "zcdp", or empty where the runs do not say.
+        accounting: "gdp", "zcdp", "rdp-" and an order, or empty where the runs do not say.
     """
 
     epsilon: float
@@ -92,8 +92,8 @@ class Audit:
         """Whether the runs contradict the claim: its epsilon, or the sharper curve of its accounting."""
         if self.epsilon > self.claim.epsilon:
             return True
-        if not self.claim.accounting:
-            return False
+        if self.claim.accounting not in ("gdp", "zcdp"):
+            return False  # a Renyi ledger's rho is one of a single order, and no curve
         gaussian = self.claim.accounting == "gdp"
         curve = gdp_curve(math.sqrt(2 * self.claim.rho)) if gaussian else zcdp_curve(self.claim.rho)
         return any(rates.violates(curve) for rates in self.rates)

@@ -10,13 +10,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["denoise", "pieces", "place", "sharp", "support"]
+__all__ = ["denoise", "pieces", "place", "sharp", "spikes", "support"]
 
 Array = NDArray[np.float64]
 Worth = dict[tuple[int, int], float]
 
 LEAST_CELLS = 8
 """Cells at which the search for a place stops where no half of them is evident."""
+NEAR, FAR = 6, 5.5
+"""Cells by which a run may stretch the range as it is, and deviations of noise that others have to pass."""
 BESIDE = 4
 """Neighbours on either side that a cell is held against."""
 Z_SHARP = 5.0
@@ -68,16 +70,22 @@ def support(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
     return (found[0][0], max(stop for _, stop in found) - 1) if found else None
 
 
-def place(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
+def place(
+    noisy: Array, sigma: float, z: float, rows: tuple[float, float] = (0.0, math.inf)
+) -> tuple[int, int] | None:
     """First and last cell of the runs of few cells that hold anything for certain; None if none does.
 
     For grids of few, wide cells. Runs of 1, 2, 3, 4, 6, 8 and 16 cells, wherever they begin; one that has an
-    evident shorter run in it says nothing of its own.
+    evident shorter run in it says nothing of its own. Noise alone passes z = 4.5 somewhere in one of four
+    hundred tables of a hundred cells, and one false octave far out would make all numbers astronomic. So what
+    ends more than NEAR cells from the heaviest run and from what has joined it has to pass FAR as well, where
+    no rows are left that it could hold.
 
     Args:
         noisy: Noisy counts, shape [cells].
         sigma: Standard deviation of the noise in each cell.
         z: Standard deviations above which a run is evident.
+        rows: How many rows there are, as released elsewhere, and the variance of that.
     """
     prefix = np.concatenate([[0.0], np.cumsum(noisy)])
     taken = np.zeros(len(noisy), dtype=np.bool_)
@@ -88,8 +96,25 @@ def place(noisy: Array, sigma: float, z: float) -> tuple[int, int] | None:
             if not taken[start : start + cells].any():
                 found[start : start + cells] = True
         taken = found
-    held = np.flatnonzero(taken)
-    return (int(held[0]), int(held[-1])) if len(held) else None
+    return _together(np.flatnonzero(taken), prefix, sigma, z, rows)
+
+
+def _together(
+    held: NDArray[np.intp], prefix: Array, sigma: float, z: float, rows: tuple[float, float]
+) -> tuple[int, int] | None:
+    """First and last of some cells, runs of them that are far from the heaviest left out unless clear."""
+    if not len(held):
+        return None
+    runs = [(int(run[0]), int(run[-1])) for run in np.split(held, np.flatnonzero(np.diff(held) > 1) + 1)]
+    mass = {run: float(prefix[run[1] + 1] - prefix[run[0]]) for run in runs}
+    first, last = max(runs, key=lambda run: mass[run])
+    for start, stop in sorted(runs, key=lambda run: max(first - run[1], run[0] - last)):
+        left = rows[0] - float(prefix[last + 1] - prefix[first])
+        some = not math.isfinite(rows[1]) or left > z * math.sqrt(rows[1] + sigma**2 * (last + 1 - first))
+        near = max(first - start, stop - last) <= NEAR
+        if near or some or mass[start, stop] > FAR * sigma * math.sqrt(stop - start + 1):
+            first, last = min(first, start), max(last, stop)
+    return first, last
 
 
 def denoise(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
@@ -137,14 +162,22 @@ def sharp(noisy: Array, sigma: float, z_split: float, z_zero: float) -> Array:
         z_split: As for `denoise`.
         z_zero: As for `denoise`.
     """
+    heavy = spikes(noisy, sigma)
+    return denoise(noisy - heavy, sigma, z_split, z_zero) + heavy
+
+
+def spikes(noisy: Array, sigma: float) -> Array:
+    """What cells that stand out from their neighbours for certain hold above them, 0 in all others.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+    """
     padded = np.pad(noisy, BESIDE, mode="reflect") if len(noisy) > BESIDE else np.pad(noisy, BESIDE)
     around = np.lib.stride_tricks.sliding_window_view(padded, 2 * BESIDE + 1)
     others = np.delete(around, BESIDE, axis=1)
-    level = np.maximum(np.median(others, axis=1), 0.0)
-    heavy = noisy - level > Z_SHARP * sigma
-    result = denoise(np.where(heavy, level, noisy), sigma, z_split, z_zero)
-    result[heavy] += (noisy - level)[heavy]
-    return result
+    above = noisy - np.maximum(np.median(others, axis=1), 0.0)
+    return np.where(above > Z_SHARP * sigma, above, 0.0)
 
 
 def _weigh(prefix: Array, start: int, stop: int, bar: float, worth: Worth) -> float:

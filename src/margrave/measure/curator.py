@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from margrave.measure.appraise import appraise
 from margrave.measure.choose import choose
 from margrave.measure.discover import Discovery
 from margrave.measure.gaussian import Gaussian
+from margrave.measure.gradients import Course, train
 from margrave.measure.moments import moments
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import BitSource, SecureSource
@@ -25,7 +26,7 @@ from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from margrave.protocols import Engine, Source
+    from margrave.protocols import Engine, Learner, Source
 
 __all__ = ["Curator"]
 
@@ -203,11 +204,33 @@ class Curator:
         Raises:
             InputError: The engine counts where the table is and cannot look at single rows.
         """
-        shape, rows = embedding.shape(self.domain), getattr(self._open, "encoded", None)
+        shape, rows = embedding.shape(self.domain), self._rows()
+        return moments(lambda: rows, embedding, rho, shape, self._ledger, self._noise)
+
+    def train(
+        self,
+        learner: Learner,
+        rho: Fraction,
+        *,
+        steps: int,
+        rate: Fraction,
+        clip: float = 1.0,
+        over: Callable[[int], bool] = lambda step: False,
+    ) -> tuple[NDArray[np.float64], ...]:
+        """What a learner becomes by noisy gradients of samples of the rows; rho for all together.
+
+        See `margrave.measure.gradients` for the arguments, the errors and the proof.
+        """
+        course, rows = Course(steps, rate, clip, over), self._rows()
+        return train(lambda: rows, learner, rho, course, self._ledger, self._noise)
+
+    def _rows(self) -> Encoded:
+        """The rows as codes. **Not private.**"""
+        rows = getattr(self._open, "encoded", None)
         if not isinstance(rows, Encoded):
             remedy = "Pass a frame, an Arrow table or a file; or use a method that asks for marginals only."
             raise InputError(invalid("table", "in memory or a file for sums of features", remedy))
-        return moments(lambda: rows, embedding, rho, shape, self._ledger, self._noise)
+        return rows
 
     def _checked(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]] | None = None
@@ -228,8 +251,7 @@ class Curator:
         if missing:
             counted = self._open.count(missing)
             fresh = {c: counts.reveal() for c, counts in zip(missing, counted, strict=True)}
-        held = sum(table.size for table in self._cache.values())
-        if held + sum(table.size for table in fresh.values()) <= CACHED_CELLS:
+        if fresh and sum(t.size for held in (self._cache, fresh) for t in held.values()) <= CACHED_CELLS:
             self._cache.update(fresh)
         return [fresh[c] if c in fresh else self._cache[c] for c in cliques]
 

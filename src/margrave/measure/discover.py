@@ -161,8 +161,9 @@ class Discovery:
     def _complete(self, column: Column, unit: Fraction, delta: Fraction) -> tuple[Column, NoisyMarginal]:
         if isinstance(column, Binned):
             text = isinstance(self._stored.get(column.name), Unknown)
-            rows, sigma = max(rows_of(self._totals)[0], 0.0), self._gaussian.sigma
-            return Looking(self._source, column, self._look, unit, self._least, rows, sigma, text).run()
+            (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
+            looks = (self._look, unit, self._least, max(rows, 0.0), doubt, sigma, text)
+            return Looking(self._source, column, *looks).run()
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         self._tell(f"values of {column.name}")

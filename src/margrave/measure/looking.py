@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.bins import place, sharp, support
+from margrave.measure.bins import place, support
 from margrave.measure.calendar import Spans, day_edges, span_edges, spans, year_edges
 from margrave.measure.cuts import cut_by
 from margrave.measure.partition import may_be_missing
@@ -25,6 +25,7 @@ from margrave.measure.ranges import (
     widened,
 )
 from margrave.measure.rounding import released_grids, steps_of
+from margrave.measure.shape import shaped
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
 from margrave.schema.iso import DAY
@@ -46,8 +47,6 @@ SHARES = {
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 
 Z_BOUNDS = 4.5
-Z_DETAIL = 3.2
-Z_ENDS = 4.2
 FEW_OCTAVES = 2
 CLOSER = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
@@ -75,6 +74,7 @@ class Looking:
         unit: rho of a look of weight 1.
         least: Least mass of a bin, from the denoised counts.
         rows: A released guess of the row count; 0 for none.
+        doubt: Its variance.
         sigma: Standard deviation of the noise that a cost of rho buys.
         text: Whether the column is text, as the profile has told.
     """
@@ -85,17 +85,18 @@ class Looking:
     unit: Fraction
     least: Callable[[Array], float]
     rows: float
+    doubt: float
     sigma: Callable[[Fraction], float]
     text: bool
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         edges = self._edges()
-        wanted = self._wants_grids(edges)
+        steps = self._steps(edges)
         noisy, sigma = self.look(
             f"detail of {self.column.name}", lambda: self._cells(edges), self.unit * SHARES["detail"], True
         )
-        weights = self._trimmed(noisy[1:], sigma)
+        weights = shaped(noisy[1:], sigma, self._present(float(noisy[0]), sigma))
         found = cut_by(self.column.binning, edges, weights, self.column.bins, self.least(weights))
         known = dataclasses.replace(
             self.column,
@@ -104,11 +105,15 @@ class Looking:
             edges=tuple(found.edges.tolist()),
             fine=tuple(found.fine.tolist()),
             weights=tuple(found.weights.tolist()),
-            grids=self._grids(edges, weights, sigma) if wanted else self.column.grids,
+            grids=self._grids(steps, edges, weights, sigma) if steps else self.column.grids,
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
         )
         return self._spelt(known), _marginal(known, edges, noisy, sigma)
+
+    def _present(self, absent: float, sigma: float) -> tuple[float, float]:
+        """Rows with a reading, less than nothing where no row count is known, and the variance of that."""
+        return self.rows - absent, self.doubt + sigma**2
 
     def _spelt(self, column: Binned) -> Binned:
         """The column with the spelling that most of its texts have, where it is text."""
@@ -126,34 +131,27 @@ class Looking:
         zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
         return dataclasses.replace(column, spelling=spelling, zone=zone)
 
-    @staticmethod
-    def _trimmed(noisy: Array, sigma: float) -> Array:
-        """Denoised counts, none beyond the outermost cells that hold anything for certain."""
-        weights = sharp(noisy, sigma, 2.0, Z_DETAIL)
-        sure = np.flatnonzero(sharp(noisy, sigma, 2.0, Z_ENDS) > 0)
-        if len(sure):
-            weights[: sure[0]], weights[sure[-1] + 1 :] = 0.0, 0.0
-        return weights
-
     def _cells(self, edges: Array) -> NDArray[np.int64]:
         """Rows without a reading, and rows by cell: each row is in exactly one. **Not private.**"""
         inside = self.source.histogram(self.column.name, edges, self.column.read).reveal()
         rows = self.source.kinds(self.column.name).reveal().sum()
         return np.concatenate([[rows - inside.sum()], inside])
 
-    def _wants_grids(self, edges: Array) -> bool:
-        steps = steps_of(self.column)
+    def _steps(self, edges: Array) -> tuple[float, ...]:
+        """The steps to ask for; none where each cell is one whole number."""
         single = isinstance(self.column, Whole) and bool((np.diff(edges) <= 1).all())
-        return bool(steps) and not single
+        return () if single else steps_of(self.column, float(np.abs(edges).max()))
 
-    def _grids(self, edges: Array, weights: Array, spread: float) -> tuple[tuple[float, float], ...]:
-        column, steps = self.column, steps_of(self.column)
+    def _grids(
+        self, steps: tuple[float, ...], edges: Array, weights: Array, spread: float
+    ) -> tuple[tuple[float, float], ...]:
+        column = self.column
 
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()
 
         noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
-        return released_grids(column, noisy, sigma, edges, weights, spread)
+        return released_grids(column, steps, noisy, sigma, edges, weights, spread)
 
     def _edges(self) -> Array:
         """Cells of the look at the column's values, after one or two looks at bounds."""
@@ -171,7 +169,7 @@ class Looking:
         whole = isinstance(self.column, Whole)
         first = number_edges(whole)
         noisy, sigma = self._first(first, SHARES["bounds"] - CLOSER)
-        held = place(noisy, sigma, Z_BOUNDS)
+        held = place(noisy, sigma, Z_BOUNDS, (self.rows, self.doubt))
         lower, upper = widened(first, held, whole)
         if held is not None and held[1] - held[0] < FEW_OCTAVES and first[held[0]] * first[held[1] + 1] > 0:
             lower, upper = self._closer(lower, upper, whole)

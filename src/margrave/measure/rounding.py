@@ -25,12 +25,19 @@ CLOCK = (*(1e6 * seconds for seconds in (86_400, 3_600, 1_800, 900, 300, 60, 1))
 
 EVIDENT, LEAST = 4.0, 0.02
 """A grid is kept if its rows pass that many standard deviations of the noise, and that share of the rows."""
+ANY = 2.0
+"""Standard deviations by which there have to be any rows for shares of them to mean something."""
 
 
-def steps_of(column: Binned) -> tuple[float, ...]:
+def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
     """The steps to ask for, the coarsest first; none for columns that have no look at grids.
 
-    A resolution that the storage fixes is not asked for, nor anything finer.
+    A resolution that the storage fixes is not asked for, nor anything finer. Nor are steps beyond the numbers
+    that were found: a cell in which nothing but 0 can be has noise as any other.
+
+    Args:
+        column: Its kind and the grids that its storage fixes.
+        most: The largest number found, in size.
     """
     if isinstance(column, (Moment, Time, Duration)):
         steps: tuple[float, ...] = CLOCK[isinstance(column, Time) :]
@@ -38,7 +45,7 @@ def steps_of(column: Binned) -> tuple[float, ...]:
         steps = THOUSANDS + (DECIMALS if isinstance(column, Real) else ())
     else:
         return ()
-    return tuple(step for step in steps if step > _floor(column) * (1 + 1e-9))
+    return tuple(step for step in steps if _floor(column) * (1 + 1e-9) < step <= most)
 
 
 def _floor(column: Binned) -> float:
@@ -50,7 +57,13 @@ def _floor(column: Binned) -> float:
 
 
 def released_grids(
-    column: Binned, noisy: Array, sigma: float, edges: Array, weights: Array, spread: float
+    column: Binned,
+    steps: tuple[float, ...],
+    noisy: Array,
+    sigma: float,
+    edges: Array,
+    weights: Array,
+    spread: float,
 ) -> Grids:
     """The grids that the noisy counts support, and the share of values to draw on each.
 
@@ -60,28 +73,22 @@ def released_grids(
 
     Args:
         column: Its kind and the grids that its storage fixes.
-        noisy: Noisy counts by the first of `steps_of` that a value is a multiple of, shape [steps + 1].
+        steps: Those asked for, of `steps_of`.
+        noisy: Noisy counts by the first of them that a value is a multiple of, shape [steps + 1].
         sigma: Standard deviation of their noise.
         edges: Cell edges of the look at the column's values, shape [cells + 1].
         weights: Denoised counts of those cells, shape [cells].
         spread: Standard deviation of the noise in each cell.
     """
-    steps, floor = steps_of(column), _floor(column)
+    floor = _floor(column)
     alone, cells = _alone(edges, weights, steps, floor)
     counts = np.maximum(noisy - alone, 0.0)
     total = float(counts.sum())
     noise = np.hypot(sigma, spread * np.sqrt(cells))
-    if total <= EVIDENT * float(np.sqrt(np.square(noise).sum())):
+    if total <= ANY * float(np.sqrt(np.square(noise).sum())):
         return column.grids
     units = np.array([*steps, floor])
-    kept = np.arange(len(units))
-    while True:
-        shares = _shares(counts / total, units, kept)
-        strong = (shares * total > EVIDENT * noise[kept]) & (shares > LEAST)
-        strong[-1] = True  # the storage's own step, or numbers on no grid
-        if strong.all():
-            break
-        kept = kept[strong]
+    kept, shares = _kept(counts, units, noise)
     found = [(float(units[k]), float(share)) for k, share in zip(kept, shares, strict=True) if share > 0]
     scale = max(math.fsum(share for _, share in found), 1.0)
     return tuple((step, share / scale) for step, share in found if step > (1.0 if _plain(column) else 0.0))
@@ -104,6 +111,26 @@ def _alone(edges: Array, weights: Array, steps: tuple[float, ...], floor: float)
         mass[place] += weights[cell]
         cells[place] += 1
     return mass, cells
+
+
+def _kept(counts: Array, units: Array, noise: Array) -> tuple[NDArray[np.intp], Array]:
+    """Which units are evident, the last one always, and the shares of draws on them, both [kept]."""
+    total, kept = float(counts.sum()), np.arange(len(units))
+    while True:
+        shares = _shares(counts / total, units, kept)
+        clear = shares * total / _noise(noise, kept)
+        weak = (clear <= EVIDENT) | (shares <= LEAST)
+        weak[-1] = False  # the storage's own step, or numbers on no grid
+        if not weak.any():
+            return kept, shares
+        # One at a time: the next finer step takes over what is on a step that goes.
+        kept = np.delete(kept, np.argmin(np.where(weak, clear, np.inf)))
+
+
+def _noise(noise: Array, kept: NDArray[np.intp]) -> Array:
+    """Noise on the rows of each kept unit: theirs are the cells since the unit kept before, [kept]."""
+    variance = np.cumsum(np.square(noise))[kept]
+    return np.sqrt(np.diff(variance, prepend=0.0))
 
 
 def _shares(counts: Array, units: Array, kept: NDArray[np.intp]) -> Array:

@@ -89,6 +89,7 @@ STAGES: dict[str, Callable[[Any, bool], Shares]] = {
     "privsyn": lambda strategy, counted: _by_ones(strategy, strategy.scores, "pairs and merged pairs"),
     "residual_planner": lambda strategy, counted: {MEASURE: Fraction(1)},
     "top_q": _top_q,
+    "training": lambda strategy, counted: {ONE_WAYS: strategy.ones, "gradients": 1 - strategy.ones},
 }
 """By the name of a strategy."""
 
@@ -148,5 +149,6 @@ MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
         if strategy.degree == 2
         else {}
     ),
+    "training": lambda strategy, columns: {ONE: Fraction(strategy.ones) / columns},
 }
 """By the name of a strategy; the default is one marginal a column."""

@@ -17,6 +17,7 @@ from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
 from margrave.select.top_q import TopQ
+from margrave.select.training import Training
 
 if TYPE_CHECKING:
     from margrave.protocols import Strategy
@@ -116,6 +117,13 @@ METHODS: dict[str, Method] = {
             "merf",
             "Random Fourier features of the numbers by label, pairs with the label; a generator network.",
             "arXiv 2002.11603",
+        ),
+        Method(
+            "tabddpm",
+            Training,
+            "diffusion",
+            "One-ways, and a diffusion of rows whose network is trained by noisy gradients.",
+            "arXiv 2209.15421",
         ),
         Method(
             "privpgd",

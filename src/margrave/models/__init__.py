@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from margrave.models.diffusion.fitter import Diffusion
     from margrave.models.independent import Independent
     from margrave.models.merf.fitter import Merf
     from margrave.models.mixture.fitter import Mixture
@@ -22,6 +23,7 @@ __all__ = [
     "GUM",
     "PGM",
     "PMW",
+    "Diffusion",
     "Genetic",
     "Independent",
     "Merf",
@@ -37,6 +39,7 @@ _HOMES = {
     "GUM": "margrave.models.rowwise.gum",
     "PGM": "margrave.models.pgm.fitter",
     "PMW": "margrave.models.pmw",
+    "Diffusion": "margrave.models.diffusion.fitter",
     "Genetic": "margrave.models.rowwise.genetic",
     "Residual": "margrave.models.residual.fitter",
     "Independent": "margrave.models.independent",

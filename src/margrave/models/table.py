@@ -15,6 +15,7 @@ __all__ = ["FITTERS", "resolve"]
 HOMES = {
     "auto": ("margrave.models.auto", "Auto"),
     "compressed": ("margrave.models.compressed", "Compressed"),
+    "diffusion": ("margrave.models.diffusion.fitter", "Diffusion"),
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
     "independent": ("margrave.models.independent", "Independent"),

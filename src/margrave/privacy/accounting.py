@@ -16,12 +16,21 @@ from margrave.privacy.conversion import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
+from margrave.privacy.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PartitionEvent,
+    SubsampledGaussianEvent,
+)
+from margrave.privacy.subsampled import renyi_allowed, sampled_divergence
 
 __all__ = [
     "GDP",
     "ZCDP",
     "Accountant",
+    "Renyi",
     "event_delta",
     "event_rho",
     "gdp_delta",
@@ -34,11 +43,13 @@ __all__ = [
 
 
 def event_rho(event: Event) -> Fraction:
-    """The zCDP cost of one event, exact; a partition event's delta comes on top.
+    """The price of one event in rho, exact: its zCDP cost; a partition event's delta comes on top.
 
     Gaussian and partition: l2_squared / (2 sigma_squared) (Bun and Steinke 2016, Proposition 1.6; Canonne,
     Kamath and Steinke 2020, Theorem 4). Exponential: epsilon^2 / 8 (bounded range; Cesar and Rogers 2021).
-    Laplace: epsilon^2 / 2 with epsilon = l1 / scale (Bun and Steinke 2016, Proposition 1.4).
+    Laplace: epsilon^2 / 2 with epsilon = l1 / scale (Bun and Steinke 2016, Proposition 1.4). A subsampled
+    Gaussian's is no zCDP cost but the Renyi divergence of its order over that order, rounded up: only
+    `Renyi` takes it.
 
     Raises:
         UnsupportedEventError: The event's class is not one of these exactly: no bound is known.
@@ -53,6 +64,10 @@ def event_rho(event: Event) -> Fraction:
         return _exact("epsilon", event.epsilon, least=0) ** 2 / 8
     if isinstance(event, LaplaceEvent) and kind is LaplaceEvent:
         return (_exact("l1", event.l1, least=0) / _exact("scale", event.scale)) ** 2 / 2
+    if isinstance(event, SubsampledGaussianEvent) and kind is SubsampledGaussianEvent:
+        ratio = _exact("l2_squared", event.l2_squared, least=0) / _exact("sigma_squared", event.sigma_squared)
+        steps, rate = _exact("steps", event.steps), _exact("rate", event.rate)
+        return steps * sampled_divergence(event.order, rate, ratio) / event.order
     raise UnsupportedEventError(
         invalid("event", "of a class whose cost is known", "Use the events of margrave.privacy.events.")
     )
@@ -112,8 +127,54 @@ class ZCDP(Accountant):
         """The rho an event costs, exact.
 
         Raises:
-            UnsupportedEventError: The event's class is unknown.
+            UnsupportedEventError: The event's class is unknown, or it samples rows.
         """
+        if isinstance(event, SubsampledGaussianEvent):
+            raise _sampling()
+        return event_rho(event)
+
+
+@final
+class Renyi(Accountant):
+    """Renyi differential privacy at one order a, fixed beforehand: prices sampling of rows too.
+
+    Costs are Renyi divergences of order a divided by a, in which every rho-zCDP event costs rho, as a run
+    with nothing but such events would have it, and a subsampled Gaussian what `sampled_divergence` says.
+
+    **Privacy.** At a fixed order Renyi divergences add up under adaptive composition, also where each
+    step's noise is chosen from earlier answers: given the past, E_P[exp((a-1) L_i) | past] <= exp((a-1) R_i),
+    so exp((a-1)(L_1 + ... + L_i - R_1 - ... - R_i)) is a supermartingale, and sum R_i <= R at all times gives
+    D_a(P || Q) <= R for the whole run, in whatever order events come. That implies (epsilon, delta)-DP for
+    delta = exp((a-1)(R - epsilon) + a ln(1 - 1/a)) / (a-1) (Canonne, Kamath and Steinke 2020, Proposition
+    12), which `total` solves for R / a. zCDP events have R_i <= a rho_i. The order is chosen from public
+    numbers before the run and is part of the name that is recorded. Partition deltas add as under `ZCDP`.
+
+    Args:
+        order: a, a whole number of at least 2.
+    """
+
+    def __init__(self, order: int) -> None:
+        if isinstance(order, bool) or not isinstance(order, int) or order < 2:
+            raise InputError(invalid("order", "a whole number of at least 2", "Try 20.", got=order))
+        self.order = order
+
+    @property
+    def name(self) -> str:
+        """The name it is saved under."""
+        return f"rdp-{self.order}"
+
+    def total(self, epsilon: float, delta: Fraction) -> Fraction:
+        """R / a for the largest R that (epsilon, delta) allows at this order, rounded down; 0 if none."""
+        return Fraction(max(renyi_allowed(self.order, epsilon, _below(delta)), 0.0)) / self.order
+
+    def cost(self, event: Event) -> Fraction:
+        """The Renyi divergence of an event at the order, over the order, exact or rounded up.
+
+        Raises:
+            UnsupportedEventError: The event's class is unknown, or it is priced at another order.
+        """
+        if isinstance(event, SubsampledGaussianEvent) and event.order != self.order:
+            raise _sampling()
         return event_rho(event)
 
 
@@ -148,6 +209,11 @@ class GDP(Accountant):
                 invalid("event", "rounded Gaussian noise under GDP", "Use zCDP accounting instead.")
             )
         return rho
+
+
+def _sampling() -> UnsupportedEventError:
+    constraint = "one that samples no rows, or at the order of a Renyi ledger"
+    return UnsupportedEventError(invalid("event", constraint, "Keep the ledger with `Renyi(order)`."))
 
 
 def _below(delta: Fraction) -> float:

@@ -110,6 +110,9 @@ class Book:
         """
         _check_name("dataset", dataset)
         _check_name("analyst", analyst, empty=True)
+        if header.accounting not in ("zcdp", "gdp"):
+            remedy = "A training on samples of rows has no price in rho: use a file of its own."
+            raise InputError(invalid("ledger", "no book for this method", remedy))
         charge = Charge(Fraction(header.epsilon), Fraction(header.delta), rho, header.partition_delta)
         token = secrets.token_hex(16)
         with self._file.writing() as db:

@@ -9,7 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from margrave.errors import InputError, UnsupportedEventError, invalid
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
+from margrave.privacy.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PartitionEvent,
+    SubsampledGaussianEvent,
+)
 
 __all__ = ["event_from_json", "event_to_json", "fraction_of"]
 
@@ -19,6 +26,7 @@ _CLASSES: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
     "laplace": LaplaceEvent,
     "partition": PartitionEvent,
+    "subsampled": SubsampledGaussianEvent,
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
 

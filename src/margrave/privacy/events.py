@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Event", "ExponentialEvent", "GaussianEvent", "LaplaceEvent", "PartitionEvent"]
+__all__ = [
+    "Event",
+    "ExponentialEvent",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "PartitionEvent",
+    "SubsampledGaussianEvent",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +78,20 @@ class PartitionEvent(Event):
     threshold: int
     delta: Fraction
     rounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubsampledGaussianEvent(Event):
+    """Up to `steps` answers, each a sum over a fresh Poisson sample of the rows, with Gaussian noise.
+
+    Each step takes every row with probability `rate`, by itself; rows are vectors of integers of squared L2
+    norm l2_squared at most, and the noise is the continuous Gaussian of variance sigma_squared, rounded.
+    Neighbours differ by one row that comes or goes. Its price is the Renyi divergence of that `order`, over
+    the order: one of a ledger kept at this order (`margrave.privacy.accounting.Renyi`), no cost in zCDP.
+    """
+
+    steps: int
+    rate: Fraction
+    l2_squared: int
+    sigma_squared: Fraction
+    order: int

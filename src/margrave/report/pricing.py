@@ -7,7 +7,14 @@ from fractions import Fraction
 
 from margrave.errors import UnsupportedEventError, invalid
 from margrave.privacy.accounting import event_delta, event_rho
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
+from margrave.privacy.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PartitionEvent,
+    SubsampledGaussianEvent,
+)
 from margrave.report.numerals import equals, root, significant
 
 __all__ = ["Spend", "priced"]
@@ -23,7 +30,7 @@ class Spend:
         mechanism: The randomised algorithm.
         sensitivity: The largest change of the exact answer between neighbours, with its norm.
         noise: The scale of the noise.
-        rho: The cost in zCDP, or mu^2 / 2 under GDP.
+        rho: The cost in zCDP, mu^2 / 2 under GDP, or a Renyi divergence over its order.
         delta: What the event adds to delta by itself; 0 for most.
         cumulative: rho of this and all earlier events.
     """
@@ -83,6 +90,13 @@ def _terms(event: Event) -> tuple[str, str, str]:
     if isinstance(event, ExponentialEvent):
         noise = equals("ε", significant(event.epsilon))
         return "Exponential", f"{event.sensitivity}\u00a0(score)", noise
+    if isinstance(event, SubsampledGaussianEvent):
+        terms = (
+            equals("σ", _sigma(event.sigma_squared)),
+            f"{event.steps}\u00a0steps",
+            equals("q", significant(event.rate)),
+        )
+        return "Subsampled Gaussian", f"{root(event.l2_squared)}\u00a0(L2)", ", ".join(terms)
     raise UnsupportedEventError(
         invalid("events", "of a kind whose cost is known", "Upgrade margrave.", got=type(event).__name__)
     )

@@ -168,6 +168,14 @@ def _sentence(guarantee: Guarantee) -> Markup:
     )
 
 
+def _at_one_order(accounting: str) -> str:
+    order = accounting.removeprefix("rdp-")
+    return (
+        f"Rényi differential privacy at order {order} (ρ is the divergence over the order), composed over "
+        "every event of the ledger and converted to (ε, δ)"
+    )
+
+
 def _exactly(guarantee: Guarantee) -> Markup:
     mu = math.sqrt(2 * guarantee.rho)
     accounting = {
@@ -179,7 +187,7 @@ def _exactly(guarantee: Guarantee) -> Markup:
             f"Gaussian differential privacy (GDP) with μ = {significant(mu)}, composed over "
             "every event of the ledger and converted to (ε, δ)"
         ),
-    }.get(guarantee.accounting, guarantee.accounting)
+    }.get(guarantee.accounting, _at_one_order(guarantee.accounting))
     formal = (
         "For every two tables T and T′ that are neighbours, and every set S of results: "
         "Pr[A(T) ∈ S] ≤ exp(ε) · Pr[A(T′) ∈ S] + δ, where A is the whole run, discovery "

@@ -11,6 +11,7 @@ from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
 from margrave.select.top_q import TopQ
+from margrave.select.training import Training
 
 __all__ = [
     "AIM",
@@ -24,4 +25,5 @@ __all__ = [
     "PrivSyn",
     "ResidualPlanner",
     "TopQ",
+    "Training",
 ]

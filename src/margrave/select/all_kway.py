@@ -25,6 +25,10 @@ class AllKWay:
     With the graphical model the junction tree of all pairs is the whole domain, which only small
     domains can hold: the fitter then says so. The independent model takes it at any size.
 
+    **Privacy.** All answers are the curator's Gaussian measurements (`Gaussian` has the proof), so GDP prices
+    them together. Which marginals are measured, and for how much, follows from the domain and from the noise
+    of earlier releases alone. All of rho is spent.
+
     Args:
         degree: Attributes a clique, at least 1.
         max_cells: Cliques with more cells are left out.

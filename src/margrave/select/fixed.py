@@ -30,6 +30,9 @@ class Fixed:
     `one_ways` is off; the rest is split evenly over the cliques. Noise is Gaussian throughout, so GDP
     accounting applies.
 
+    **Privacy.** All answers are the curator's Gaussian measurements (`Gaussian` has the proof), so GDP prices
+    them together. The cliques are the user's, a public choice. All of rho is spent.
+
     Args:
         cliques: The cliques to measure.
         one_ways: Whether to measure one-way marginals too.

@@ -57,8 +57,8 @@ class PrivMRF:
        subsets.
     6. Rounds, min(d / 2, 8) of them: up to 400 useful subsets of maximal cliques are drawn, a share
        `errors` of rho over the rounds tells the L1 error of the model on each, noisy, and the worst are
-       measured, 0.8 d over all rounds. All marginals have one scale of noise, but those of the last round,
-       which take what is left.
+       measured, 0.8 d over all rounds, rounded up in each. No marginal has more noise than step 4 reckons
+       with; those of the last round take what is left.
 
     **Privacy.** All private answers are the curator's with Gaussian noise, so GDP prices them together. The
     pair scores are distances to a product of *released* one-ways, half of ‖n_ij - E‖_1 over the released
@@ -125,7 +125,7 @@ class PrivMRF:
         scores, rows = self._scores(curator, total * Fraction(self.structure))
         # What one of the marginals costs that the rest is planned for.
         left = curator.remaining - total * Fraction(self.errors)
-        each = left / (len(domain) + math.ceil(MORE * len(domain)))
+        each = left / (len(domain) + math.prod(_turns(len(domain))))
         most = rows / max(self.theta * curator.sigma(each) * NOISE_L1, 1e-9)
         cliques = self._graph(domain, scores)
         on_step(Step("select", f"a graph of {len(cliques)} maximal cliques", 0, curator.progress))
@@ -186,14 +186,12 @@ class PrivMRF:
         domain, rng = curator.domain, np.random.default_rng(self.seed + 1)
         measured = {m.clique for m in curator.measurements}
         open_ = {clique: weight for clique, weight in candidates.items() if clique not in measured}
-        turns = max(min(len(domain) // 2, STEPS), 1)
+        turns, wanted = _turns(len(domain))
         look = curator.total * Fraction(self.errors) / turns
         last = False
         for turn in range(1, turns + 1):
             last = turn == turns or pace.ends
-            batch = self._worst(
-                curator, fitter, model, open_, math.ceil(MORE * len(domain) / turns), look, rng
-            )
+            batch = self._worst(curator, fitter, model, open_, wanted, look, rng)
             for clique in batch:
                 del open_[clique]
             self._buy(curator, batch, turns - turn, look, last)
@@ -236,3 +234,9 @@ class PrivMRF:
         elif batch:
             share = (curator.remaining - later * look) / (later + 1)
             curator.measure(batch, share / len(batch))
+
+
+def _turns(columns: int) -> tuple[int, int]:
+    """Rounds of step 6, and the marginals bought in each: rounded up, so that together they may be more."""
+    turns = max(min(columns // 2, STEPS), 1)
+    return turns, math.ceil(MORE * columns / turns)

@@ -52,6 +52,8 @@ class Merf:
 
     Without moments it is `Network`, so any strategy goes with it.
 
+    **Privacy.** Sees released quantities only: post-processing.
+
     Args:
         network: The network and how it is trained; its `resample` is not used.
         features: Fourier features in a step.

@@ -20,7 +20,7 @@ from margrave.models.mixture.grouped import GroupedMixture, ungrouped
 from margrave.models.mixture.labels import chosen, labelled
 from margrave.models.mixture.model import MixtureModel, restored
 from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import dependences, nested
+from margrave.models.mixture.nesting import dependences, nestings
 from margrave.models.mixture.objective import Objective
 from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.runs import Run, Seen, mixed, start
@@ -54,8 +54,9 @@ the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-CLEAR = 4.5e4
-"""Rows times mu from which a second start pays where there are nests; without nests it always does."""
+CLEAR, BROAD = 4.5e4, 32
+"""Rows times mu from which noise hides little. Below it a table of more than BROAD attributes with nests gets
+one start, and its nests are not chosen between: either gains a twentieth of the error, and takes seconds."""
 DOUBT = 3.0
 """Standard errors by which a plain mixture must beat one with nests, or any mixture a graphical model."""
 
@@ -75,7 +76,7 @@ class Mixture:
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes.
         restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
-            for two, but one where there are nests and noise hides what is left to learn.
+            for two, but one on a broad table with nests where noise hides what is left to learn.
         steps: Optimiser steps of each.
         information: Price of a nat; None for the rule and its choice by split noise.
         smoothness: Price of unlike neighbours, over that of a nat.
@@ -216,7 +217,8 @@ class Mixture:
     ) -> MixtureModel:
         stacked = stack(domain, tables, rows)
         runs = [self._descent(stacked, seen, self.seed, effort)]
-        for turn in range(1, self.restarts or (1 if seen.groups and not seen.clear else 2)):
+        one = seen.groups and not seen.clear and len(domain) > BROAD
+        for turn in range(1, self.restarts or (1 if one else 2)):
             if not effort.over:
                 runs.append(self._descent(stacked, seen, self.seed + turn, effort))
         model = mixed(domain, rows, stacked, runs, seen)
@@ -295,21 +297,25 @@ class Mixture:
             seen = Seen((1.0 + SHARE) ** -0.5 * price, tuple(groups))
             return mixed(domain, rows, stacked, [who._descent(stacked, seen, self.seed, effort)], seen)
 
-        prices = [self.information or min(rule * factor, DEAREST) for factor in FACTORS]
-        models = [tried(scout, price) for price in prices[: 1 if self.information else None]]
+        usual = self.information or rule
+        prices = [usual] if self.information else sorted({min(rule * f, DEAREST) for f in FACTORS})
+        models = [tried(scout, price) for price in prices]
         cliques = [table.clique for table in judged]
         expected = [model.project_many(cliques) for model in models]
-        best = pick(expected, judged, rows, FACTORS.index(1.0)) if len(models) > 1 else 0
+        best = pick(expected, judged, rows, prices.index(usual)) if len(models) > 1 else 0
         tied = dependences(domain, models[best].pairs(models[best].weights))
         never = self.nests is False or self.device is not None
-        groups = [] if never else nested(domain, tied, {self.target or ""})
-        if groups and self.nests is None and not effort.over:
+        ways = [] if never else nestings(domain, tied, {self.target or ""})
+        # Large nests need more steps than a scout's to show their worth where there is little noise.
+        ways = ways[:1] if clear or len(domain) > BROAD else ways
+        if ways and self.nests is None and not effort.over:
             # Few components flatter nests; where there is little noise that decides.
             judge = replace(scout, components=self.components) if clear else scout
-            rival = tried(judge, prices[best], groups).project_many(cliques)
+            rivals = [tried(judge, prices[best], groups).project_many(cliques) for groups in ways]
+            first = pick(rivals, judged, rows, 0)
             flat = tried(judge, prices[best]).project_many(cliques) if clear else expected[best]
-            groups = [] if pick([rival, flat], judged, rows, 0, DOUBT) else groups
-        return Seen(prices[best], tuple(groups), tied, clear)
+            ways = [] if pick([rivals[first], flat], judged, rows, 0, DOUBT) else ways[first:]
+        return Seen(prices[best], ways[0] if ways else (), tied, clear)
 
 
 def _within(room: int, square: int, code: int) -> int:

@@ -60,14 +60,25 @@ class Labels:
     """
 
     def __init__(self, model: MixtureModel, steps: Sequence[Additive], seed: int) -> None:
-        self.steps = tuple(steps)
+        self.steps: tuple[Additive, ...] = ()
         self.seed = seed
-        self._domain = model.domain
+        self._domain, self._total = model.domain, model.total
         self._columns = _reference(model, seed)
-        self._shares = []
-        for place, step in enumerate(self.steps):
-            self._columns, shares = _redrawn(step, self._columns, _generator(seed, place))
-            self._shares.append(shares.astype(np.float32))
+        self._shares: list[NDArray[np.float32]] = []
+        for step in steps:
+            self._follow(step)
+
+    def learn(self, name: str, tables: Sequence[Pooled]) -> None:
+        """One more label, drawn after those there are, fitted to its pairs over the reference rows."""
+        rest = _without(self._columns, name)
+        self._follow(fit_additive(self._domain, name, tables, self._total, rest, tolerance=TOLERANCE))
+
+    def _follow(self, step: Additive) -> None:
+        """Draw a label anew in the reference rows."""
+        generator = np.random.default_rng([self.seed, LEAST, len(self.steps)])
+        self._columns, shares = _redrawn(step, self._columns, generator)
+        self._shares.append(shares.astype(np.float32))
+        self.steps += (step,)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,13 +215,12 @@ def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: st
 
 def labelled(model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled], seed: int) -> MixtureModel:
     """The mixture with some attributes drawn from additive models of the released pairs."""
-    columns, steps = _reference(model, seed), []
-    for place, name in enumerate(names):
-        rest = _without(columns, name)
-        step = fit_additive(model.domain, name, tables, model.total, rest, tolerance=TOLERANCE)
-        columns, _ = _redrawn(step, columns, _generator(seed, place))
-        steps.append(step)
-    return model.with_labels(Labels(model, steps, seed)) if steps else model
+    if not names:
+        return model
+    labels = Labels(model, (), seed)
+    for name in names:
+        labels.learn(name, tables)
+    return model.with_labels(labels)
 
 
 def remembered(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
@@ -246,10 +256,6 @@ def _reference(model: MixtureModel, seed: int) -> Columns:
     rows = int(min(max(model.total, LEAST), max(CELLS // len(model.domain), LEAST)))
     columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {})
     return dict(zip(model.domain.names, columns, strict=True))
-
-
-def _generator(seed: int, place: int) -> np.random.Generator:
-    return np.random.default_rng([seed, LEAST, place])
 
 
 def _without(columns: Mapping[str, Longs], name: str) -> Columns:

@@ -9,16 +9,15 @@ from numpy.typing import NDArray
 
 from margrave.schema.domain import Domain
 
-__all__ = ["dependence", "dependences", "nested"]
+__all__ = ["dependence", "dependences", "nested", "nestings"]
 
 Floats = NDArray[np.float64]
 
-TIED = 0.3
-"""Mean dependence between two groups from which on they become one."""
-MOST = 6
-"""Most attributes in one nest."""
-FEWEST = 3
-"""An attribute of fewer codes is not nested: a component's own conditionals say all about it that matters."""
+WAYS = ((0.2, 8), (0.3, 6))
+"""Mean dependence between two groups from which on they become one, and most attributes in one nest: the
+first is better on most tables, the second on some of few attributes."""
+FEWEST = 4
+"""An attribute of fewer codes is not nested: it is better drawn as a label, and nothing in a nest is one."""
 
 
 def dependences(domain: Domain, pairs: Floats) -> Floats:
@@ -43,13 +42,23 @@ def dependence(table: Floats) -> float:
     return 0.5 * float(np.abs(table - product).sum())
 
 
-def nested(domain: Domain, tied: Floats, barred: Collection[str]) -> list[tuple[int, ...]]:
+def nestings(domain: Domain, tied: Floats, barred: Collection[str]) -> list[tuple[tuple[int, ...], ...]]:
+    """The ways to nest, the likeliest first; none where nothing is tied. See `nested`."""
+    found = [tuple(nested(domain, tied, barred, least, most)) for least, most in WAYS]
+    return [groups for groups in dict.fromkeys(found) if groups]
+
+
+def nested(
+    domain: Domain, tied: Floats, barred: Collection[str], least: float, most: int
+) -> list[tuple[int, ...]]:
     """Groups of attributes that depend strongly on each other: average linkage, as positions.
 
     Args:
         domain: Names and sizes of the attributes.
         tied: As from `dependences`.
         barred: Attributes that stay alone.
+        least: Mean dependence between two groups from which on they become one.
+        most: Attributes in one group.
     """
     ruled = set() if domain.rules is None else set(domain.rules.names)
     groups = [
@@ -62,9 +71,9 @@ def nested(domain: Domain, tied: Floats, barred: Collection[str]) -> list[tuple[
             (float(tied[np.ix_(groups[a], groups[b])].mean()), a, b)
             for b in range(len(groups))
             for a in range(b)
-            if len(groups[a]) + len(groups[b]) <= MOST
+            if len(groups[a]) + len(groups[b]) <= most
         ]
-        if not means or max(means)[0] < TIED:
+        if not means or max(means)[0] < least:
             break
         _, a, b = max(means)
         groups[a] += groups.pop(b)

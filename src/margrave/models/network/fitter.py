@@ -47,6 +47,8 @@ class Network:
     The mixture on the fixed vectors is the model: exact answers, rows, codes given and rules are those of
     `MixtureModel`, and a saved model needs no PyTorch.
 
+    **Privacy.** Sees released quantities only: post-processing.
+
     Args:
         components: Noise vectors of a batch, and products in the model.
         noise: Length of a noise vector.

@@ -48,8 +48,9 @@ class Particles:
     Particles stand for rows, so all answers are counts of them (`rowwise.model`), and a saved model needs no
     PyTorch. Attributes that were not measured are uniform. Tables weigh by precision over the largest one.
 
-    The paper's own settings, for a GPU: particles=100_000, epochs=1000, directions=10, kept=0.2,
-    last=0.0003, projection_steps=1750. The defaults are for a processor.
+    The paper's own settings, for a GPU: particles=100_000, epochs=1000, directions=10, batch=5, rate=0.1,
+    last=0.0003, kept=0.2, projection_steps=1750. The defaults are for a processor: so few epochs need longer
+    and more steps to bring particles from anywhere to where they belong.
 
     Args:
         particles: How many.
@@ -64,7 +65,8 @@ class Particles:
         unordered: "line" places codes of every attribute evenly on [0, 1] (the paper); "apart" gives codes
             without an order an axis each, seen in a random order by each direction.
         places: Coordinates for some attributes' codes, shape [size, dimensions], such as towns on a map.
-        penalty: A further term of the loss, see `Penalty`; it may know released or public numbers only.
+        penalty: A further term of the loss, see `Penalty`; it may know released or public numbers only. In a
+            step it counts by the step's tables, once for five, and pulls ten times as hard at most.
         seed: Of starting points, directions and batches.
         max_cells: Most cells of a table.
         device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps", all with PyTorch.
@@ -77,9 +79,9 @@ class Particles:
     particles: int = 10_000
     epochs: int = 100
     directions: int = 2
-    batch: int = 5
-    rate: float = 0.1
-    last: float = 0.0005
+    batch: int = 2
+    rate: float = 0.2
+    last: float = 0.003
     kept: float = 1.0
     projection_steps: int = 300
     projection_directions: int = 200

@@ -44,7 +44,9 @@ class ThresholdProtection:
         offset: The threshold.
         estimate: A released estimate of s of the private rows, between 0 and 1. Anything computed from
             private rows without noise would be a leak.
-        strength: lambda (PrivPGD: 0.01 to 10).
+        strength: lambda. The tables pull back in proportion to the miss, and this pushes like its inverse
+            cube, so that the miss grows like the fourth root of lambda: bench/runs/paper000.py found it at
+            0.05 for 0.0001 and 0.14 for 0.01. (PrivPGD draws 0.01 to 10, and does not say how it scales.)
         steepness: Of the sigmoid.
         scale: Numerator.
         floor: Least denominator.

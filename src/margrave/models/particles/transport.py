@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.models.device import Device
 from margrave.models.particles.embedding import Embedding
+from margrave.models.particles.ordering import lowest_first
 from margrave.models.particles.penalty import Penalty
 from margrave.schema.domain import Clique
 
@@ -20,6 +21,11 @@ Floats = NDArray[np.float64]
 
 MEAN, SQUARE = 0.9, 0.999
 """How long Adam remembers gradients and their squares."""
+
+TOGETHER = 5
+"""Tables for which a penalty counts once (PrivPGD, algorithm 3 with its batches of five)."""
+LONGEST = 10.0
+"""Length of a penalty's gradient over that of the tables' at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ class _Moving:
         names = {name for goal in goals for name in goal.clique}
         gradient = self._gradient(goals)
         if penalty is not None:
-            gradient += self._repelled(penalty)
+            gradient += self._repelled(penalty, len(goals), gradient)
             names = set(self.taken)
         for name in self.embedding.domain.names:
             if name in names:
@@ -135,7 +141,7 @@ class _Moving:
         torch, count = self.device.torch, self.at.shape[1]
         looks = [self._look(goal) for goal in goals]
         scores = torch.cat([own for _, own, _ in looks])
-        lowest = torch.argsort(scores, dim=1)
+        lowest = lowest_first(self.device, scores)
         goal = torch.cat([wanted for _, _, wanted in looks])
         miss = scores - torch.empty_like(scores).scatter_(1, lowest, goal)
         gradient, first = torch.zeros_like(self.at), 0
@@ -161,12 +167,20 @@ class _Moving:
         wanted = torch.repeat_interleave(lined, counts, output_size=len(drawn[0][0]) * self.at.shape[1])
         return parts, own, wanted.reshape(own.shape)
 
-    def _repelled(self, penalty: Penalty) -> Any:
+    def _repelled(self, penalty: Penalty, goals: int, pull: Any) -> Any:
+        """The penalty's gradient, for as many tables as there are, at most LONGEST times the tables' own.
+
+        Where they are in balance it is the shorter one on the whole. Far from there it may be a thousand
+        times longer, and Adam would remember its square for thousands of steps in which nothing else can
+        move a particle.
+        """
         torch = self.device.torch
         at = self.at.detach().T.clone().requires_grad_()
         value = penalty(torch, at, self.embedding)
         (found,) = torch.autograd.grad(value, at)
-        return found.T
+        push = found.T * (goals / TOGETHER)
+        share = LONGEST * pull.norm() / push.norm().clamp(min=1e-30)
+        return push * share.clamp(max=1.0)
 
     def _advance(self, name: str, gradient: Any, rate: float) -> None:
         """Adam for one attribute: entries that do not move keep what is remembered of them."""

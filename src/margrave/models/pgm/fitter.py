@@ -53,6 +53,8 @@ class PGM:
     ("noise_aware", an eighth of it for one-ways, which are first pooled from all tables that hold them) or
     c = strength * (sigma / N)^2 ("squares"). Attributes that were not measured come out uniform.
 
+    **Privacy.** Sees released marginals only: post-processing.
+
     Args:
         strength: How much entropy counts against the measurements, above 0.
         max_iterations: Most steps of the optimiser.

@@ -59,6 +59,8 @@ class Relaxed:
     `thresholds` random linear thresholds of each measured table, answered from its noisy cells, join
     the loss (`thresholds`).
 
+    **Privacy.** Sees released quantities only: post-processing.
+
     Args:
         rows: Relaxed rows.
         blocks: "softmax" (logits), "sparsemax" (each step ends with the projection onto distributions) or

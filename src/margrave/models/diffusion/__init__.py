@@ -1,0 +1,5 @@
+"""Gaussian and multinomial diffusion of rows, trained at the door; see docs/methods/tabddpm.md."""
+
+from margrave.models.diffusion.fitter import Diffusion
+
+__all__ = ["Diffusion"]

@@ -1,0 +1,295 @@
+"""Denoiser: the network that takes noise off rows, and what it learns from each of them, in whole numbers.
+
+A row is noised K times, at a time t and with noise of its own each, from uniform numbers it is given. The
+network, dense layers with ReLU between them, sees the noised row, t and the label. For numbers it says
+v = sqrt(kept_t) e - sqrt(1 - kept_t) x_0 (Salimans and Ho 2022, appendix D), from which the noise is
+e = sqrt(kept_t) v + sqrt(1 - kept_t) x_t. For a category it says what has to be *added* to the logits of the
+released one-way to have those of x_0 given the noised values of all *other* columns. A network of zeros thus
+draws independent columns with the released one-ways.
+
+The loss of a row is |e - e_hat|^2 / p over its p numbers, plus the mean over its categories of -ln P(x_0 |
+x_t), with the logits of q(x_t | x_0) for the category's own noised value added by Bayes' rule; averaged
+over K draws. It is least where the Kullback-Leibler divergence of the true posterior of x_{t-1} from the
+network's is, as both are of one and the same distribution of x_0. Its gradient is bounded; the divergence
+times T would swamp the numbers once gradients are clipped.
+
+**A row's gradient hangs on that row alone, bit for bit**, as the door asks. Products of float matrices
+would not have that: their last bits can change with the rows beside. Here every number that goes into a
+product is a whole multiple of a power of two, so small that all partial sums are below 2^53 of their common
+step: exact in float64, in any order, on any processor. *Forward*: weights are multiples of 2^-12 up to 8,
+what goes into a layer of 2^-8 up to 64, so sums are multiples of 2^-20 below 2^9 times the width.
+*Softmax*: logits are multiples of 2^-6 and looked up in a table of whole numbers below 2^30. *Backward*:
+what comes down to a layer is rounded to 2^-20 and cut at 16, times weights: multiples of 2^-32 below 2^7
+times the width. Between products there are only single operations on single numbers (rounding, cutting, one
+addition, multiplication or division, looking up), which IEEE arithmetic fixes. Rounding is taken as the
+identity where gradients pass. Widths up to 2^13 keep all sums below 2^53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from margrave.errors import InputError, invalid
+from margrave.models.device import Device
+from margrave.models.diffusion.coding import Coding
+from margrave.models.diffusion.schedule import Schedule
+
+__all__ = ["WIDEST", "Denoiser", "State", "offsets", "one_hot", "prior", "time_features"]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+WIDEST = 1 << 13
+"""Most inputs or outputs of a layer."""
+WEIGHT, MOST_WEIGHT = 2.0**12, 8.0
+INPUT, MOST_INPUT = 2.0**8, 64.0
+LOGIT, DEEPEST = 64, 16
+PASSED, MOST_PASSED = 2.0**20, 16.0
+WAVES = 8
+"""Sines and cosines of the time."""
+SOFTMAX = np.rint(np.exp(-np.arange(DEEPEST * LOGIT + 1) / LOGIT) * 2.0**30)
+"""exp(-k / 64), in whole steps of 2^-30."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """Where a training is, all of it public.
+
+    Args:
+        weights: Of each layer, [out, in + 1], the last column for a constant 1.
+        means, squares: Adam's running means of the gradients and of their squares.
+        average: Running mean of the weights, which is what is kept at the end.
+        step: How many were taken.
+    """
+
+    weights: tuple[Floats, ...]
+    means: tuple[Floats, ...]
+    squares: tuple[Floats, ...]
+    average: tuple[Floats, ...]
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Denoiser:
+    """A `Learner`.
+
+    Args:
+        coding: Of the rows.
+        schedule: Of the noise.
+        device: Where it computes; it must have double precision.
+        widths: Of the hidden layers.
+        draws: K, how often a row is noised in one gradient.
+        rows: Expected in a sample, by public or released numbers.
+        rate: Adam's step length.
+        average: Weight of the past in the running mean of the weights.
+        seed: Of the first weights.
+
+    Raises:
+        InputError: A layer is wider than WIDEST.
+    """
+
+    coding: Coding
+    schedule: Schedule
+    device: Device
+    widths: tuple[int, ...]
+    draws: int
+    rows: float
+    rate: float
+    average: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        most = max(self.layers)
+        if most > WIDEST:
+            remedy = "Group rare values, or use fewer columns."
+            raise InputError(invalid("network", f"of at most {WIDEST} inputs a layer", remedy, got=most))
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Numbers that go into each layer, and come out of the last."""
+        coding = self.coding
+        first = len(coding.numbers) + coding.values + 2 * WAVES + coding.labels
+        return (first, *self.widths, len(coding.numbers) + coding.values)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of each weight matrix."""
+        return tuple((out, into + 1) for into, out in zip(self.layers[:-1], self.layers[1:], strict=True))
+
+    @property
+    def uniforms(self) -> int:
+        """For each draw a time, a score and its noise for every number, one number for every category."""
+        return self.draws * (1 + 2 * len(self.coding.numbers) + len(self.coding.categories))
+
+    def start(self) -> State:
+        """Normal weights of variance 2 over the inputs, and 0 in the last layer."""
+        rng = np.random.default_rng(self.seed)
+        weights = []
+        for out, into in self.shapes[:-1]:
+            made = rng.standard_normal((out, into)) * np.sqrt(2.0 / into)
+            made[:, -1] = 0.0
+            weights.append(made)
+        weights.append(np.zeros(self.shapes[-1]))
+        nothing = tuple(np.zeros_like(made) for made in weights)
+        return State(tuple(weights), nothing, nothing, tuple(weights))
+
+    def factors(self, state: State, codes: Longs, uniform: Floats) -> list[tuple[Any, Any]]:
+        """Each row's gradient, as factors: see `protocols.Learner`."""
+        torch, on = self.device.torch, self.device
+        scores, velocity, known, times, now, first = self._noised(codes, uniform)
+        label = () if self.coding.target is None else codes[:, self.coding.target]
+        given = self._input(scores, now, times, np.asarray(label))
+        weights = [
+            on.put(np.clip(np.rint(w * WEIGHT) / WEIGHT, -MOST_WEIGHT, MOST_WEIGHT), torch.float64)
+            for w in state.weights
+        ]
+        entering = [_with_one(torch, on.put(given, torch.float64))]
+        for weight in weights[:-1]:
+            made = (entering[-1] @ weight.T).clamp(min=0.0)
+            entering.append(_with_one(torch, _stepped(made, INPUT, MOST_INPUT)))
+        out = entering[-1] @ weights[-1].T
+        passed = _stepped(self._missed(out, velocity, known, times, now, first), PASSED, MOST_PASSED)
+        found = [(passed, entering[-1])]
+        for weight, into, below in zip(
+            reversed(weights), reversed(entering), reversed(entering[:-1]), strict=False
+        ):
+            passed = (passed @ weight[:, :-1]) * (into[..., :-1] > 0.0)
+            passed = _stepped(passed, PASSED, MOST_PASSED)
+            found.append((passed, below))
+        return found[::-1]
+
+    def moved(self, state: State, gradients: Sequence[Floats]) -> State:
+        """A step of Adam on the noisy mean gradient (Kingma and Ba 2015, Algorithm 1)."""
+        step = state.step + 1
+        means, squares, weights, average = [], [], [], []
+        stay = min(self.average, step / (10.0 + step))
+        for k, gradient in enumerate(gradients):
+            slope = gradient / self.rows
+            means.append(0.9 * state.means[k] + 0.1 * slope)
+            squares.append(0.999 * state.squares[k] + 0.001 * slope**2)
+            scale = np.sqrt(squares[k] / (1.0 - 0.999**step)) + 1e-12
+            moved = state.weights[k] - self.rate * means[k] / (1.0 - 0.9**step) / scale
+            weights.append(np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT))
+            average.append(stay * state.average[k] + (1.0 - stay) * weights[k])
+        kept = (tuple(weights), tuple(means), tuple(squares), tuple(average))
+        return replace(state, weights=kept[0], means=kept[1], squares=kept[2], average=kept[3], step=step)
+
+    def finished(self, state: State) -> tuple[Floats, ...]:
+        """The averaged weights."""
+        return state.average
+
+    def _noised(
+        self, codes: Longs, uniform: Floats
+    ) -> tuple[Floats, Floats, NDArray[np.bool_], Longs, Longs, Longs]:
+        """Noised scores, v and whether there is one [rows, draws, numbers]; times [rows, draws]; noised and
+        true values [rows, draws, categories]."""
+        coding, numbers = self.coding, len(self.coding.numbers)
+        own = uniform.reshape(len(codes), self.draws, 1 + 2 * numbers + len(coding.categories))
+        times = np.minimum((own[..., 0] * self.schedule.times).astype(np.int64), self.schedule.times - 1)
+        kept = self.schedule.kept[times]
+        signal, spread = np.sqrt(kept), np.sqrt(1.0 - kept)
+        shape = (*times.shape, numbers)
+        scores, velocity, known = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.bool_)
+        for k, number in enumerate(coding.numbers):
+            mine = np.broadcast_to(codes[:, number.place, None], times.shape)
+            start, known[..., k] = number.scores(mine, own[..., 1 + k])
+            noise = ndtri(own[..., 1 + numbers + k])
+            scores[..., k] = signal * start + spread * noise
+            velocity[..., k] = signal * noise - spread * start
+        now = np.zeros((*times.shape, len(coding.categories)), dtype=np.int64)
+        first = np.zeros_like(now)
+        for k, category in enumerate(coding.categories):
+            first[..., k] = category.values[codes[:, category.place]][:, None]
+            drawn = own[..., 1 + 2 * numbers + k]
+            other = ((drawn - kept) / (1.0 - kept) * category.size).astype(np.int64)
+            now[..., k] = np.where(drawn < kept, first[..., k], np.minimum(other, category.size - 1))
+        return scores, velocity, known, times, now, first
+
+    def _input(self, scores: Floats, now: Longs, times: Longs, label: Longs) -> Floats:
+        """What goes into the first layer, [rows, draws, in]."""
+        hot = np.concatenate([scores, one_hot(self.coding, now)], axis=-1)
+        marks = np.zeros((*times.shape, self.coding.labels))
+        if self.coding.labels:
+            marks[np.arange(len(label)), :, label] = 1.0
+        both = np.concatenate([hot, time_features(self.schedule)[times], marks], axis=-1)
+        return np.clip(np.rint(both * INPUT) / INPUT, -MOST_INPUT, MOST_INPUT)
+
+    def _missed(
+        self, out: Any, velocity: Floats, known: NDArray[np.bool_], times: Longs, now: Longs, first: Longs
+    ) -> Any:
+        """The gradient of the loss by what the network says, [rows, draws, out]."""
+        torch, on, coding = self.device.torch, self.device, self.coding
+        numbers, parts = len(coding.numbers), []
+        if numbers:
+            wanted = on.put(np.rint(velocity * INPUT) / INPUT, torch.float64)
+            weights = known * (self.schedule.kept[times] * (2.0 / numbers / self.draws))[..., None]
+            parts.append((out[..., :numbers] - wanted) * on.put(weights, torch.float64))
+        if coding.categories:
+            table = on.put(SOFTMAX, torch.float64)
+            logits = out[..., numbers:] + on.put(offsets(coding, self.schedule, times, now), torch.float64)
+            logits, truth = (logits * LOGIT).round(), on.put(one_hot(coding, first), torch.float64)
+            share, start = 1.0 / len(coding.categories) / self.draws, 0
+            for category in coding.categories:
+                end = start + category.size
+                mine = logits[..., start:end]
+                depth = (mine.amax(dim=-1, keepdim=True) - mine).clamp(max=float(DEEPEST * LOGIT))
+                grown = table[depth.long()]
+                said = grown / grown.sum(dim=-1, keepdim=True)
+                parts.append((said - truth[..., start:end]) * share)
+                start = end
+        return torch.cat(parts, dim=-1)
+
+
+def offsets(coding: Coding, schedule: Schedule, times: Longs, now: Longs) -> Floats:
+    """Logits of x_0 from the one-ways and x_t alone, in steps of 1/64: [..., values].
+
+    times and now are of shapes [...] and [..., categories].
+    """
+    least = (1.0 - schedule.kept)[:, None] / np.array([category.size for category in coding.categories])
+    gain = np.rint(np.log((schedule.kept[:, None] + least) / least) * LOGIT) / LOGIT
+    found: Floats = np.broadcast_to(prior(coding), (*times.shape, coding.values)).copy()
+    places = now + _starts(coding)
+    held = np.take_along_axis(found, places, axis=-1)
+    np.put_along_axis(found, places, held + gain[times], axis=-1)
+    return found
+
+
+def prior(coding: Coding) -> Floats:
+    """Logits of x_0 from the one-ways alone, in steps of 1/64: [values]."""
+    logs = [np.log(category.prior) for category in coding.categories]
+    return np.asarray(np.rint(np.concatenate([*logs, np.zeros(0)]) * LOGIT) / LOGIT)
+
+
+def time_features(schedule: Schedule) -> Floats:
+    """Sines and cosines of half a turn, one, two, four and so on over all times: [T, 2 WAVES]."""
+    turns = np.pi * np.arange(schedule.times)[:, None] / schedule.times * 2.0 ** np.arange(WAVES)
+    return np.concatenate([np.sin(turns), np.cos(turns)], axis=1)
+
+
+def one_hot(coding: Coding, values: Longs) -> Floats:
+    """One-hot values of all categories side by side, [..., values]."""
+    found = np.zeros((*values.shape[:-1], coding.values))
+    np.put_along_axis(found, values + _starts(coding), 1.0, axis=-1)
+    return found
+
+
+def _starts(coding: Coding) -> Longs:
+    """Where each category's values begin."""
+    sizes = [category.size for category in coding.categories]
+    return np.cumsum([0, *sizes])[:-1].astype(np.int64)
+
+
+def _stepped(numbers: Any, steps: float, most: float) -> Any:
+    """Rounded to whole steps, and cut."""
+    return ((numbers * steps).round() / steps).clamp(-most, most)
+
+
+def _with_one(torch: Any, entering: Any) -> Any:
+    """With a last number of 1."""
+    return torch.cat([entering, torch.ones_like(entering[..., :1])], dim=-1)

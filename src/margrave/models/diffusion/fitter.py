@@ -1,0 +1,192 @@
+"""Diffusion: TabDDPM's denoiser, trained at the door by noisy gradients, and the rows it draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models.diffusion.coding import coded
+from margrave.models.diffusion.denoiser import Denoiser
+from margrave.models.diffusion.drawing import drawn, spoken
+from margrave.models.diffusion.model import DiffusionModel, remembered_weights
+from margrave.models.diffusion.schedule import cosine
+from margrave.models.independent import Independent
+from margrave.models.pooled import pool
+from margrave.models.relaxed.serial import ready, serial
+from margrave.models.rowwise.model import RowModel, recalled, row_dtype
+from margrave.models.ruled import settled
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Diffusion"]
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+DRAWS = 32
+"""Most draws of a row in one gradient: the door adds up the products of all pairs of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diffusion:
+    """Gaussian and multinomial diffusion of rows (Kotelnikov, Baranchuk, Rubachev and Babenko 2023, TabDDPM).
+
+    `learner` gives what `Training` has trained at the door, and `finished` draws rows with it: the model is
+    those rows, so that rows given codes are those of them which have them, as for `GUM`. It learns from
+    gradients only: strategies that buy marginals are refused before anything is spent. What is left to a
+    training that was stopped, the released one-ways, gives independent columns (`fit`).
+
+    Args:
+        widths: Of the hidden layers.
+        times: Steps of the diffusion.
+        draws: How often a row is noised in one gradient.
+        rate: Adam's step length.
+        average: Weight of the past in the running mean of the weights, which draws the rows.
+        most_rows: Rows that are drawn, at most; else as many as the model stands for.
+        seed: Of the first weights and of the rows.
+        device: "cpu", "cuda" or "cuda:N"; it needs double precision, so not "mps".
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    widths: tuple[int, ...] = (128, 128)
+    times: int = 100
+    draws: int = 2
+    rate: float = 8e-3
+    average: float = 0.99
+    most_rows: int = 100_000
+    seed: int = 0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        for param in ("times", "draws", "most_rows"):
+            if getattr(self, param) < 1:
+                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        if self.draws > DRAWS:
+            raise InputError(invalid("draws", f"at most {DRAWS}", "Try 2.", got=self.draws))
+        if not self.widths or min(self.widths) < 1:
+            remedy = "Try (128, 128)."
+            raise InputError(invalid("widths", "one or more, each at least 1", remedy, got=self.widths))
+        if not (math.isfinite(self.rate) and self.rate > 0 and 0 <= self.average < 1):
+            remedy = "Try rate=0.008 and average=0.99."
+            raise InputError(invalid("rate", "above 0, and average in [0, 1)", remedy, got=self.rate))
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "diffusion"
+
+    def prepare(self) -> None:
+        """Check that PyTorch and the device are there and will do, before anything is spent.
+
+        Raises:
+            InputError: There is no such device, or it has no double precision.
+            MissingExtraError: PyTorch is not installed.
+        """
+        if not ready(self.device).double:
+            remedy = "Leave it out for the processor."
+            raise InputError(invalid("device", "one with double precision", remedy, got=self.device))
+
+    def learner(
+        self, domain: Domain, target: str | None, ways: Mapping[str, Floats], rows: float
+    ) -> Denoiser:
+        """What is to be trained at the door.
+
+        Args:
+            domain: Names and sizes of the attributes.
+            target: The label, or None.
+            ways: Released distribution of each attribute, [codes].
+            rows: Expected in a sample.
+
+        Raises:
+            InputError: The rows have too many codes for the network.
+        """
+        return Denoiser(
+            coding=coded(domain, target, ways),
+            schedule=cosine(self.times),
+            device=ready(self.device),
+            widths=self.widths,
+            draws=self.draws,
+            rows=max(rows, 1.0),
+            rate=self.rate,
+            average=self.average,
+            seed=self.seed,
+        )
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """What some work with the network returns, done on one thread of the processor; see `serial`."""
+        with serial(ready(self.device)):
+            return work()
+
+    def finished(
+        self,
+        learner: Denoiser,
+        weights: Sequence[Floats],
+        measurements: Sequence[NoisyMarginal],
+        total: float,
+    ) -> Model:
+        """The model of a trained learner.
+
+        Args:
+            learner: As `learner` gave it.
+            weights: What the training released.
+            measurements: Released marginals; rules are read off them where that is needed.
+            total: Rows to stand for.
+        """
+        coding, rng = learner.coding, np.random.default_rng(self.seed)
+        rows = min(max(round(total), 1), self.most_rows)
+        said = spoken(coding, learner.schedule, learner.device, weights)
+        columns = np.array(self.alone(lambda: drawn(coding, learner.schedule, said, rows, rng)))
+        domain = settled(coding.domain, pool(coding.domain, measurements))
+        return DiffusionModel(
+            RowModel(domain, total, domain.names, columns.astype(row_dtype(domain))), weights
+        )
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+        effort: Effort = FULL,
+    ) -> Model:
+        """Without a training: independent columns, which is what a network of zeros draws."""
+        return Independent().fit(domain, measurements, total=total, warm=warm, effort=effort)
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+    ) -> Model:
+        """The model whose `state` was saved, with no optimisation and no PyTorch.
+
+        Raises:
+            ReleaseError: The state is not that of such a model over this domain.
+        """
+        weights = remembered_weights(state)
+        if not weights:
+            return Independent().restore(domain, measurements, state)
+        return DiffusionModel(recalled(domain, measurements, state), weights)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Refuse: it learns from gradients, and what marginals cost would be lost.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(
+            invalid("model", "one that learns from marginals", "Use select=Training().", got=self.name)
+        )
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """One each, shape [candidates]: nothing of the model grows with marginals; `admit` refuses them."""
+        return np.ones(len(candidates))

@@ -1,0 +1,138 @@
+"""Training: one-ways, and a network trained by noisy gradients on samples of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import Deadline
+from margrave.progress import OnStep, Step
+from margrave.schema.domain import Domain
+from margrave.select.one_ways import buy_one_ways, released_one_ways
+
+if TYPE_CHECKING:
+    from margrave.protocols import Curator, Fitter, Learner, Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Training"]
+
+T = TypeVar("T")
+
+TOLD = 100
+"""Steps from one word on progress to the next."""
+
+
+class Trainable(Protocol):
+    """A fitter whose model is trained by gradients."""
+
+    def prepare(self) -> None:
+        """Raise where it cannot run."""
+
+    def learner(
+        self, domain: Domain, target: str | None, ways: Mapping[str, NDArray[np.float64]], rows: float
+    ) -> Learner:
+        """What is to be trained."""
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """What some work returns, done on one thread."""
+
+    def finished(
+        self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
+    ) -> Model:
+        """The model of what was trained."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Training:
+    """DP-SGD (Abadi et al. 2016) for a generator that learns from rows: what TabDDPM asks of the door.
+
+    A share of rho measures the one-ways, those that discovery has released left out: the weights of the
+    labels, and the scales and shares that a generator needs of each column. The rest buys `steps` noisy
+    gradients.
+
+    The steps are priced by Renyi divergence at one order, which is chosen from these arguments before the
+    run. It protects rows, or owners of one row, under add_remove; all else is refused before anything is
+    spent.
+
+    Args:
+        target: The label, an attribute that is drawn first; None for none.
+        steps: Gradients.
+        rate: Probability of each row to be in a gradient, a multiple of 2^-32.
+        largest: Rows expected in a gradient, at most: the rate is halved until that holds.
+        clip: The largest norm of a row's gradient.
+        ones: Share of rho for one-ways.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    target: str | None = None
+    steps: int = 100
+    rate: Fraction = Fraction(1, 32)
+    largest: int = 1 << 12
+    clip: float = 1.0
+    ones: Fraction = Fraction(1, 5)
+    name: ClassVar[str] = "training"
+    gaussian_only: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.largest < 1:
+            raise InputError(invalid("steps and largest", "at least 1", "Try the defaults."))
+        if not 0 < self.rate <= 1 or (Fraction(self.rate) * 2**32).denominator != 1:
+            remedy = "Try Fraction(1, 32)."
+            raise InputError(invalid("rate", "in (0, 1], a multiple of 2^-32", remedy, got=self.rate))
+        if not 0 < self.ones < 1:
+            raise InputError(invalid("ones", "between 0 and 1", "Try Fraction(1, 5).", got=self.ones))
+        if not 0 < self.clip < 2.0**40:
+            raise InputError(invalid("clip", "above 0 and below 2^40", "Try 1.0.", got=self.clip))
+
+    @property
+    def training(self) -> tuple[int, Fraction, Fraction]:
+        """Steps, rate and share of rho, by which the order of the accounting is chosen."""
+        return self.steps, Fraction(self.rate), 1 - Fraction(self.ones)
+
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model that was trained.
+
+        deadline: after it no step is taken; all of rho is spent.
+
+        Raises:
+            InputError: The fitter is not trained by gradients, or the target is no attribute.
+        """
+        if not hasattr(fitter, "learner"):
+            remedy = "Use model='diffusion'."
+            raise InputError(invalid("model", "one that is trained by gradients", remedy, got=fitter.name))
+        trainable, domain = cast(Trainable, fitter), curator.domain
+        if self.target is not None and self.target not in domain:
+            raise InputError(invalid("target", f"one of {list(domain.names)}", "Check it.", got=self.target))
+        trainable.prepare()
+        even = {name: np.ones(domain[name]) for name in domain.names}
+        trainable.learner(domain, self.target, even, 1.0)  # raises where it would be too large
+        buy_one_ways(curator, curator.remaining * self.ones, on_step)
+        ways, total = released_one_ways(curator)
+        rate = Fraction(self.rate)
+        while rate * round(total) > self.largest and rate * 2**31 >= 1:
+            rate = Fraction(int(rate * 2**31), 2**32)
+        learner = trainable.learner(domain, self.target, ways, float(rate) * total)
+
+        def over(step: int) -> bool:
+            if step % TOLD == 0:
+                on_step(Step("train", f"{self.steps} steps on samples of the rows", step, curator.progress))
+            return deadline is not None and deadline.passed
+
+        weights = trainable.alone(
+            lambda: curator.train(
+                learner, curator.remaining, steps=self.steps, rate=rate, clip=self.clip, over=over
+            )
+        )
+        on_step(Step("fit", "rows drawn by the network", 0, 1.0))
+        return trainable.finished(learner, weights, curator.measurements, total)

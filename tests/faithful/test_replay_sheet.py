@@ -1,0 +1,138 @@
+"""Every strategy with a generator of its own, run again on its answers alone: no other way leads to the rows.
+
+A run writes down all it asks the door and is told. A second run gets these answers from a door without a
+table. It has to ask the same questions, to the last bit, report the same progress and end at the same model.
+What published implementations do besides (as many synthetic rows as there are private ones, the best iterate
+by the true error, a stop at the true error, exact errors in their logs, seeds of the whole process) would
+show.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from faithful_door import Recorder, Replayed, budget, chain, opened
+
+import margrave as mg
+from margrave.models.auto import Auto
+from margrave.models.compressed import Compressed
+from margrave.models.independent import Independent
+from margrave.models.merf import Merf
+from margrave.models.mixture import Mixture
+from margrave.models.network import Network
+from margrave.models.particles import Particles
+from margrave.models.pgm.fitter import PGM
+from margrave.models.pmw import PMW
+from margrave.models.relaxed import Relaxed
+from margrave.models.residual.fitter import Residual
+from margrave.models.rowwise.genetic import Genetic
+from margrave.models.rowwise.gum import GUM
+from margrave.privacy.unit import Adjacency
+from margrave.progress import Step
+from margrave.select import (
+    AIM,
+    MST,
+    AllKWay,
+    AllPairs,
+    Batched,
+    Fixed,
+    MeanEmbedding,
+    PrivMRF,
+    PrivSyn,
+    ResidualPlanner,
+    TopQ,
+)
+
+SIZES = {"a": 3, "b": 4, "c": 3, "d": 2}
+ROWS = 700
+SCHEMA = mg.Schema(
+    tuple(
+        mg.Integer(name=name, lower=0, upper=size - 1, bins=size, missing=False)
+        for name, size in SIZES.items()
+    )
+)
+QUICK = Network(components=12, noise=4, widths=(8,), steps=8)
+LIGHT: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "aim": (lambda: AIM(rounds=10), PGM),
+    "all pairs": (AllPairs, lambda: Mixture(components=6, steps=15)),
+    "auto": (AllPairs, Auto),
+    "batched": (Batched, lambda: Compressed(PGM())),
+    "fixed": (lambda: Fixed([("a", "b"), ("d",)]), Independent),
+    "mst": (MST, PGM),
+    "private gsd": (AllKWay, lambda: Genetic(rows=200, rounds=4)),
+    "privmrf": (lambda: PrivMRF(theta=0.2), PGM),
+    "privsyn": (PrivSyn, lambda: GUM(rows=200, iterations=5)),
+    "residual planner": (ResidualPlanner, lambda: Residual(rows=GUM(rows=200, iterations=5))),
+    "top q": (lambda: TopQ(rounds=3, q=2), lambda: PMW(passes=8)),
+}
+TORCH: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "dp merf": (lambda: MeanEmbedding(target="d", frequencies=10), lambda: Merf(network=QUICK, features=6)),
+    "gem": (lambda: TopQ(rounds=2, q=1), lambda: QUICK),
+    "privpgd": (
+        AllKWay,
+        lambda: Particles(
+            particles=200, epochs=2, directions=2, batch=6, projection_steps=5, projection_directions=5
+        ),
+    ),
+    "rap": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10)),
+    "rap++": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10, blocks="points", thresholds=1)),
+}
+REASON = "torch is not installed: pip install 'margrave[gpu]'"
+WITHOUT = importlib.util.find_spec("torch") is None
+CASES = [
+    pytest.param(
+        strategy, fitter, id=name, marks=pytest.mark.skipif(name in TORCH and WITHOUT, reason=REASON)
+    )
+    for name, (strategy, fitter) in (LIGHT | TORCH).items()
+]
+
+
+@pytest.mark.parametrize(("strategy", "fitter"), CASES)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_a_run_follows_from_its_answers(
+    strategy: Callable[[], Any], fitter: Callable[[], Any], adjacency: Adjacency
+) -> None:
+    gdp = strategy().gaussian_only
+    curator, _ = opened(chain(SIZES, ROWS), SIZES, adjacency=adjacency, gdp=gdp, schema=SCHEMA)
+    recorder = Recorder(curator)
+    assert recorder.public_rows == (None if adjacency == "add_remove" else ROWS)
+    steps: list[list[Step]] = [[], []]
+    np.random.seed(1)  # noqa: NPY002 - the state of the process must not matter
+    first = strategy().run(recorder, fitter(), steps[0].append)
+    np.random.seed(2)  # noqa: NPY002
+    replayed = Replayed(recorder, budget(1.0, adjacency, gdp))
+    second = strategy().run(replayed, fitter(), steps[1].append)
+    assert replayed.left == 0
+    assert steps[0] == steps[1]
+    one, two = first.state(), second.state()
+    assert one.keys() == two.keys()
+    for key in one:
+        np.testing.assert_array_equal(one[key], two[key], err_msg=key)
+    assert first.total == second.total
+    # The number of rows is that of the answers, or public; with this much noise it is never the exact one.
+    assert (first.total == ROWS) == (adjacency == "replace_one")
+
+
+def test_every_strategy_of_the_library_is_among_them() -> None:
+    import margrave.select as room
+
+    used = {strategy().name for strategy, _ in (LIGHT | TORCH).values()}
+    names = {getattr(room, name).name for name in room.__all__ if hasattr(getattr(room, name), "name")}
+    # `Training` asks for one answer, a trained network, and its learner is tested where it is trained.
+    assert used == names - {"training"}
+
+
+def test_a_strategy_that_reads_more_than_answers_is_caught() -> None:
+    """The test of the test: a fitter that asks the state of the process for its rows."""
+
+    class Stray(Independent):
+        def fit(self, domain: Any, measurements: Any, **options: Any) -> Any:
+            options["total"] = float(np.random.random() * 1000)  # noqa: NPY002
+            return super().fit(domain, measurements, **options)
+
+    with pytest.raises(AssertionError):
+        test_a_run_follows_from_its_answers(lambda: AllKWay(degree=1), Stray, "add_remove")

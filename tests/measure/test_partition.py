@@ -1,0 +1,71 @@
+"""Values found in a column: the dual threshold of `rare`, each arm of which decides where it is higher."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import open_source
+from margrave.measure.gaussian import Gaussian
+from margrave.measure.partition import listed_values, threshold
+from margrave.privacy.accounting import ZCDP
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.noise.seeded import SeededSource
+from margrave.privacy.unit import Neighbours
+from margrave.schema.columns import Categorical, Listed
+
+SIGMA = 20
+DELTA = Fraction(1, 4)
+"""So large that values with a noisy count below 3 sigma are released: at a small one 3 sigma is below the
+threshold of the release."""
+MIDDLING = tuple(range(20, 120, 2))
+"""Rows of fifty values, all of whose noisy counts lie around 3 sigma and 2 % of the rows."""
+
+
+def _listed(rare: float, rows: float = 0.0, seed: int = 0) -> dict[str, float]:
+    """The values released and their noisy counts, from noise that does not depend on `rare`."""
+    texts = ["head"] * 1000
+    for place, count in enumerate(MIDDLING):
+        texts += [f"v{place:02}"] * count
+    source, _ = open_source(pa.table({"t": texts}))
+    ledger = Ledger(epsilon=5.0, delta=0.5, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=DELTA)
+    gaussian = Gaussian(ledger, SeededSource(seed))
+    column = Categorical(name="t", rare=rare)
+    rho = Fraction(1, 2 * SIGMA**2)
+    known, marginal = listed_values(column, source, gaussian, ledger, rho, DELTA, rows)
+    assert isinstance(known, Listed)
+    assert known.values is not None
+    assert (marginal.sigmas[: len(known.values)] == SIGMA).all()
+    return {str(value): count for value, count in zip(known.values, marginal.values, strict=False)}
+
+
+def test_what_is_released_here_falls_on_both_sides_of_each_arm() -> None:
+    plain = _listed(0.0)
+    counts = np.array(sorted(plain.values()))
+    assert threshold(1, SIGMA, DELTA) < 3 * SIGMA
+    assert (counts < 3 * SIGMA).sum() >= 5
+    assert ((counts >= 3 * SIGMA) & (counts < 0.02 * counts.sum())).sum() >= 5
+    assert (counts >= 0.02 * counts.sum()).sum() >= 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_share_leaves_the_noise_to_decide(seed: int) -> None:
+    plain, merged = _listed(0.0, seed=seed), _listed(1e-6, seed=seed)
+    assert merged == {text: count for text, count in plain.items() if count >= 3 * SIGMA}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_share_decides_where_it_is_above_the_noise(seed: int) -> None:
+    plain, merged = _listed(0.0, seed=seed), _listed(0.02, seed=seed)
+    bar = 0.02 * sum(plain.values())
+    assert bar > 3 * SIGMA
+    assert merged == {text: count for text, count in plain.items() if count >= bar}
+
+
+def test_the_share_is_of_all_rows_where_more_are_known_than_are_listed() -> None:
+    plain, merged = _listed(0.0), _listed(0.02, rows=5000.0)
+    assert sum(plain.values()) < 5000
+    assert merged == {text: count for text, count in plain.items() if count >= 100}
