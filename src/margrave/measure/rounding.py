@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from margrave.schema.columns import Binned, Duration, Moment, Real, Time, Whole
 
@@ -138,6 +137,8 @@ def _shares(counts: Array, units: Array, kept: NDArray[np.intp]) -> Array:
 
     A draw on the multiples of u is a multiple of s, where u divides s, one time in s / u.
     """
+    from scipy.optimize import nnls  # a tenth of a second, for what a declared schema never asks
+
     step = units[kept]
     finer = np.minimum(step / np.where(step > 0, step, 1.0)[:, None], 1.0)
     finer[step == 0] = 1.0  # any number at all

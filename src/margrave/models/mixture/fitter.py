@@ -20,7 +20,7 @@ from margrave.models.mixture.grouped import GroupedMixture, ungrouped
 from margrave.models.mixture.labels import chosen, labelled
 from margrave.models.mixture.model import MixtureModel, restored
 from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import dependences, nestings
+from margrave.models.mixture.nesting import WAYS, dependences, nestings
 from margrave.models.mixture.objective import Objective
 from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.runs import Run, Seen, mixed, start
@@ -41,11 +41,12 @@ __all__ = ["DOUBT", "Mixture"]
 Floats = NDArray[np.float64]
 
 FACTORS = (0.5, 1.0, 2.0)
-"""Prices tried, over the rule's; none above DEAREST."""
+"""Prices tried, over the rule's; none above DEAREST, and nothing else where the rule asks for that: half of it
+is within two hundredths of the error there."""
 DEAREST = 1500.0
 """Highest price by the rule: where noise is small the error hardly depends on it."""
-SCOUT_COMPONENTS, SCOUT_STEPS = 120, 150
-"""Size and length of the fits that only choose a price."""
+SCOUT_COMPONENTS, SCOUT_STEPS, ROUGH_STEPS = 120, 150, 100
+"""Size and length of the fits that only choose a price, and of those that only tell what depends on what."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
 WIDE, FEWEST = 1500, 60
@@ -54,9 +55,10 @@ the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-CLEAR, BROAD = 4.5e4, 32
-"""Rows times mu from which noise hides little. Below it a table of more than BROAD attributes with nests gets
-one start, and its nests are not chosen between: either gains a twentieth of the error, and takes seconds."""
+CLEAR, DIM, BROAD = 4.5e4, 1e4, 32
+"""Rows times mu from which noise hides little, and below which it hides so much that a second start does not
+pay where there are nests, nor a choice between ways to nest. On a table of more than BROAD attributes neither
+is had below CLEAR: each would gain a twentieth of the error, and take seconds."""
 DOUBT = 3.0
 """Standard errors by which a plain mixture must beat one with nests, or any mixture a graphical model."""
 
@@ -76,7 +78,7 @@ class Mixture:
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes.
         restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
-            for two, but one on a broad table with nests where noise hides what is left to learn.
+            for two, but one where there are nests and noise hides what is left to learn.
         steps: Optimiser steps of each.
         information: Price of a nat; None for the rule and its choice by split noise.
         smoothness: Price of unlike neighbours, over that of a nat.
@@ -209,7 +211,8 @@ class Mixture:
         tables = sharpened(domain, tables, CERTAINTY)
         if effort.rough:
             price = self.information or _rule(tables, rows)
-            return self._scout._fit(domain, tables, rows, Seen(price), effort)
+            scout = replace(self._scout, steps=min(self.steps, ROUGH_STEPS))
+            return scout._fit(domain, tables, rows, Seen(price), effort)
         return self._fit(domain, tables, rows, seen or self.look(domain, tables, rows, effort), effort)
 
     def _fit(
@@ -217,8 +220,8 @@ class Mixture:
     ) -> MixtureModel:
         stacked = stack(domain, tables, rows)
         runs = [self._descent(stacked, seen, self.seed, effort)]
-        one = seen.groups and not seen.clear and len(domain) > BROAD
-        for turn in range(1, self.restarts or (1 if one else 2)):
+        pays = not seen.groups or _between(domain, tables, rows) or seen.clear
+        for turn in range(1, self.restarts or (2 if pays else 1)):
             if not effort.over:
                 runs.append(self._descent(stacked, seen, self.seed + turn, effort))
         model = mixed(domain, rows, stacked, runs, seen)
@@ -298,16 +301,17 @@ class Mixture:
             return mixed(domain, rows, stacked, [who._descent(stacked, seen, self.seed, effort)], seen)
 
         usual = self.information or rule
-        prices = [usual] if self.information else sorted({min(rule * f, DEAREST) for f in FACTORS})
+        fixed = self.information or rule == DEAREST
+        prices = [usual] if fixed else sorted({min(rule * f, DEAREST) for f in FACTORS})
         models = [tried(scout, price) for price in prices]
         cliques = [table.clique for table in judged]
         expected = [model.project_many(cliques) for model in models]
         best = pick(expected, judged, rows, prices.index(usual)) if len(models) > 1 else 0
         tied = dependences(domain, models[best].pairs(models[best].weights))
         never = self.nests is False or self.device is not None
-        ways = [] if never else nestings(domain, tied, {self.target or ""})
         # Large nests need more steps than a scout's to show their worth where there is little noise.
-        ways = ways[:1] if clear or len(domain) > BROAD else ways
+        kinds = WAYS if _between(domain, tables, rows) else WAYS[:1]
+        ways = [] if never else nestings(domain, tied, {self.target or ""}, kinds)
         if ways and self.nests is None and not effort.over:
             # Few components flatter nests; where there is little noise that decides.
             judge = replace(scout, components=self.components) if clear else scout
@@ -321,6 +325,11 @@ class Mixture:
 def _within(room: int, square: int, code: int) -> int:
     """The most codes n with square n^2 + code n at most room."""
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
+
+
+def _between(domain: Domain, tables: Sequence[Pooled], rows: float) -> bool:
+    """Whether a table is neither broad nor clear, and its noise does not hide nearly all."""
+    return len(domain) <= BROAD and DIM <= rows * _mu(tables) < CLEAR
 
 
 def _components(codes: int) -> int:

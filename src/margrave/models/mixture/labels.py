@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
-LEAST, CELLS = 1 << 15, 1 << 21
+LEAST, CELLS = 1 << 15, 1 << 20
 """Rows of the mixture that the additive models are fitted on and expectations are taken over: as many as the
 model stands for, but no fewer than LEAST, nor more than that and CELLS over the number of attributes."""
 TOLERANCE = 1e-4

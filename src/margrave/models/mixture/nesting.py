@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.schema.domain import Domain
 
-__all__ = ["dependence", "dependences", "nested", "nestings"]
+__all__ = ["WAYS", "dependence", "dependences", "nested", "nestings"]
 
 Floats = NDArray[np.float64]
 
@@ -42,9 +42,11 @@ def dependence(table: Floats) -> float:
     return 0.5 * float(np.abs(table - product).sum())
 
 
-def nestings(domain: Domain, tied: Floats, barred: Collection[str]) -> list[tuple[tuple[int, ...], ...]]:
-    """The ways to nest, the likeliest first; none where nothing is tied. See `nested`."""
-    found = [tuple(nested(domain, tied, barred, least, most)) for least, most in WAYS]
+def nestings(
+    domain: Domain, tied: Floats, barred: Collection[str], ways: Sequence[tuple[float, int]] = WAYS
+) -> list[tuple[tuple[int, ...], ...]]:
+    """The groups by each of the ways, each grouping once; none where nothing is tied. See `nested`."""
+    found = [tuple(nested(domain, tied, barred, least, most)) for least, most in ways]
     return [groups for groups in dict.fromkeys(found) if groups]
 
 
