@@ -41,8 +41,8 @@ __all__ = ["DOUBT", "Mixture"]
 Floats = NDArray[np.float64]
 
 FACTORS = (0.5, 1.0, 2.0)
-"""Prices tried, over the rule's; none above DEAREST, and nothing else where the rule asks for that: half of it
-is within two hundredths of the error there."""
+"""Prices tried, over the rule's; none above DEAREST, and nothing else where the rule asks for that: half of
+it is within two hundredths of the error there."""
 DEAREST = 1500.0
 """Highest price by the rule: where noise is small the error hardly depends on it."""
 SCOUT_COMPONENTS, SCOUT_STEPS, ROUGH_STEPS = 120, 150, 100
