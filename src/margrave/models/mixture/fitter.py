@@ -220,7 +220,8 @@ class Mixture:
     ) -> MixtureModel:
         stacked = stack(domain, tables, rows)
         runs = [self._descent(stacked, seen, self.seed, effort)]
-        pays = not seen.groups or _between(domain, tables, rows) or seen.clear
+        # At the dearest price starts end nearly alike, until noise is so small that the last bit counts.
+        pays = not seen.groups or seen.clear or (_between(domain, tables, rows) and seen.price < DEAREST)
         for turn in range(1, self.restarts or (2 if pays else 1)):
             if not effort.over:
                 runs.append(self._descent(stacked, seen, self.seed + turn, effort))
