@@ -80,6 +80,16 @@ def test_places_are_counted_and_a_table_without_privpgd_is_left_out(paper: Modul
     assert set(counted.values()) == {(0, 1, 1)}
 
 
+def test_runs_are_counted_by_cell_and_failures_apart(paper: ModuleType) -> None:
+    metrics = list(paper.METRICS.values())
+    cells = [outcome("a", name, 1.0, metrics) for name in ("PrivPGD", "AIM", "real")]
+    cells += [outcome("b", "AIM", 1.0, metrics), outcome("b", "AIM", 2.0, metrics) | {"repeat": 1}]
+    cells += [outcome("b", "PrivPGD", 1.0, metrics) | {"status": "time"}]
+    said = paper.coverage(Findings(cells))
+    assert "for 3 of 4 combinations of a table and a method: 2 with 1 run, 1 with 2 runs;" in said
+    assert said.endswith("runs that failed: 1.")
+
+
 def test_the_page_has_ratios_scores_and_pictures(
     paper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

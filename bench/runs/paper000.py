@@ -114,6 +114,20 @@ def theirs(path: Path) -> Findings:
     return Findings(outcomes)
 
 
+def coverage(found: Findings) -> str:
+    """How many cells there are, how many failed, and how many runs each has of them."""
+    counts = [
+        runs
+        for table in found.tables
+        for name in found.methods
+        if (runs := len(found.runs(table, name, EPSILON)))
+    ]
+    most = {runs: counts.count(runs) for runs in sorted(set(counts))}
+    parts = [f"{many} with {runs} run{'s' * (runs > 1)}" for runs, many in most.items()]
+    there = f"{len(counts)} of {len(found.tables) * len(found.methods)} combinations of a table and a method"
+    return f"There are figures for {there}: {', '.join(parts)}; runs that failed: {len(found.failures)}."
+
+
 def _cell(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:+.2f}"
 
@@ -238,7 +252,8 @@ def page(args: argparse.Namespace) -> None:
     for name, text in _pictures(found, paper, protected).items():
         write_text(home / f"{name}.svg", text)
         links[name] = f"![{name}](pictures/{args.out.stem}/{name}.svg)"
-    parts = [_said("head"), _said("notes"), "## Tables", _said("tables"), markdown.tables(found, told)]
+    parts = [_said("head"), coverage(found), _said("notes")]
+    parts += ["## Tables", _said("tables"), markdown.tables(found, told)]
     parts += ["## Ratios, as figures 1 and 2", links["ratios"]]
     parts += ["The paper's own, from its tables 1 and 2:", links["ratios-paper"]]
     for metric in METRICS.values():

@@ -15,7 +15,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
-from margrave.parts import accountant, aimed, bounded, timed
+from margrave.parts import accountant, aimed, bounded, prepared, shown, timed
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import Place
@@ -23,6 +23,7 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
 from margrave.resuming import check_clockless, facts, modelled
+from margrave.schema.columns import Binned
 from margrave.schema.schema import Schema
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
@@ -117,7 +118,7 @@ class Synthesizer:
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
-        self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
+        self.fitter = prepared(bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits))
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
         self.target, self.missing, self.engine = target, tuple(missing), engine
@@ -193,7 +194,7 @@ class Synthesizer:
             raise InputError(invalid("target", f"one of {names}", "Check the spelling.", got=self.target))
         if names == [owner]:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
-        return source, frame
+        return shown(source, self.strategy), frame
 
     def _door(self, source: Source, declared: Schema, resume: bool | int = False) -> tuple[Curator, Ledger]:
         """The curator of a table, with its ledger."""
@@ -361,6 +362,7 @@ def _check_rows(source: Source, declared: Schema) -> None:
     sure = []
     for column in declared.attributes:
         trial = column if column.missing is not None else dataclasses.replace(column, missing=True)
+        trial = dataclasses.replace(trial, rare=0.0) if isinstance(trial, Binned) else trial
         if column.strict and trial.known:
             sure.append(trial)
     if sure:

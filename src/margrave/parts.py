@@ -13,9 +13,9 @@ from margrave.privacy.subsampled import best_order, check_sampled
 from margrave.privacy.unit import Neighbours
 
 if TYPE_CHECKING:
-    from margrave.protocols import Fitter, Strategy
+    from margrave.protocols import Fitter, Source, Strategy
 
-__all__ = ["accountant", "aimed", "bounded", "timed"]
+__all__ = ["accountant", "aimed", "bounded", "prepared", "shown", "timed"]
 
 
 def accountant(
@@ -86,3 +86,28 @@ def bounded(fitter: Fitter, limits: Limits) -> Fitter:
     least = min(m for m in (limits.max_memory, asked.max_memory) if m is not None)
     limited: Fitter = dataclasses.replace(asked, max_memory=least)
     return limited
+
+
+def prepared(fitter: Fitter) -> Fitter:
+    """The fitter, found to have the libraries it computes with.
+
+    Raises:
+        MissingExtraError: One is not installed.
+    """
+    within: Any = getattr(fitter, "fitter", fitter)
+    if hasattr(within, "prepare"):
+        within.prepare()
+    return fitter
+
+
+def shown(source: Source, strategy: Strategy) -> Source:
+    """The table, found to let the strategy look at its rows where it has to.
+
+    Raises:
+        InputError: The table is counted where it lies, and the strategy needs more than counts.
+    """
+    if getattr(strategy, "needs_rows", False) and not source.holds_rows:
+        remedy = "Pass a frame or a file, or use a method that asks for marginals only."
+        with_it = f"in memory or a file with strategy {strategy.name!r}"
+        raise InputError(invalid("table", with_it, remedy))
+    return source

@@ -44,6 +44,10 @@ class Source(Protocol):
         A number column is Integer or Real without bounds, a text column is Unknown.
         """
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether its engine has the rows as codes, for `moments` and `train` at the door. Public."""
+
     def only(self, names: Sequence[str]) -> Source:
         """The table with some of its columns, in the order given."""
 

@@ -17,6 +17,9 @@ from margrave.schema.schema import Schema
 
 __all__ = ["Guarantee", "NoisyMarginal", "NoisyMoments", "Release"]
 
+SURE = 3.0
+"""Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyMarginal:
@@ -53,6 +56,27 @@ class NoisyMarginal:
     def sigmas(self) -> NDArray[np.float64]:
         """The standard deviation of each cell's noise, in rows, shape of values."""
         return np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), self.values.shape)
+
+    def beyond(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is expected, and as much of what this table says beyond it as noise does not explain.
+
+        The residual is shrunk as a whole (James and Stein 1961, positive part), by the part of its square
+        that is noise; a cell counts by its square over what is expected there and a thousandth of all rows. A
+        residual within SURE standard deviations of noise alone is left out.
+
+        Args:
+            expected: Counts in rows, by a model say; shape of values.
+
+        Returns:
+            Counts in rows, shape of values; some may be below 0.
+        """
+        weights = 1.0 / (np.maximum(expected, 0.0) + max(float(expected.sum()), 1.0) / 1000.0)
+        residual, variances = self.values - expected, self.sigmas**2
+        found, noise = float((weights * residual**2).sum()), float((weights * variances).sum())
+        spread = float(np.sqrt(2.0 * ((weights * variances) ** 2).sum()))
+        if found <= noise + SURE * spread:
+            return expected
+        return np.asarray(expected + (1.0 - noise / found) * residual)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from bench_cases import HIDDEN, write_script, write_table
 
+from margrave._api import Synthesizer
 from margrave.benchmark.cell import run_cell
 from margrave.benchmark.domain import OTHER
 from margrave.benchmark.grid import Grid, read_grid
@@ -68,6 +69,27 @@ def test_margrave_learns_with_and_without_a_domain(domain: str, tmp_path: Path) 
     ).sum()
     assert gap < apart
     assert table.scoring["name"].labels[-2:] == (OTHER, "missing")
+
+
+def test_rare_bins_of_a_public_domain_are_merged_by_the_share_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = prepared(tmp_path, bins=40, rare=0.05, discovery=0.1)
+    assert table.public is not None
+    assert table.public["age"].size == table.scoring["age"].size - 1 == 40
+    asked: list[Synthesizer] = []
+    fit = Synthesizer.fit
+    monkeypatch.setattr(Synthesizer, "fit", lambda self, data: asked.append(self) or fit(self, data))
+    rows = made("independent", table, tmp_path, epsilon=20.0)
+    (one,) = asked
+    ledger = one._ledger
+    assert ledger is not None
+    assert one.schema is not None
+    assert one.discovery_share(one.schema) == pytest.approx(0.1)
+    assert ledger.events[0].what == "detail of age"
+    # What is merged spreads out again: rows are scored by all bins.
+    assert rows.size == 450
+    assert (rows.count([("age",)])[0] > 0).sum() > 30
 
 
 def test_a_script_gets_the_table_and_what_is_public(tmp_path: Path) -> None:

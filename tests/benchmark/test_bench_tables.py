@@ -118,6 +118,7 @@ def test_a_file_that_cannot_be_read_is_an_error_without_its_rows(tmp_path: Path)
         ('make = "rare"\ndomain = "secret"', "domain of the table file t.toml must be one of"),
         ('make = "rare"\nrows = 3', "rows of the table file t.toml must be at least 10"),
         ('make = "rare"\nrows = "3"', "must be a whole number"),
+        ('make = "rare"\nrare = 1.0', "rare of the table file t.toml must be in"),
         ('file = "nowhere.csv"', "Say with --root"),
     ],
 )

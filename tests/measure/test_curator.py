@@ -12,6 +12,7 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.errors import BudgetError, InputError
+from margrave.measure import choose
 from margrave.measure.curator import Curator
 from margrave.privacy.accounting import GDP, ZCDP, Accountant
 from margrave.privacy.events import ExponentialEvent, GaussianEvent
@@ -91,16 +92,25 @@ def test_a_choice_is_recorded_and_rounded_to_the_safe_side() -> None:
         assert rho * Fraction(999, 1000) < ledger.spent <= rho
 
 
-def test_the_score_of_neighbours_moves_by_at_most_the_sensitivity() -> None:
+def test_the_score_of_neighbours_moves_by_at_most_the_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "CHUNK", 50)
     rng = np.random.default_rng(5)
-    from margrave.measure.choose import _l1
-
+    shapes = [(), (7,), (3, 4), (60,), (2, 2, 2), (1,), (41,)]
+    weights, penalties = np.array([1, 3, 1, 2, 0, 5, 1]), rng.random(7) * 9
     for _ in range(200):
-        table = rng.integers(0, 1000, 30)
-        model = rng.random(30) * 1000
-        near = table.copy()
-        near[rng.integers(30)] += 1
-        assert abs(_l1(near, model, 65536.0) - _l1(table, model, 65536.0)) <= 1.0
+        tables = [rng.integers(0, 1000, shape) for shape in shapes]
+        models = [rng.random(shape) * 1000 for shape in shapes]
+        near = [table.copy() for table in tables]
+        for table in near:
+            table.reshape(-1)[rng.integers(table.size)] += 1
+        ours, theirs = (choose._scores(some, models, weights, penalties, 65536.0) for some in (tables, near))
+        assert (np.abs(ours - theirs) <= weights).all()
+        for place, (table, model) in enumerate(zip(tables, models, strict=True)):
+            apart = Fraction(0)
+            for count, expected in zip(table.ravel().tolist(), model.ravel().tolist(), strict=True):
+                apart += abs(count - Fraction(round(expected * 65536), 65536))
+            penalty = Fraction(round(penalties[place] * 65536), 65536)
+            assert Fraction(ours[place]) == weights[place].item() * (apart - penalty)
 
 
 def test_a_choice_finds_the_worst_candidate_when_epsilon_is_large() -> None:

@@ -1,4 +1,4 @@
-"""Four ways to cut bins, from one histogram."""
+"""Four ways to cut bins, from one histogram; and given bins merged where they are rare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.cuts import cut_by
+from margrave.measure.cuts import cut_by, merge_rare
 from margrave.schema.binned import BINNINGS
 
 
@@ -61,3 +61,41 @@ def test_privtree_decays_with_depth() -> None:
     assert len(flat.edges) < len(deep.edges)
     # Root 640: h=0; halves 320 - 41.6, quarters 160 - 83.2 > 60, eighths 80 - 124.8 < 60.
     assert np.diff(flat.edges).tolist() == [8.0] * 8
+
+
+def test_rare_cells_fill_bins_with_their_neighbours() -> None:
+    """10 rows is the bar: 9 joins the bin before, 4 4 4 make one bin, and so does what begins the line."""
+    assert merge_rare(np.array([2.0, 20, 30, 9, 10, 4, 4, 4, 1, 5]), 1.0, 10.0).tolist() == [0, 2, 4, 5]
+    assert merge_rare(np.array([4.0, 4, 4, 1, 50]), 1.0, 10.0).tolist() == [0, 4]
+
+
+def test_a_sum_of_cells_is_rare_by_the_noise_of_a_sum() -> None:
+    """With sigma 4, one cell needs 12 rows, four cells together 24."""
+    assert merge_rare(np.array([50.0, 11, 1, 1, 10, 50]), 4.0, 0.0).tolist() == [0, 5]
+    assert merge_rare(np.array([50.0, 11, 1, 1, 12, 50]), 4.0, 0.0).tolist() == [0, 4, 5]
+    assert merge_rare(np.array([50.0, 11, 6, 1, 1, 50]), 4.0, 0.0).tolist() == [0, 1, 5]
+
+
+def test_nothing_but_noise_is_one_bin() -> None:
+    assert merge_rare(np.zeros(9), 1.0, 0.0).tolist() == [0]
+    assert merge_rare(np.array([-5.0]), 1.0, 10.0).tolist() == [0]
+
+
+@given(
+    noisy=st.lists(st.floats(-1e3, 1e5), min_size=1, max_size=120),
+    sigma=st.floats(0.5, 500.0),
+    least=st.floats(0, 1e4),
+)
+@settings(max_examples=200, deadline=None)
+def test_no_merged_bin_is_rare(noisy: list[float], sigma: float, least: float) -> None:
+    """What joins a bin after it was closed is rare; what closed it was not: only that is certain."""
+    starts = merge_rare(np.array(noisy), sigma, least)
+    assert starts[0] == 0
+    assert (np.diff(starts) > 0).all()
+    for first, stop in zip(starts, [*starts[1:], len(noisy)], strict=True):
+        sums = [sum(noisy[first:k]) for k in range(first + 1, stop + 1)]
+        bars = [max(least, 3 * sigma * np.sqrt(k)) for k in range(1, stop - first + 1)]
+        if first > 0:
+            assert any(s >= bar * (1 - 1e-9) for s, bar in zip(sums, bars, strict=True))
+        heavy = [cell for cell in range(first, stop) if noisy[cell] >= max(least, 3 * sigma)]
+        assert len(heavy) <= 1

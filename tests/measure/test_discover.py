@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from margrave._api import Synthesizer
 from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
 from margrave.measure.curator import Curator
@@ -217,6 +219,50 @@ def test_bins_are_cut_as_asked_at_the_same_price(binning: str) -> None:
     assert 4 <= schema["n"].size <= 16
     assert schema["n"].edges != plain["n"].edges
     assert abs(curator.measurements[0].values.sum() - ROWS) < 2000
+
+
+def test_rare_bins_within_declared_bounds_are_merged_in_one_look() -> None:
+    rng = np.random.default_rng(0)
+    numbers = np.append(rng.integers(0, 50, ROWS), rng.integers(50, 1000, 400))
+    bound = Integer(name="n", lower=0, upper=999, bins=100, rare=0.002)
+    schema, ledger, curator = _discover(pa.table({"n": numbers}), Schema((bound,)))
+    column, (known,) = schema["n"], curator.measurements
+    assert [event.what for event in ledger.events] == ["detail of n"]
+    assert ledger.spent <= ledger.total / 4
+    assert (column.lower, column.upper, column.known, column.missing) == (0, 999, True, False)
+    assert column.edges[:5] == (0, 10, 20, 30, 40)
+    assert 6 < column.size < 16
+    assert column.fine == Integer(name="n", lower=0, upper=999, bins=100).edges
+    counts = curator._open.count([("n",)])[0].reveal()
+    assert counts.sum() == len(numbers)
+    assert counts[1:].min() > 0.5 * 0.002 * ROWS
+    assert (np.abs(known.values - counts) < 5 * known.sigmas).all()
+    assert known.sigmas[-1] > known.sigmas[0]
+    drawn = sum(column.weights[20:])
+    assert abs(drawn - (numbers >= 200).sum()) < 200
+
+
+def test_declared_bins_are_kept_apart_where_none_is_rare_and_shapes_as_declared() -> None:
+    table = pa.table({"x": [0.5] * 5_000 + [1.5] * 5_000 + [None] * 5_000})
+    column = Real(name="x", edges=(0, 1, 2), fine=(0, 0.25, 1, 2), weights=(1, 3, 1), rare=0.01)
+    schema, ledger, curator = _discover(table, Schema((column,)), epsilon=5.0)
+    assert len(ledger.events) == 1
+    assert schema["x"] == dataclasses.replace(column, missing=True, rare=0.0)
+    assert np.abs(curator.measurements[0].values - 5_000).max() < 200
+
+
+def test_strict_bounds_are_checked_before_anything_is_spent() -> None:
+    column = Integer(name="n", lower=0, upper=9, missing=False, rare=0.1)
+    synthesizer = Synthesizer("independent", epsilon=1.0, schema=Schema((column,)))
+    with pytest.raises(InputError, match="within its declared bounds"):
+        synthesizer.fit(pa.table({"n": [1] * 99 + [10]}))
+    assert synthesizer._ledger is None
+    loose = dataclasses.replace(column, strict=False)
+    fitted = Synthesizer("independent", epsilon=9.0, schema=Schema((loose,))).fit(
+        pa.table({"n": [1] * 99 + [10]})
+    )
+    assert fitted.release.guarantee.epsilon == 9.0
+    assert 1 <= fitted.release.schema["n"].size < 10
 
 
 def test_one_declared_bound_is_kept() -> None:

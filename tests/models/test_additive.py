@@ -10,6 +10,7 @@ from margrave.models import additive
 from margrave.models.additive import Additive, fit_additive
 from margrave.models.descent import lowest
 from margrave.models.pooled import Pooled
+from margrave.models.slack import slack
 from margrave.schema.domain import Domain
 
 SIZES = {"a": 4, "b": 3, "y": 2, "c": 5}
@@ -47,7 +48,10 @@ def test_the_gradient_is_that_of_the_value(width):
     starts, lines = [0, 3, 8], 9
     codes = np.stack([rng.integers(0, 3, 50), rng.integers(3, 8, 50), np.full(50, 8)], axis=1)
     table, ridge = rng.normal(0, 0.2, (lines, width)), rng.uniform(0.01, 0.1, (lines, width))
-    dual = additive._Dual(codes.astype(np.int32), starts, table, ridge)
+    bonds = rng.uniform(0.01, 0.1, (lines - 1, width))
+    bonds[[2, 7]] = 0.0
+    shares = np.bincount(codes.ravel(), minlength=lines) / len(codes)
+    dual = additive._Dual(codes.astype(np.int32), shares, starts, table, ridge, bonds)
     at = rng.normal(0, 1, lines * width)
     gradient = dual(at)[1]
     for i, step in enumerate(1e-5 * np.eye(len(at))):
@@ -91,12 +95,59 @@ def test_the_rows_expectations_meet_the_tables_when_noise_is_small():
         np.testing.assert_allclose(got.values, asked.values, atol=0.02)
 
 
+def ordered_world(lift, rows, seed):
+    """A label of two codes whose log-odds are `lift` of one attribute's code, others that tell nothing, and
+    what a release of its pairs says with a noise of 40 rows."""
+    names, codes = ("x", "y", "u", "v"), len(lift)
+    sizes, rng = (codes, 2, codes, codes), np.random.default_rng(seed)
+    columns = {name: rng.integers(0, codes, rows) for name in "xuv"}
+    share = 1.0 / (1.0 + np.exp(-lift[columns["x"]]))
+    shares, tables = np.stack([1.0 - share, share], axis=1), []
+    for table in expected_tables(Domain(names, sizes), columns, shares, 40.0, names="xuv", own=False):
+        noisy = table.values + 40.0 * rng.standard_normal(table.values.shape)
+        tables.append(Pooled(table.clique, noisy, table.sigma))
+    return names, sizes, columns, shares, tables
+
+
+def lost(world, ordered):
+    """Divergence of the true conditional from the fitted one, in nats, with an order of codes or without."""
+    names, sizes, columns, shares, tables = world
+    domain = Domain(names, sizes, tuple(size if ordered and size > 2 else 0 for size in sizes))
+    found = fit_additive(domain, "y", tables, len(shares), columns, tolerance=1e-6, max_iterations=2000)
+    assert found.converged
+    return float((shares * np.log(shares / found.probabilities(columns))).sum(axis=1).mean())
+
+
+def test_neighbours_in_order_help_where_noise_is_large_and_effects_are_smooth():
+    worlds = [ordered_world(2.0 * np.sin(np.arange(32) / 5.0), 4000, seed) for seed in range(6)]
+    apart, tied = (np.array([lost(world, ordered) for world in worlds]) for ordered in (False, True))
+    assert (tied < apart).all()
+    assert tied.mean() < 0.75 * apart.mean()
+
+
+def test_a_zigzag_along_ordered_codes_survives_where_noise_is_small():
+    worlds = [ordered_world(1.5 * (-1.0) ** np.arange(32), 200_000, seed) for seed in range(2)]
+    apart, tied = (np.array([lost(world, ordered) for world in worlds]) for ordered in (False, True))
+    assert tied.mean() < 0.002
+    assert tied.mean() < 1.5 * apart.mean()
+
+
+def test_pure_noise_about_an_attribute_teaches_less_than_the_same_noise_on_a_dependent_one():
+    _, sizes, columns, _, tables = ordered_world(2.0 * np.sin(np.arange(32) / 5.0), 20_000, 1)
+    found = fit_additive(Domain(("x", "y", "u", "v"), sizes), "y", tables, 20_000.0, columns)
+    blocks = [found.potentials[at : at + 32] for at in (0, 32, 64)]
+    told, *empty = (float(np.abs(block[:, 1] - block[:, 0]).mean()) for block in blocks)
+    assert told > 10.0 * max(empty)
+
+
 def test_what_is_left_unexplained_is_ridge_times_potential():
     domain, columns, truth = world(3)
     tables = expected_tables(domain, columns, truth.probabilities(columns), 60.0)
     found = fit_additive(domain, "y", tables, ROWS, columns, strength=2.0, tolerance=1e-9)
     left = tables[0].values - expected_tables(domain, columns, found.probabilities(columns), 1.0)[0].values
-    np.testing.assert_allclose(left / ROWS, 2.0 * 60.0 / ROWS * found.potentials[:4], atol=1e-7)
+    shares = np.bincount(columns["a"], minlength=4) / ROWS
+    ridge = slack(tables[0].values / ROWS, tables[0].sigma / ROWS, shares, 2.0)
+    np.testing.assert_allclose(left / ROWS, ridge * found.potentials[:4], atol=1e-7)
 
 
 def test_more_noise_means_a_conditional_nearer_to_the_marginal():

@@ -105,3 +105,19 @@ def test_the_target_and_the_memory_limit_reach_the_models() -> None:
     assert auto._mixture.target == "c"
     assert auto._mixture.max_memory == auto._trees.max_memory == 600_000_000
     assert auto.fit(SMALL, made).domain == SMALL
+
+
+def test_a_small_tree_is_judged_by_its_whole_fit() -> None:
+    # Six attributes of few codes and a million rows: a mixture is near, a rough tree is not.
+    rng, domain = np.random.default_rng(4), Domain(tuple("uvwxyz"), (3, 7, 2, 7, 2, 11))
+    logs = np.zeros(domain.sizes)
+    for places in itertools.combinations(range(6), 2):
+        shape = [size if place in places else 1 for place, size in enumerate(domain.sizes)]
+        logs = logs + 2.0 * rng.standard_normal(shape)
+    joint = 1e6 * np.exp(logs) / np.exp(logs).sum()
+    made = []
+    for places in [p for k in (1, 2) for p in itertools.combinations(range(6), k)]:
+        exact = joint.sum(axis=tuple(place for place in range(6) if place not in places))
+        noisy = exact + 10.0 * rng.standard_normal(exact.shape)
+        made.append(NoisyMarginal(tuple(domain.names[place] for place in places), noisy, 10.0))
+    assert isinstance(Auto().fit(domain, made), Trees)

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from margrave.errors import ReleaseError, SchemaError
 from margrave.limits import Effort
@@ -53,6 +54,23 @@ def test_the_label_is_closer_to_the_truth_than_the_mixture_s(fitted: MixtureMode
         share = joint()[..., 1] / joint().sum(axis=-1)
         errors.append(float((joint().sum(axis=-1) * np.abs(table[..., 1] / held - share)).sum()))
     assert errors[1] < 0.8 * errors[0]
+
+
+def test_the_first_rows_are_like_all_others() -> None:
+    """A label of five codes that depends on one attribute of four: many rows have the same probabilities."""
+    domain = Domain(("a", "b", "c", "y"), (3, 4, 2, 5))
+    rng = np.random.default_rng(4)
+    table = rng.dirichlet(np.ones(120)).reshape(domain.sizes) * 20_000
+    made = [
+        NoisyMarginal(pair, table.sum(axis=tuple(i for i in range(4) if domain.names[i] not in pair)), 5.0)
+        for pair in (("a", "b"), ("b", "c"), ("b", "y"))
+    ]
+    model = Mixture(components=6, restarts=1, labels=0, target="y").fit(domain, made)
+    for seed in range(6):
+        drawn = model.sample(40_000, np.random.default_rng(seed)).columns
+        cells = np.ravel_multi_index([column.astype(int) for column in drawn], domain.sizes)
+        counts = np.stack([np.bincount(part, minlength=120) for part in np.array_split(cells, 4)])
+        assert chi2_contingency(counts[:, counts.sum(axis=0) >= 20]).pvalue > 1e-5
 
 
 def test_marginals_with_the_target_are_those_of_the_rows(fitted: MixtureModel) -> None:

@@ -75,13 +75,13 @@ def test_the_loss_of_the_true_rows_is_nothing(label):
     features = fourier(DOMAIN, label, 30, None, np.random.default_rng(1))
     sums = embedded(rows, features, wave(1 << 14)) / 2**14
     waves = Waves(DOMAIN, NoisyMoments(features, sums, 1.0), ROWS, on)
-    shares, every = on.put(one_hot(rows), on.torch.float32), on.torch.arange(30)
-    assert float(waves(shares, every)) / waves.count < 0.2  # sums are cut to steps, and float32
+    shares, every = on.put(one_hot(rows), on.torch.float32), slice(0, 30)
+    assert float(waves.sloped(shares, every)[0]) / waves.count < 0.2  # sums are cut to steps, and float32
     wrong = on.put(
         one_hot(Encoded(DOMAIN, (rows.columns[0], rows.columns[1][::-1], *rows.columns[2:]))),
         on.torch.float32,
     )
-    assert float(waves(wrong, every)) / waves.count > 50
+    assert float(waves.sloped(wrong, every)[0]) / waves.count > 50
 
 
 def test_the_embedding_of_a_mixture_is_that_of_the_rows_it_draws():
@@ -89,7 +89,7 @@ def test_the_embedding_of_a_mixture_is_that_of_the_rows_it_draws():
     model = SMALL.fit_moments(DOMAIN, tables, moments)
     on, inner = opened("torch-cpu"), model.inner
     waves = Waves(DOMAIN, moments, ROWS, on)
-    means = waves.means(on.put(inner.shares, on.torch.float32), on.torch.arange(200)).numpy()
+    means = waves.means(on.put(inner.shares, on.torch.float32), slice(0, 200)).numpy()
     drawn = model.sample(100_000, np.random.default_rng(0))
     sums = embedded(drawn, moments.embedding, wave(1 << 14)) / 2**14 / 100_000
     np.testing.assert_allclose(sums.reshape(2, 2, 200).transpose(1, 2, 0), means, atol=5 / np.sqrt(100_000))
@@ -99,9 +99,20 @@ def test_some_features_estimate_the_misfit_of_all():
     on = opened("torch-cpu")
     waves = Waves(DOMAIN, released()[1], ROWS, on)
     shares = on.put(np.concatenate([np.full((s, 4), 1 / s) for s in DOMAIN.sizes]), on.torch.float32)
-    whole = float(waves(shares, on.torch.arange(200)))
-    parts = [float(waves(shares, on.torch.arange(k, k + 50))) for k in range(0, 200, 50)]
+    whole = float(waves.sloped(shares, slice(0, 200))[0])
+    parts = [float(waves.sloped(shares, slice(k, k + 50))[0]) for k in range(0, 200, 50)]
     assert np.mean(parts) == pytest.approx(whole, rel=1e-4)
+
+
+@pytest.mark.parametrize("label", ["y", None])
+def test_the_derivative_of_the_misfit_is_its_slope(label):
+    on, rng = opened("torch-cpu"), np.random.default_rng(3)
+    waves = Waves(DOMAIN, released(label)[1], ROWS, on)
+    shares = np.concatenate([rng.dirichlet(np.ones(size), 5).T for size in DOMAIN.sizes])
+    at, way = (on.put(x, on.torch.float32) for x in (shares, rng.standard_normal(shares.shape)))
+    slope = float((waves.sloped(at, slice(20, 60))[1] * way).sum())
+    ahead, behind = (float(waves.sloped(at + step * way, slice(20, 60))[0]) for step in (0.002, -0.002))
+    assert (ahead - behind) / 0.004 == pytest.approx(slope, rel=5e-3)
 
 
 def test_dependence_of_numbers_by_label_is_found_and_weights_are_followed():

@@ -212,6 +212,8 @@ def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> Non
     assert _rule(tables, 1e4) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
     finer = pool(DOMAIN, measured(5.0))
     assert _rule(finer, 1e4) == pytest.approx(2**0.5 * _rule(tables, 1e4))
+    assert _rule(finer, 100.0) == pytest.approx(2**0.75 * _rule(tables, 100.0))
+    assert _rule(finer, 1e9) == _rule(tables, 1e9) == 1500.0
     model = Mixture(components=10, restarts=1).fit(DOMAIN, measured(10.0))
     rule = _rule(tables, model.total)
     assert min(abs(model.information - min(f * rule, 1500.0)) for f in (0.5, 1.0, 2.0)) < 1e-6

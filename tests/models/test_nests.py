@@ -88,12 +88,12 @@ def _double(part: NestPart, at: Point, stacked: Stacked) -> None:
     part._pairs, part._weights = part._pairs.astype(np.float64), part._weights.astype(np.float64)
 
 
-@pytest.mark.parametrize("smoothness", [0.0, 40.0])
-def test_the_gradients_are_those_of_the_value(smoothness: float) -> None:
+@pytest.mark.parametrize(("smoothness", "outer"), [(0.0, 1.0), (40.0, 1.0), (40.0, 3.0)])
+def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float) -> None:
     rng = np.random.default_rng(0)
     stacked = stack(DOMAIN, pool(DOMAIN, measured(300.0)), float(ROWS))
     at = point(rng.standard_normal((47, 5)).astype(np.float32), rng.standard_normal(5), stacked.starts)
-    part = NestPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng)
+    part = NestPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng, outer)
     _double(part, at, stacked)
     at.settle(stacked.starts)
     part.settle()
@@ -242,3 +242,33 @@ def test_without_dependence_split_noise_leaves_nests_out() -> None:
         for t in pool(DOMAIN, measured(10.0))
     ]
     assert Mixture(components=10, labels=0).look(DOMAIN, flat, float(ROWS)).groups == ()
+
+
+def test_dependence_that_a_model_misses_is_seen_in_what_was_measured() -> None:
+    exact = stack(DOMAIN, pool(DOMAIN, measured(1e-3)), float(ROWS)).pairs.astype(np.float64)
+    ones = np.concatenate([joint().sum(axis=tuple(j for j in range(5) if j != i)) for i in range(5)])
+    truth, missed = dependences(DOMAIN, exact), np.outer(ones, ones)
+    assert dependences(DOMAIN, missed).max() < 1e-9
+    for sigma in (10.0, 100.0):
+        found = dependences(DOMAIN, missed, pool(DOMAIN, measured(sigma)), float(ROWS))
+        assert found[0, 1] == pytest.approx(truth[0, 1], abs=0.1)
+        assert found[3, 4] == pytest.approx(truth[3, 4], abs=0.1)
+        assert found[2, 4] < 0.05
+
+
+@pytest.mark.parametrize(("tie", "outer"), [(0.0, 4.0), (0.3, 2.0)])
+def test_split_noise_says_what_nests_pay_outside(tie: float, outer: float) -> None:
+    rng, size = np.random.default_rng(0), 24
+    apart = np.abs(np.arange(size)[:, None] - np.arange(size)[None, :])
+    whole = np.einsum("ab,cd->abcd", *(np.exp(-apart / 0.3) * rng.random((size, 1)) for _ in range(2)))
+    whole *= (1 + tie * np.sign(rng.standard_normal((size, size))))[:, None, :, None]
+    domain, made = Domain(tuple("abcd"), (size,) * 4), []
+    for places in [*itertools.combinations(range(4), 1), *itertools.combinations(range(4), 2)]:
+        table = ROWS * whole.sum(axis=tuple(i for i in range(4) if i not in places)) / whole.sum()
+        noisy = table + 13.0 * rng.standard_normal(table.shape)
+        made.append(NoisyMarginal(tuple(domain.names[i] for i in places), noisy, 13.0))
+    seen = Mixture(labels=0).look(domain, pool(domain, made), float(ROWS))
+    assert seen.groups == ((0, 1), (2, 3))
+    assert seen.outer == outer
+    told = Mixture(labels=0, outer=3.0, information=100.0).look(domain, pool(domain, made), float(ROWS))
+    assert (told.outer, told.price) == (3.0, 100.0)

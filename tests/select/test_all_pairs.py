@@ -74,6 +74,14 @@ def test_dependent_pairs_get_more_and_none_less_than_the_look() -> None:
     assert min(pairs.values()) > 0.49 * sum(pairs.values()) / 6
 
 
+def test_dependence_that_the_rough_model_cannot_hold_counts() -> None:
+    curator, _ = opened()
+    AllPairs(look=Fraction(1, 2)).run(curator, Independent(), silent)
+    found = precision(curator)
+    pairs = {clique: value for clique, value in found.items() if len(clique) == 2}
+    assert pairs["x0", "x1"] > 1.5 * max(value for clique, value in pairs.items() if clique != ("x0", "x1"))
+
+
 def test_a_whole_look_measures_all_pairs_alike() -> None:
     curator, _ = opened()
     AllPairs(look=Fraction(1)).run(curator, FEW, silent)

@@ -36,7 +36,7 @@ def run(strategy, epsilon=3.0, model="pgm", **options):
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(("rounds", "q"), [(4, 1), (3, 2), (1, 6), (2, 50)])
 def test_each_round_draws_q_different_marginals_and_all_of_rho_is_spent(rounds, q, adjacency):
-    synthesis = run(TopQ(rounds=rounds, q=q), adjacency=adjacency)
+    synthesis = run(TopQ(rounds=rounds, q=q, choosing=Fraction(1, 2)), adjacency=adjacency)
     events, wanted = synthesis.release.events, min(q, 6)
     draws = [event for event in events if isinstance(event, ExponentialEvent)]
     assert len(draws) == rounds * wanted
@@ -54,6 +54,41 @@ def test_each_round_draws_q_different_marginals_and_all_of_rho_is_spent(rounds, 
     assert float(spent) <= synthesis.guarantee.rho * (1 + 1e-12)
     half = float(sum(Fraction(e.epsilon) ** 2 / 8 for e in draws)) / synthesis.guarantee.rho
     assert half == pytest.approx(0.5 if adjacency == "replace_one" else 0.475, rel=1e-3)
+
+
+@pytest.mark.parametrize(("rounds", "q"), [(6, 1), (3, 2), (4, 1)])
+def test_a_marginal_is_asked_for_once_while_others_are_left(rounds, q):
+    bought = [m.clique for m in run(TopQ(rounds=rounds, q=q), epsilon=0.1).measurements if m.clique]
+    assert len(set(bought)) == len(bought) == rounds * q
+    more = [m.clique for m in run(TopQ(rounds=8, q=1), epsilon=0.1).measurements if m.clique]
+    assert len(set(more[:6])) == 6
+    assert len(more) == 8
+
+
+def test_with_again_the_worst_fitted_is_asked_for_as_often_as_it_is_worst():
+    distinct = []
+    for _ in range(6):  # blind draws meet all six pairs once in nine runs
+        found = run(TopQ(rounds=8, q=1, again=True), epsilon=0.02).measurements
+        bought = [m.clique for m in found if m.clique]
+        assert len(bought) == 8
+        distinct.append(len(set(bought)))
+    assert min(distinct) < 6
+
+
+@pytest.mark.parametrize(("rounds", "each"), [(1, 5), (2, 3), (3, 2), (10, 1)])
+def test_three_quarters_of_the_workload_are_drawn_where_q_is_not_given(rounds, each):
+    synthesis = run(TopQ(rounds=rounds))
+    draws = [event for event in synthesis.release.events if isinstance(event, ExponentialEvent)]
+    assert len(draws) == rounds * each
+
+
+def test_without_a_number_there_are_five_rounds_an_attribute_or_three_quarters_of_the_workload():
+    strategy = TopQ(rounds=None, q=1)
+    assert [strategy.turns(17, 136), strategy.turns(10, 45), strategy.turns(1, 1)] == [85, 34, 1]
+    assert strategy.drawn(17, 136) == 1
+    assert TopQ(rounds=None).drawn(17, 136) == 2
+    bought = [m.clique for m in run(strategy, epsilon=0.1).measurements if m.clique]
+    assert len(set(bought)) == len(bought) == 5
 
 
 def test_what_is_fitted_worst_is_chosen_first():

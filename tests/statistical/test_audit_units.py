@@ -86,7 +86,14 @@ def test_servers_cap_as_well(engine: str, k: int, backends: Backends) -> None:
 
 
 def scores(
-    backends: Backends, engine: str, sides: list[pa.Table], adjacency: Adjacency, k: int, runs: int, cap: int
+    backends: Backends,
+    engine: str,
+    sides: list[pa.Table],
+    adjacency: Adjacency,
+    k: int,
+    runs: int,
+    cap: int,
+    epsilon: float = EPSILON,
 ) -> tuple[list[NDArray[np.float64]], float]:
     """Log-likelihood ratios of runs on two tables whose owners are cut to `cap` but claimed to be at k."""
     opened = [backends.open(engine, side)[0] for side in sides]
@@ -96,7 +103,7 @@ def scores(
     for side, source in enumerate(opened):
         for _ in range(runs):
             ledger = Ledger(
-                epsilon=EPSILON,
+                epsilon=epsilon,
                 delta=DELTA,
                 neighbours=Neighbours(Unit("id", k), adjacency),
                 accountant=GDP(),
@@ -154,3 +161,18 @@ def test_the_canary_is_not_found_under_the_cap(
 def test_the_canary_is_found_when_the_cap_is_left_out(engine: str, k: int, backends: Backends) -> None:
     sides, rho = scores(backends, engine, neighbours("add_remove", 4 * k), "add_remove", k, 200, cap=10**6)
     assert told_apart(sides[0], sides[1], rho)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 5, 50])
+@pytest.mark.parametrize("engine", SERVERS)
+def test_servers_hide_the_canary_under_the_cap_and_show_it_without(
+    engine: str, k: int, backends: Backends
+) -> None:
+    """Few runs, since each is a second: so the epsilon is small, and the owner has sixteen times the cap."""
+    sides = neighbours("add_remove", 16 * k)
+    few = {"adjacency": "add_remove", "k": k, "runs": 60, "epsilon": 2.0}
+    below, rho = scores(backends, engine, sides, cap=k, **few)  # type: ignore[arg-type]
+    assert not told_apart(*below, rho)
+    without, rho = scores(backends, engine, sides, cap=10**6, **few)  # type: ignore[arg-type]
+    assert told_apart(*without, rho)

@@ -63,7 +63,7 @@ def _scored(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -
     seed, repeat = request["seed"], request["repeat"]
     prepared = prepare(table, request["share"], seed)
     if method.kind == "margrave":
-        warm_up()
+        warm_up(method.settings["method"])
     rng = stream(seed, "sample", table.name, method.name, request["epsilon"], repeat)
     _reached(folder, "synthesize")
     used = _cpu()

@@ -44,6 +44,8 @@ KINDS: dict[str, type] = {
     "domain": str,
     "owner": str,
     "max_rows": int,
+    "rare": float,
+    "discovery": float,
 }
 
 
@@ -70,6 +72,9 @@ class TableEntry:
             (each method has to find them within its epsilon; peers cannot).
         owner: Column that says whose row it is: then owners are protected, and held out whole.
         max_rows: At most this many rows of one owner are used.
+        rare: Where the domain is public, in [0, 1): margrave's methods find out, within their epsilon, which
+            bins hold less than this share of the rows, and merge them. Peers get all bins.
+        discovery: Share of rho for what has to be found out, all columns together; 0 for the default.
     """
 
     name: str
@@ -91,11 +96,14 @@ class TableEntry:
     domain: str = "public"
     owner: str = ""
     max_rows: int = 1
+    rare: float = 0.0
+    discovery: float = 0.0
 
     @property
     def digest(self) -> str:
         """A fingerprint of all that decides what its rows are; the path of its file is not part of it."""
         said = {key: value for key, value in asdict(self).items() if key not in ("file", "title", "source")}
+        said = {key: value for key, value in said.items() if value or key not in ("rare", "discovery")}
         return digest(said, *([Path(self.file)] if self.file else []))
 
     def to_json(self) -> dict[str, Any]:
@@ -151,9 +159,7 @@ def _specified(path: Path, root: Path | None) -> TableEntry:
     for key, known in (("domain", DOMAINS), ("cut", CUTS)):
         if spec.get(key, known[0]) not in known:
             raise InputError(invalid(f"{key} of {where}", f"one of {known}", "Pick one.", got=spec[key]))
-    for key, least in (("rows", 10), ("bins", 2), ("max_rows", 1)):
-        if spec.get(key, least) < least:
-            raise InputError(invalid(f"{key} of {where}", f"at least {least}", "Raise it.", got=spec[key]))
+    _check_numbers(spec, where)
     if "file" in spec:
         found = (root or path.parent) / spec["file"]
         if not found.is_file():
@@ -161,6 +167,15 @@ def _specified(path: Path, root: Path | None) -> TableEntry:
             raise InputError(invalid(f"file of {where}", "a file that is there", remedy, got=spec["file"]))
         spec["file"] = str(found.resolve())
     return TableEntry.from_json(spec)
+
+
+def _check_numbers(spec: Mapping[str, Any], where: str) -> None:
+    for key, least in (("rows", 10), ("bins", 2), ("max_rows", 1)):
+        if spec.get(key, least) < least:
+            raise InputError(invalid(f"{key} of {where}", f"at least {least}", "Raise it.", got=spec[key]))
+    for key in ("rare", "discovery"):
+        if not 0 <= spec.get(key, 0) < 1:
+            raise InputError(invalid(f"{key} of {where}", "in [0, 1)", "Try 0.", got=spec[key]))
 
 
 def load_table(entry: TableEntry) -> pa.Table:

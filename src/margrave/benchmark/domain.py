@@ -1,4 +1,4 @@
-"""What of a table is public, and what it is scored under. **Not private**: read off the rows."""
+"""What of a table is public, what methods have to find, what scores are by. **Not private**: off the rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from margrave.schema import clock
 from margrave.schema.columns import (
+    Binned,
     Boolean,
     Categorical,
     Column,
@@ -27,7 +28,7 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OTHER", "read_schema", "scoring_schema"]
+__all__ = ["OTHER", "merging_schema", "read_schema", "scoring_schema"]
 
 MOST_TEXTS = 256
 """A text column with more values keeps the commonest of them, and one code for all others."""
@@ -54,6 +55,13 @@ def read_schema(table: pa.Table, bins: int, cut: str = "equal") -> Schema:
     """
     columns = [_column(name, table.column(name), bins, cut) for name in table.column_names]
     return Schema(tuple(columns))
+
+
+def merging_schema(schema: Schema, rare: float) -> Schema:
+    """The same columns with rare bins of numbers and times left to discovery to merge; see `Binned`."""
+    return schema.replace(
+        [dataclasses.replace(column, rare=rare) for column in schema.columns if isinstance(column, Binned)]
+    )
 
 
 def scoring_schema(schema: Schema) -> Schema:

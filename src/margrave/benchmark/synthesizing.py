@@ -6,16 +6,18 @@ import dataclasses
 import importlib.util
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from margrave.benchmark.domain import merging_schema
 from margrave.benchmark.methods import MethodEntry
 from margrave.benchmark.peers import run_peer
 from margrave.benchmark.prepared import Prepared
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.splits import bootstrap_rows, shuffled_rows
 from margrave.limits import bytes_of
@@ -44,14 +46,21 @@ class Made:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def warm_up() -> None:
-    """Import what a first call would import, so that the clock leaves it out, as it does for peers."""
+def warm_up(method: str) -> None:
+    """Import what a first call would import, so that the clock leaves it out, as it does for peers.
+
+    PyTorch too, where the method computes with it; where that is missing, nothing: its first call says so.
+    """
     import margrave.engines.opening
     import margrave.measure.curator
     import margrave.measure.discover
     import margrave.models.mixture
     import margrave.models.pgm.fitter
     import margrave.synthesis  # noqa: F401
+    from margrave._api import Synthesizer
+
+    with suppress(MissingExtraError):
+        Synthesizer(method, epsilon=1.0, delta=1e-5)
 
 
 def made_rows(
@@ -107,13 +116,18 @@ def _ours(
         if prepared.target is None:
             raise InputError(invalid(f"table {entry.name}", "one with a target", f"{method.name} needs it."))
         options["target"] = prepared.target
+    schema = prepared.public
+    if schema is not None and entry.rare:
+        schema = merging_schema(schema, entry.rare)
+    if entry.discovery:
+        options.setdefault("discovery", _discovery(schema, prepared.scoring, entry.discovery))
     start = time.perf_counter()
     synthesizer = Synthesizer(
         settings["method"],
         epsilon=budget[0],
         delta=budget[1],
         unit=_unit(entry.owner, entry.max_rows),
-        schema=prepared.public,
+        schema=schema,
         **options,
     )
     synthesis = synthesizer.fit(prepared.train)
@@ -121,6 +135,13 @@ def _ours(
     table = synthesis.sample_arrow(prepared.train_rows.size, rng=rng)
     done = time.perf_counter()
     return Made(prepared.rows_of(table), fitted - start, done - fitted)
+
+
+def _discovery(schema: Schema | None, columns: Schema, share: float) -> float:
+    """The `discovery` of `Synthesizer` with which columns that are not known get a share of rho in all."""
+    every = len(columns.attributes)
+    unknown = every if schema is None else sum(not column.known for column in schema.attributes)
+    return share * every / unknown if unknown else share
 
 
 def _unit(owner: str, max_rows: int) -> Unit | None:

@@ -73,6 +73,11 @@ class MemorySource:
         self._loose = loose
 
     @property
+    def holds_rows(self) -> bool:
+        """Whether its engine has the rows as codes, for `moments` and `train` at the door."""
+        return True
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What the storage says about each column; nothing is read from the rows."""
         return tuple(

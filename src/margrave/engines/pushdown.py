@@ -94,6 +94,11 @@ class PushdownSource:
         self._last: tuple[str, Any, NDArray[np.int64]] | None = None
 
     @property
+    def holds_rows(self) -> bool:
+        """Whether its engine has rows for `moments` and `train` at the door: only counts come here."""
+        return False
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What the storage says about each column; nothing is read from the rows."""
         return MemorySource(read_table(self._schema.empty_table())[0]).columns

@@ -56,6 +56,11 @@ class StreamSource:
         self._codes: dict[Column, Codes] = {}
 
     @property
+    def holds_rows(self) -> bool:
+        """Whether its engine has the rows as codes, for `moments` and `train` at the door."""
+        return True
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What the storage says about each column; nothing is read from the rows."""
         return self._part(self._none()).columns

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ FINEST = 16
 """Expected counts and penalties are rounded to multiples of 2^-16 or, where they are large, coarser ones."""
 ROWS = float(1 << 33)
 """More rows than a table in memory has."""
+CHUNK = 1 << 20
+"""Cells whose differences are held at once."""
 
 
 def choose(
@@ -92,11 +95,11 @@ def _scores(
     grid: float,
 ) -> NDArray[np.float64]:
     """q_r of each candidate, exact: [candidates]. **Not private.**"""
-    scores = [
-        weight * (_l1(table, model, grid) - round(float(bias) * grid) / grid)
-        for weight, table, model, bias in zip(weights, tables, expected, penalties, strict=True)
-    ]
-    return np.asarray(scores, dtype=np.float64)
+    distances = _summed(
+        [table.size for table in tables],
+        lambda some: np.abs(_joined(tables[some]) - np.rint(_joined(expected[some]) * grid) / grid),
+    )
+    return np.asarray(weights * (distances - np.rint(penalties * grid) / grid), dtype=np.float64)
 
 
 def _checked(
@@ -126,13 +129,30 @@ def _grid(
     Raises:
         InputError: The expected counts or the penalties are too large for exact sums, or not finite.
     """
-    sizes = [float(np.abs(table).sum()) for table in expected] + np.abs(penalties)
+    sums = _summed([table.size for table in expected], lambda some: np.abs(_joined(expected[some])))
+    sizes = sums + np.abs(penalties)
     largest = float((weights * (ROWS + sizes)).max())
     if not largest < 2.0**52:
         raise InputError(invalid("expected", "finite and below 2^52 with their weights", "Check the model."))
     return 2.0 ** min(FINEST, 52 - math.ceil(math.log2(largest)))
 
 
-def _l1(table: NDArray[np.int64], model: NDArray[np.float64], grid: float) -> float:
-    rounded = np.rint(model * grid) / grid
-    return float(np.abs(table - rounded).sum())
+def _summed(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Sums of tables by table, shape [tables], a few tables' cells at a time.
+
+    Args:
+        sizes: Cells of each table, at least 1.
+        cells: The cells of some tables, one after the other.
+    """
+    ends, found, first = np.cumsum(sizes), np.empty(len(sizes)), 0
+    while first < len(sizes):
+        before = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, before + CHUNK, side="right")), first + 1)
+        starts = np.append(before, ends[first : last - 1]) - before
+        found[first:last] = np.add.reduceat(cells(slice(first, last)), starts)
+        first = last
+    return found
+
+
+def _joined(tables: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([table.reshape(-1) for table in tables])

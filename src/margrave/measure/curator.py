@@ -229,16 +229,18 @@ class Curator:
         rows = getattr(self._open, "encoded", None)
         if not isinstance(rows, Encoded):
             remedy = "Pass a frame, an Arrow table or a file; or use a method that asks for marginals only."
-            raise InputError(invalid("table", "in memory or a file for sums of features", remedy))
+            raise InputError(invalid("table", "in memory or a file for this verb", remedy))
         return rows
 
     def _checked(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]] | None = None
     ) -> list[Clique]:
         """The cliques, found to be in the domain and of their tables' shapes before anything is recorded."""
+        domain = self.domain
+        shapes = [domain.shape(clique) for clique in cliques]
         for clique in cliques:
-            self.domain.project(clique)
-        shapes = [self.domain.shape(clique) for clique in cliques]
+            if len(set(clique)) < len(clique):
+                domain.project(clique)  # which says what is wrong
         if expected is not None and [np.shape(table) for table in expected] != shapes:
             # A larger table would be broadcast, and each row counted in many cells.
             raise InputError(invalid("expected", "one table a clique, of its shape", "Check the model."))

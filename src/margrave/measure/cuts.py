@@ -1,4 +1,4 @@
-"""Bins cut from a denoised histogram, in four ways: adaptive, uniform, quantile, privtree.
+"""Bins cut from a denoised histogram (adaptive, uniform, quantile, privtree), and given bins merged.
 
 Everything here is post-processing of released noisy counts.
 """
@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "cut", "cut_by"]
+__all__ = ["Cut", "cut", "cut_by", "merge_rare"]
 
 Array = NDArray[np.float64]
+
+Z_RARE = 3.0
+"""Standard deviations of its noise below which a bin counts as rare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,32 @@ def cut_by(binning: str, edges: Array, weights: Array, bins: int, least: float) 
     )
     index = np.unique(np.asarray(found, dtype=np.int64))
     return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+
+
+def merge_rare(noisy: Array, sigma: float, least: float) -> NDArray[np.int64]:
+    """The first cell of each bin, when rare cells join their neighbours.
+
+    The dual threshold of Chen et al. 2025 (Algorithm 1): a cell is rare below max(least, 3 sigma). There all
+    rare values get one code. Cells of numbers stand in order, so here rare cells next to each other fill
+    bins, from left to right, and a bin is closed as soon as its sum is not rare, by the noise of a sum; what
+    is left of a run joins the bin before it or, at the start, the one behind.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        least: Least rows of a bin.
+    """
+    starts, open_at, mass = list[int](), 0, 0.0
+    for cell, value in enumerate(noisy):
+        if value >= max(least, Z_RARE * sigma):
+            starts.append(cell)
+            open_at, mass = cell + 1, 0.0
+            continue
+        mass += float(value)
+        if mass >= max(least, Z_RARE * sigma * math.sqrt(cell + 1 - open_at)):
+            starts.append(open_at)
+            open_at, mass = cell + 1, 0.0
+    return np.asarray([0, *starts[1:]], dtype=np.int64)
 
 
 def _even(edges: Array, weights: Array, bins: int, least: float) -> list[int]:

@@ -56,6 +56,8 @@ def needs(column: Column) -> frozenset[str]:
         return frozenset(SHARES)
     if isinstance(column, Listed):
         return frozenset({"profile"} if column.values is not None else {"values"})
+    if isinstance(column, Binned) and column.edges is not None and column.rare:
+        return frozenset({"detail"})
     if not isinstance(column, Binned) or column.edges is not None:
         return frozenset({"profile"})
     looks = {"detail"} | ({"grids"} if steps_of(column) else set())
@@ -81,8 +83,8 @@ class Discovery:
     1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE` [7 cells].
     2. *bounds* of numbers: the powers of two, then, where rows are many, equal cells over those that hold
        any; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
-    3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds. Bins and
-       weights are cut from it.
+    3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
+       declared bins where rare ones are to be merged. Bins and weights are cut from it.
     4. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
        (`margrave.measure.rounding`); rows without a number are in no cell.
     5. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.

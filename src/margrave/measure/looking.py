@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.measure.bins import place, support
 from margrave.measure.calendar import Spans, day_edges, span_edges, spans, year_edges
-from margrave.measure.cuts import cut_by
+from margrave.measure.cuts import cut_by, merge_rare
 from margrave.measure.partition import may_be_missing
 from margrave.measure.ranges import (
     PLACE_CELLS,
@@ -91,13 +91,14 @@ class Looking:
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
+        if self.column.edges is not None:
+            return self._merged()
         edges = self._edges()
         steps = self._steps(edges)
-        noisy, sigma = self.look(
-            f"detail of {self.column.name}", lambda: self._cells(edges), self.unit * SHARES["detail"], True
-        )
+        noisy, sigma = self._detail(edges)
         weights = shaped(noisy[1:], sigma, self._present(float(noisy[0]), sigma))
-        found = cut_by(self.column.binning, edges, weights, self.column.bins, self.least(weights))
+        least = max(self.least(weights), self.column.rare * float(weights.sum()))
+        found = cut_by(self.column.binning, edges, weights, self.column.bins, least)
         known = dataclasses.replace(
             self.column,
             lower=None,
@@ -108,8 +109,33 @@ class Looking:
             grids=self._grids(steps, edges, weights, sigma) if steps else self.column.grids,
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
+            rare=0.0,
         )
         return self._spelt(known), _marginal(known, edges, noisy, sigma)
+
+    def _merged(self) -> tuple[Column, NoisyMarginal]:
+        """The declared bins, rare ones merged, and their weights; all else stays as it is declared."""
+        column, edges = self.column, self.column.edge_array
+        noisy, sigma = self._detail(edges)
+        starts = merge_rare(noisy[1:], sigma, column.rare * float(noisy[1:].sum()))
+        fine, weights = column.fine, column.weights
+        if fine is None:
+            inside = shaped(noisy[1:], sigma, self._present(float(noisy[0]), sigma))
+            fine, weights = column.edges, tuple(inside.tolist())
+        known = dataclasses.replace(
+            column,
+            edges=tuple(np.append(edges[starts], edges[-1]).tolist()),
+            missing=may_be_missing(column, float(noisy[0]), sigma),
+            fine=fine,
+            weights=weights,
+            rare=0.0,
+        )
+        return known, _marginal(known, edges, noisy, sigma)
+
+    def _detail(self, edges: Array) -> tuple[Array, float]:
+        """Noisy rows without a reading, then by cell, and their sigma: the one look that every row is in."""
+        what = f"detail of {self.column.name}"
+        return self.look(what, lambda: self._cells(edges), self.unit * SHARES["detail"], True)
 
     def _present(self, absent: float, sigma: float) -> tuple[float, float]:
         """Rows with a reading, less than nothing where no row count is known, and the variance of that."""

@@ -145,7 +145,11 @@ MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
         else {ONE: Fraction(1, columns)}
     ),
     "top_q": lambda strategy, columns: (
-        {PAIR: (1 - Fraction(strategy.choosing)) / (strategy.rounds * strategy.q)}
+        {
+            PAIR: (1 - Fraction(strategy.choosing))
+            / strategy.turns(columns, _pairs(columns))
+            / strategy.drawn(columns, _pairs(columns))
+        }
         if strategy.degree == 2
         else {}
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, invalid
@@ -65,8 +66,8 @@ METHODS: dict[str, Method] = {
         Method(
             "mst",
             MST,
-            "pgm",
-            "One-ways and a private spanning tree of pairs, graphical model.",
+            "compressed",
+            "One-ways and a private spanning tree of pairs, graphical model of the codes above the noise.",
             "McKenna, Miklau and Sheldon 2021",
         ),
         Method(
@@ -85,7 +86,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "mwem",
-            lambda: TopQ(q=1),
+            lambda: TopQ(q=1, choosing=Fraction(1, 2), again=True),
             "pmw",
             "The worst-fitted pair of every round, multiplicative weights on all cells: small domains.",
             "arXiv 1012.4763",
@@ -94,7 +95,7 @@ METHODS: dict[str, Method] = {
             "rap",
             TopQ,
             "relaxed",
-            "The five worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
+            "The worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
             "arXiv 2103.06641",
         ),
         Method(
@@ -106,7 +107,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "gem",
-            lambda: TopQ(rounds=30, q=1),
+            lambda: TopQ(rounds=None, q=1),
             "network",
             "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
             "arXiv 2106.07153",

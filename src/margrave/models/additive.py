@@ -16,6 +16,7 @@ from margrave.models.compiled import compiled, summing
 from margrave.models.descent import lowest
 from margrave.models.pivotal import pivotal
 from margrave.models.pooled import Pooled
+from margrave.models.slack import chained, slack, summed
 from margrave.schema.domain import Domain
 
 __all__ = ["Additive", "fit_additive"]
@@ -126,11 +127,14 @@ def fit_additive(
     tables: Sequence[Pooled],
     total: float,
     columns: Columns,
-    strength: float = 1.5,
+    strength: float = 1.2,
     tolerance: float = 1e-3,
     max_iterations: int = 200,
 ) -> Additive:
     """The conditional of most entropy, over given rows, that explains the target's measured pairs.
+
+    How far it may stay from a pair depends on the pair's noise and on what it shows beyond noise. Where an
+    attribute's codes stand in order, neighbours have like potentials as far as noise leaves it open.
 
     Args:
         domain: Names and sizes of all attributes.
@@ -140,7 +144,7 @@ def fit_additive(
         total: Rows the tables stand for.
         columns: Codes of the other attributes in rows that stand for their distribution, shape [rows]; at
             most MOST_ROWS of them are used. Without rows only the target's own table counts.
-        strength: Weight of the entropy over the tables'.
+        strength: Weight of the entropy over the tables', see `margrave.models.slack`.
         tolerance: The gap at which to stop: the largest L1 norm of the gradient over one table.
         max_iterations: Steps after which to stop.
 
@@ -163,47 +167,62 @@ def _dual(
     rest = domain.marginalize((target,))
     starts = _starts(rest)
     table, ridge = (np.full((starts[-1] + 1, domain[target]), fill) for fill in (0.0, 1.0))
+    bonds = np.zeros((starts[-1], domain[target]))
     alone = not any(len(column) for column in columns.values())
     measured = _measured(rest, target, tables, 1 if alone else 2)
-    for i, values, sigma in measured:
-        block = slice(starts[i], starts[i] + len(values))
-        table[block], ridge[block] = values / total, strength * sigma / total
     codes = _codes(rest, columns, [i for i, _, _ in measured], MOST_ROWS)
     if alone:
         codes = np.full((1, len(measured)), starts[-1], dtype=np.int32)
-    return _Dual(codes, starts, table, ridge)
+    shares = np.bincount(codes.ravel(), minlength=len(table)) / len(codes)
+    for i, values, sigma in measured:
+        block, noise = slice(starts[i], starts[i] + len(values)), sigma / total
+        table[block], ridge[block] = summed(values / total, noise, shares[block]), strength * noise
+        if i == len(rest):
+            continue
+        ridge[block] = slack(table[block], noise, shares[block], strength)
+        if rest.ordered[i] > 2:
+            inside = slice(block.start, block.stop - 1)
+            ridge[block], bonds[inside] = chained(ridge[block], rest.ordered[i])
+    return _Dual(codes, shares, starts, table, ridge, bonds)
 
 
 class _Dual:
-    """f(theta) = mean over rows of log sum_y exp(sum_i theta_i[x_i, y]) - <theta, T> + sum ridge theta^2 / 2.
+    """f(theta) = mean over rows of log sum_y exp(sum_i theta_i[x_i, y]) - <theta, T> + sum ridge theta^2 / 2
+    + sum bonds step^2 / 2.
 
     T_i is a noisy pair with the target in proportions, or the target's own table, which is that of an
-    attribute with one code; ridge is strength * sigma, in proportions too. At the minimum ridge * theta is
-    what the tables keep unexplained, so this is the dual of most entropy with slack that grows with noise.
+    attribute with one code; ridge grows with its noise. At the minimum ridge * theta is what the tables keep
+    unexplained, so this is the dual of most entropy with slack. A step is the difference of two neighbouring
+    lines less its mean over y: a number added to a whole line changes no conditional and costs nothing here.
 
-    No conditional changes how often a code occurs in the rows. Each line of T is moved along its ridge to
-    sum to the rows' share of its code, which leaves the solution as it is; the line of a code that no row
-    has is emptied, so that nothing is learned about it.
+    No conditional changes how often a code occurs in the rows, so lines of T have to sum to the rows' share
+    of their code (`slack.summed`). That of a code that no row has is empty: only neighbours tell about it.
 
     Args:
         codes: Lines of the potentials that add up in each row, shape [rows, measured tables].
+        shares: Part of the rows in which each line is among them, shape [lines].
         starts: First line of each attribute's table, the biases' last.
         table: T, shape [lines, target's codes].
         ridge: Shape of table, above 0.
+        bonds: Shape [lines - 1, target's codes], at least 0.
     """
 
-    def __init__(self, codes: Ints, starts: Sequence[int], table: Floats, ridge: Floats) -> None:
-        self.codes, self.starts, self.ridge = codes, np.array(starts), ridge
+    def __init__(
+        self, codes: Ints, shares: Floats, starts: Sequence[int], table: Floats, ridge: Floats, bonds: Floats
+    ) -> None:
+        self.codes, self.shares, self.starts = codes, shares, np.array(starts)
+        self.table, self.ridge, self.bonds = table, ridge, bonds
         self.rows, self.width = len(codes), ridge.shape[1]
-        self.shares: Floats = np.bincount(codes.ravel(), minlength=len(table)) / self.rows
-        missing = (self.shares - table.sum(axis=1)) / ridge.sum(axis=1)
-        self.table = np.where(self.shares[:, None] > 0.0, table + missing[:, None] * ridge, 0.0)
         self.means = np.zeros_like(table)
 
     def __call__(self, at: Floats) -> tuple[float, Floats]:
         """The value and the gradient."""
         theta = at.reshape(len(self.ridge), -1)
         pull = self.ridge * theta
+        steps = _even(np.diff(theta, axis=0))
+        held = _even(self.bonds * steps)
+        pull[1:] += held
+        pull[:-1] -= held
         self.means[:] = 0.0
         if self.width == 2:
             logs = _binary(self.codes, np.ascontiguousarray(theta[:, 1] - theta[:, 0]), self.means)
@@ -219,12 +238,20 @@ class _Dual:
     def curvature(self) -> Floats:
         """About the Hessian's diagonal: as if all rows that share a code had one conditional."""
         shares = np.maximum(self.shares, 1e-300)[:, None]
-        diagonal: Floats = (self.means * (1.0 - self.means / shares) + self.ridge).ravel()
-        return diagonal
+        diagonal: Floats = self.means * (1.0 - self.means / shares) + self.ridge
+        held = (1.0 - 1.0 / self.width) * self.bonds
+        diagonal[1:] += held
+        diagonal[:-1] += held
+        return diagonal.ravel()
 
     def gap(self, gradient: Floats) -> float:
         """The largest L1 norm of the gradient over one table."""
         return float(np.add.reduceat(np.abs(gradient), self.starts * self.width).max())
+
+
+def _even(lines: Floats) -> Floats:
+    """Each line less its mean."""
+    return np.asarray(lines - lines.mean(axis=1, keepdims=True))
 
 
 def _starts(rest: Domain) -> list[int]:

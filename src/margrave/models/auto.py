@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 
 MOST_CELLS = 4_000_000
 """Cells that the junction tree of a graphical model may have to be tried: some ten seconds of a fit."""
+SMALL = 300_000
+"""Cells of a junction tree up to which even its trial is fitted to the end."""
 COVERED = 0.95
 """Part of all dependence that its cliques have to hold. Where little fits, the mixture has always won."""
 
@@ -178,9 +180,11 @@ class Auto:
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
         half = [NoisyMarginal(table.clique, table.values, table.sigma) for table in fitted]
         mixture = replace(self._mixture, restarts=1)
-        rough = replace(effort, rough=True)
+        # A rough fit of millions of rows is far off; a small tree is fitted in no time.
+        large = bool(self._trees.cells(domain, kept, [()])[0] > SMALL)
+        tried = replace(effort, rough=large)
         models: list[Model] = [
-            self._trees.fit(domain, _those(half, kept), total=rows, effort=rough),
+            self._trees.fit(domain, _those(half, kept), total=rows, effort=tried),
             mixture.after(seen, domain, half, rows, effort),
         ]
         cliques = [table.clique for table in judged]

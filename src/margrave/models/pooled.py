@@ -16,7 +16,7 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
-__all__ = ["Pooled", "estimated_total", "one_ways", "pool", "rows_of"]
+__all__ = ["Pooled", "estimated_total", "mu", "one_ways", "pool", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,11 @@ def rows_of(measurements: Sequence[NoisyMarginal], total: float | None) -> float
             invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
         )
     return rows
+
+
+def mu(tables: Sequence[Pooled]) -> float:
+    """The root of the precision of all tables together, the mean over its cells for each: above 0."""
+    return math.sqrt(max(sum(float((table.sigma**-2.0).mean()) for table in tables), 1e-12))
 
 
 def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:

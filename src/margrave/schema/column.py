@@ -62,6 +62,10 @@ class Column(ABC):
         """The code of a missing value, the last one; None if values cannot be missing."""
         return self.present if self.missing else None
 
+    def _check_rare(self, rare: object) -> None:
+        if not isinstance(rare, (int, float)) or not 0 <= rare < 1:
+            raise SchemaError(invalid(f"rare of column {self.name!r}", "in [0, 1)", "Try 0.002.", got=rare))
+
     def _unknown(self) -> SchemaError:
         return SchemaError(
             invalid(f"column {self.name!r}", "known before it is encoded", "Declare it or discover it.")

@@ -43,6 +43,7 @@ class Domain:
     sizes: tuple[int, ...]
     ordered: tuple[int, ...] = field(default=(), compare=False)
     rules: CodeRules | None = field(default=None, compare=False)
+    _places: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
@@ -54,6 +55,7 @@ class Domain:
             raise SchemaError(invalid("names", "unique", "Rename the attributes that repeat."))
         if any(size < 1 for size in self.sizes):
             raise SchemaError(invalid("sizes", "at least 1 each", "An attribute needs one code or more."))
+        object.__setattr__(self, "_places", {name: place for place, name in enumerate(self.names)})
 
     @classmethod
     def of(cls, sizes: Mapping[str, int]) -> Domain:
@@ -64,7 +66,7 @@ class Domain:
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self._places
 
     def __getitem__(self, name: str) -> int:
         """The number of codes of one attribute."""
@@ -77,15 +79,19 @@ class Domain:
             SchemaError: The domain has no such attribute.
         """
         try:
-            return self.names.index(name)
-        except ValueError:
+            return self._places[name]
+        except KeyError:
             raise SchemaError(
                 invalid("clique", f"made of {list(self.names)}", "Use names of the domain.", got=name)
             ) from None
 
     def shape(self, clique: Sequence[str]) -> tuple[int, ...]:
         """The shape of the marginal table of a clique, axes in the clique's order."""
-        return tuple(self[name] for name in clique)
+        sizes, places = self.sizes, self._places
+        try:
+            return tuple([sizes[places[name]] for name in clique])
+        except KeyError:
+            return tuple(self[name] for name in clique)  # which says what is wrong
 
     def size(self, clique: Sequence[str] | None = None) -> int:
         """Number of cells of a clique's marginal (of the whole domain by default), an exact integer."""

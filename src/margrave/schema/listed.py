@@ -36,10 +36,7 @@ class Listed(Column):
 
     def __post_init__(self) -> None:
         given: object = self.values
-        if not isinstance(self.rare, (int, float)) or not 0 <= self.rare < 1:
-            raise SchemaError(
-                invalid(f"rare of column {self.name!r}", "in [0, 1)", "Try 0.002.", got=self.rare)
-            )
+        self._check_rare(self.rare)
         if self.values is None:
             return
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)

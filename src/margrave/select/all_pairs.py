@@ -32,7 +32,8 @@ class AllPairs:
     2. All pairs share `look` of the rest alike, and a rough model is fitted.
     3. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
-       model's pair and the product of its one-ways; no pair gets less than the first look.
+       model's pair, or the first look's where that says more, and the product of its one-ways; no pair
+       gets less than the first look.
     4. The model is fitted to everything.
 
     **Privacy.** All answers are the curator's Gaussian measurements, so GDP prices them together; how much
@@ -103,13 +104,16 @@ class AllPairs:
     def _worth(
         self, curator: Curator, fitter: Fitter, pairs: list[Clique], rough: Effort
     ) -> dict[Clique, float]:
-        """The root of each pair's dependence under a rough model, damped, with the target's emphasis."""
+        """The root of each pair's dependence, damped, with the target's emphasis.
+
+        The dependence is that under a rough model and what the first look says beyond it.
+        """
         model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
         ways = {name: model.project((name,)) / model.total for name in model.domain.names}
-        tables = model.project_many(pairs)
+        looks = {measured.clique: measured for measured in curator.measurements}
         apart = [
-            0.5 * float(np.abs(table / model.total - np.outer(ways[a], ways[b])).sum())
-            for (a, b), table in zip(pairs, tables, strict=True)
+            0.5 * float(np.abs(looks[a, b].beyond(table) / model.total - np.outer(ways[a], ways[b])).sum())
+            for (a, b), table in zip(pairs, model.project_many(pairs), strict=True)
         ]
         damped = np.sqrt(np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6))
         return {

@@ -77,6 +77,7 @@ class MeanEmbedding:
     seed: int = 0
     max_cells: int = 1_000_000
     name: ClassVar[str] = "mean_embedding"
+    needs_rows: ClassVar[bool] = True
     gaussian_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -38,8 +38,8 @@ class MST:
        the pairs that join two components, with r the number of components at the start.
     3. The rest: the pairs of the tree, each with the same noise.
 
-    Differences from the reference: no domain compression, which the noise-aware fit makes unnecessary,
-    since it already pulls cells below the noise towards independence.
+    Differences from the reference: codes below three standard deviations keep their cells in what is scored
+    and measured. The method `mst` merges them in the fit (`models.compressed`).
 
     **Privacy.** All private answers are the curator's; the cost of step 2 is r - 1 draws at an equal share.
 

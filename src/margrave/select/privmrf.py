@@ -78,7 +78,8 @@ class PrivMRF:
         errors: Share for the errors of candidates.
         theta: How far counts have to exceed the noise.
         price: What a cell costs in units of R.
-        max_cells: Cells of all maximal cliques together, and of the fitter's model.
+        max_cells: Cells of the fitter's model; pairs of more than a quarter of that are not looked at.
+        graph_cells: Cells of all maximal cliques together; their tables are never held.
         max_clique_cells: Cells of one maximal clique.
         degree: Attributes of a candidate, at most.
         seed: Of the draws of candidates.
@@ -93,7 +94,8 @@ class PrivMRF:
     theta: float = 6.0
     price: float = 1e-8
     max_cells: int = 1 << 22
-    max_clique_cells: int = 1_000_000
+    graph_cells: int = 50_000_000
+    max_clique_cells: int = 10_000_000
     degree: int = 6
     seed: int = 0
     name: ClassVar[str] = "privmrf"
@@ -146,7 +148,7 @@ class PrivMRF:
         domain = curator.domain
         ways, rows = released_one_ways(curator)
         found = np.zeros((len(domain), len(domain)))
-        pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
+        pairs = all_cliques(domain, 2, self.max_cells // 4) if len(domain) > 1 else []
         if pairs:
             expected = [rows * np.outer(ways[a], ways[b]) for a, b in pairs]
             for (a, b), error in zip(pairs, curator.appraise(pairs, expected, rho), strict=True):
@@ -158,7 +160,7 @@ class PrivMRF:
         """The maximal cliques of the graph."""
         from margrave.select.triangulation import chordal_cliques, grown
 
-        limits = (float(self.max_cells), float(self.max_clique_cells))
+        limits = (float(self.graph_cells), float(self.max_clique_cells))
         graph = grown(scores, domain.sizes, self.price, *limits)
         return [tuple(domain.names[i] for i in c) for c in chordal_cliques(graph, domain.sizes)]
 

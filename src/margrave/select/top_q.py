@@ -7,6 +7,7 @@ Private Query Release Through Adaptive Projection" (RAP, arXiv 2103.06641), algo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TopQ"]
 
+PART = Fraction(3, 4)
+"""Part of the workload that is drawn in all rounds together where q is not given."""
+EACH = 5
+"""Rounds for each attribute where their number is not given: what Chen et al. 2025, Table 10, give GEM."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -33,8 +39,8 @@ class TopQ:
     1. The row count takes a share `count` of rho where it is not public and nothing has told it.
     2. Each round has an equal part of the rest. A share `choosing` of it draws q different marginals of the
        workload, one after another, by the exponential mechanism on the L1 error of the model; the remainder
-       measures them, alike. Marginals already measured may be drawn again, and what is measured twice is
-       pooled by the fitter.
+       measures them, alike. Those measured in earlier rounds may be drawn only with `again`, or when no
+       other is left; what is measured twice is pooled by the fitter.
     3. The last round measures with all that is left.
 
     With q = 1 this is MWEM on whole marginals: all cells of a marginal are measured for the price of one.
@@ -47,31 +53,34 @@ class TopQ:
     replace_one for the L1 error in rows. Measurements of earlier rounds are never noised anew.
 
     Args:
-        rounds: How many.
-        q: Marginals drawn in a round.
+        rounds: How many; None for five an attribute, or fewer where those would draw more than three quarters
+            of the workload.
+        q: Marginals drawn in a round; None for as many as make three quarters of the workload in all rounds.
         degree: Attributes of a marginal of the workload.
         workload: Marginals to choose among instead.
         choosing: Share of a round's rho for its draws, between 0 and 1.
         count: Share of rho for the row count, between 0 and 1.
+        again: Whether marginals may be drawn in several rounds, as in MWEM; RAP and GEM ask for each once.
         max_clique_cells: Marginals with more cells are left out.
 
     Raises:
         InputError: An argument is out of range.
     """
 
-    rounds: int = 10
-    q: int = 5
+    rounds: int | None = 10
+    q: int | None = None
     degree: int = 2
     workload: Sequence[Clique] | None = None
-    choosing: Fraction = Fraction(1, 2)
+    choosing: Fraction = Fraction(1, 10)
     count: Fraction = Fraction(1, 20)
+    again: bool = False
     max_clique_cells: int = 1_000_000
     name: ClassVar[str] = "top_q"
     gaussian_only: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for param in ("rounds", "q", "degree"):
-            if getattr(self, param) < 1:
+            if getattr(self, param) is not None and getattr(self, param) < 1:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
         for param in ("choosing", "count"):
             share = getattr(self, param)
@@ -93,9 +102,10 @@ class TopQ:
         if curator.public_rows is None and not curator.measurements:
             curator.measure([()], curator.remaining * Fraction(self.count))
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
-        for turn in range(1, self.rounds + 1):
-            last = turn == self.rounds or pace.ends
-            share = curator.remaining / (self.rounds - turn + 1)
+        turns = self.turns(len(domain), len(workload))
+        for turn in range(1, turns + 1):
+            last = turn == turns or pace.ends
+            share = curator.remaining / (turns - turn + 1)
             chosen = self._chosen(curator, fitter, model, workload, share * Fraction(self.choosing))
             left = curator.remaining if last else share * (1 - Fraction(self.choosing))
             curator.measure(chosen, left / len(chosen))
@@ -109,6 +119,16 @@ class TopQ:
             if last:
                 break
         return model
+
+    def turns(self, attributes: int, marginals: int) -> int:
+        """How many rounds there are over so many attributes and marginals."""
+        most = math.ceil(PART * marginals / (self.q or 1))
+        return self.rounds or max(min(EACH * attributes, most), 1)
+
+    def drawn(self, attributes: int, marginals: int) -> int:
+        """How many of so many marginals are drawn in a round."""
+        each = math.ceil(PART * marginals / self.turns(attributes, marginals))
+        return min(self.q or each, marginals)
 
     def _workload(self, curator: Curator, fitter: Fitter) -> list[Clique]:
         """The marginals to choose among, those left out that the fitter could not hold by themselves."""
@@ -129,13 +149,15 @@ class TopQ:
     ) -> list[Clique]:
         """q different marginals, or as many as fit the fitter together; spends rho on drawing them."""
         held = [m.clique for m in curator.measurements]
-        wanted = min(self.q, len(workload))
+        wanted = self.drawn(len(curator.domain), len(workload))
         expected = dict(zip(workload, model.project_many(workload), strict=True))
         chosen: list[Clique] = []
         for _ in range(wanted):
             left = [clique for clique in workload if clique not in chosen]
             sizes = fitter.cells(curator.domain, [*held, *chosen], left)
             left = [clique for clique, size in zip(left, sizes, strict=True) if size < float("inf")]
+            if not self.again:
+                left = [clique for clique in left if clique not in held] or left
             if not left:
                 break
             chosen.append(left[curator.choose(left, [expected[c] for c in left], rho / wanted)])

@@ -80,6 +80,7 @@ class Training:
     clip: float = 1.0
     ones: Fraction = Fraction(1, 5)
     name: ClassVar[str] = "training"
+    needs_rows: ClassVar[bool] = True
     gaussian_only: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

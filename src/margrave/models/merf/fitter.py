@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from margrave.models.mixture.grouped import ungrouped
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.network.fitter import Network
 from margrave.models.network.generator import Generator
+from margrave.models.network.training import Training, trained
 from margrave.models.pooled import Pooled, pool, rows_of
 from margrave.models.relaxed.misfit import Misfit
 from margrave.models.relaxed.products import loaded
@@ -37,6 +37,8 @@ Floats = NDArray[np.float64]
 
 RATE = 1e-3
 """Adam's first step length: of thousands of features most is noise, and longer steps fit that, too."""
+BETAS = (0.9, 0.999)
+"""Adam's memory: the gradient of some of the features is noisier than that of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,10 @@ class Merf:
         InputError: An argument is out of range.
     """
 
-    network: Network = field(default_factory=lambda: Network(rate=RATE))
-    features: int = 256
+    network: Network = field(
+        default_factory=lambda: Network(components=500, noise=128, widths=(256, 256), steps=600, rate=RATE)
+    )
+    features: int = 64
 
     def __post_init__(self) -> None:
         if self.features < 1:
@@ -150,6 +154,14 @@ class Merf:
         model, moments = loaded(domain, measurements, state), remembered_moments(domain, state)
         return model if moments is None else MerfModel(model, moments)
 
+    def prepare(self) -> None:
+        """Check that PyTorch is there, before anything is spent.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.network.device)
+
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check sizes and that PyTorch is there, before anything is measured: see `Network.admit`."""
         self.network.admit(domain, cliques)
@@ -163,44 +175,24 @@ class Merf:
     ) -> Floats:
         """Shares on the fixed noise vectors under the averaged weights, [codes, components]."""
         net, rng, torch = self.network, np.random.default_rng(self.network.seed), device.torch
-        generator = Generator(device, net.noise, net.widths, domain.sizes, rng)
+        network = Generator(device, net.noise, net.widths, domain.sizes, rng)
         noise = device.put(rng.standard_normal((net.components, net.noise)), torch.float32)
-        numbers = misfit.cells + waves.count
+        numbers, some = misfit.cells + waves.count, min(self.features, waves.frequencies)
 
-        def loss(weights: Sequence[Any]) -> Any:
-            shares = generator(weights, noise)
-            chosen = rng.permutation(waves.frequencies)[: self.features]
-            ruled = misfit.tied.settled(shares, misfit.tied.tables(shares))
-            apart = waves(ruled, device.put(chosen, torch.int64))
-            if misfit.cells:
-                apart = apart + misfit(shares) * misfit.cells
-            return apart / numbers
+        def sloped(parts: Sequence[Any], into: Sequence[Any]) -> float:
+            made = network(parts, noise)
+            loss, slope = misfit.sloped(made.shares)
+            # Frequencies were drawn alike, so that neighbours are as good as any.
+            first = some * int(rng.integers(waves.frequencies // some))
+            apart, more = waves.sloped(made.shares, slice(first, first + some))
+            network.gradient(parts, made, (slope * misfit.cells + more) / numbers, into)
+            return float(loss * misfit.cells + apart) / numbers
 
-        found = self._descended(device, generator.weights, loss, effort)
         with torch.no_grad():
-            shares: Floats = generator(found, noise).cpu().numpy().astype(np.float64)
-        return shares
-
-    def _descended(
-        self, device: Device, start: Sequence[Any], loss: Callable[[Sequence[Any]], Any], effort: Effort
-    ) -> list[Any]:
-        """Weights after the steps of Adam, averaged over the second half; `Network` says how."""
-        net = self.network
-        weights = [w.detach().clone().requires_grad_() for w in start]
-        adam = device.torch.optim.Adam(weights, lr=net.rate)
-        mean = [w.detach().clone() for w in weights]
-        for step in range(net.steps):
-            if effort.over:
-                break
-            adam.param_groups[0]["lr"] = net.rate * 0.5 * (1.0 + math.cos(math.pi * step / net.steps))
-            adam.zero_grad()
-            loss(weights).backward()
-            adam.step()
-            left = net.average if 2 * step >= net.steps and step else 0.0
-            with device.torch.no_grad():
-                for own, now in zip(mean, weights, strict=True):
-                    own.lerp_(now, 1.0 - left)
-        return mean
+            pace = Training(net.steps, net.rate, net.average, 0.0, BETAS, exact=False)
+            found = trained(network, network.start, sloped, pace, lambda: effort.over)
+            shares = network(network.parts(found), noise).shares.cpu().numpy()
+        return np.asarray(shares, dtype=np.float64)
 
 
 def _coarse(domain: Domain, tables: Sequence[Pooled], largest: int, label: str | None) -> Coarse | None:

@@ -26,9 +26,9 @@ from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.runs import Run, Seen, mixed, start
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
-from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.mixture.trials import Trials
+from margrave.models.pooled import Pooled, mu, pool, rows_of
 from margrave.models.ruled import settled, sharpened
-from margrave.models.splitting import SHARE, halves, pick
 from margrave.schema.domain import Clique, Domain
 from margrave.threads import one_blas_thread
 
@@ -45,6 +45,9 @@ FACTORS = (0.5, 1.0, 2.0)
 it is within two hundredths of the error there."""
 DEAREST = 1500.0
 """Highest price by the rule: where noise is small the error hardly depends on it."""
+SPARSE = 2000.0
+"""Rows times mu below which the rule falls off faster: where noise hides nearly all, a dear nat hides more.
+Over four tables of 2,000 to 3,000 rows the best price is a half of the root's at 120 and 0.7 of it at 600."""
 SCOUT_COMPONENTS, SCOUT_STEPS, ROUGH_STEPS = 120, 150, 100
 """Size and length of the fits that only choose a price, and of those that only tell what depends on what."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
@@ -59,6 +62,11 @@ CLEAR, DIM, BROAD = 4.5e4, 1e4, 32
 """Rows times mu from which noise hides little, and below which it hides so much that a second start does not
 pay where there are nests, nor a choice between ways to nest. On a table of more than BROAD attributes neither
 is had below CLEAR: each would gain a twentieth of the error, and take seconds."""
+NEARLY = 4e4
+"""Rows times mu from which on mixtures of all components judge where a second way to nest is asked about."""
+EASED, OUTER, OUTERMOST = 0.7, 2.0, 4.0
+"""With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
+for shares of atoms over that, the second where split noise says so, asked where a second way to nest is."""
 DOUBT = 3.0
 """Standard errors by which a plain mixture must beat one with nests, or any mixture a graphical model."""
 
@@ -71,9 +79,10 @@ class Mixture:
     between component and attributes, plus `smoothness` for unlike neighbours among ordered codes (see
     `objective`). There is no junction tree: cost is codes^2 * components a step, memory 12 codes^2 bytes.
 
-    The rule for the price of a nat is information = 10 sqrt(rows mu), at most 1500, with mu^2 the precision
-    of all measurements together, sum over tables of 1 / sigma^2; half and twice of it are tried on split
-    noise (`margrave.models.splitting`), which costs no privacy, and taken where they are clearly better.
+    The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), at most 1500, with x
+    rows times mu and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; half
+    and twice of it are tried on split noise (`margrave.models.splitting`), which costs no privacy, and taken
+    where they are clearly better. With nests it is 0.7 of that.
 
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes.
@@ -93,6 +102,8 @@ class Mixture:
         nests: Give attributes that depend strongly on each other atoms of their own
             (`margrave.models.mixture.nest_objective`): always, never, or as split noise says (None). Never on
             a device.
+        outer: What nests pay for components' shares of atoms, over what they pay for atoms; None for 2, or 4
+            where split noise says so.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -127,6 +138,7 @@ class Mixture:
     seed: int = 0
     largest: int = 512
     nests: bool | None = None
+    outer: float | None = None
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -136,7 +148,11 @@ class Mixture:
             value = getattr(self, param)
             if value is not None and value < 1:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
-        for param, value in (("information", self.information), ("rate", self.rate)):
+        for param, value in (
+            ("information", self.information),
+            ("rate", self.rate),
+            ("outer", self.outer),
+        ):
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
         if self.max_memory is not None and self.max_memory < LEAST_MEMORY:
@@ -219,12 +235,13 @@ class Mixture:
         self, domain: Domain, tables: Sequence[Pooled], rows: float, seen: Seen, effort: Effort
     ) -> MixtureModel:
         stacked = stack(domain, tables, rows)
-        runs = [self._descent(stacked, seen, self.seed, effort)]
+        runs = [self.descended(stacked, seen, self.seed, effort)]
         # At the dearest price starts end nearly alike, until noise is so small that the last bit counts.
-        pays = not seen.groups or seen.clear or (_between(domain, tables, rows) and seen.price < DEAREST)
+        cheap = seen.price < EASED * DEAREST
+        pays = not seen.groups or seen.clear or (_between(domain, tables, rows) and cheap)
         for turn in range(1, self.restarts or (2 if pays else 1)):
             if not effort.over:
-                runs.append(self._descent(stacked, seen, self.seed + turn, effort))
+                runs.append(self.descended(stacked, seen, self.seed + turn, effort))
         model = mixed(domain, rows, stacked, runs, seen)
         codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
@@ -270,7 +287,8 @@ class Mixture:
         steps = min(self.steps, SCOUT_STEPS)
         return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
 
-    def _descent(self, stacked: Stacked, seen: Seen, seed: int, effort: Effort) -> Run:
+    def descended(self, stacked: Stacked, seen: Seen, seed: int, effort: Effort) -> Run:
+        """One descent from one start."""
         components = self.components or _components(stacked.codes)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
@@ -279,7 +297,8 @@ class Mixture:
             on = TensorObjective(stacked, price, smoothness, device)
             return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
         nests = [
-            NestPart(stacked, group, at.logs, components, price, smoothness, rng) for group in seen.groups
+            NestPart(stacked, group, at.logs, components, price, smoothness, rng, seen.outer)
+            for group in seen.groups
         ]
         objective = Objective(stacked, components, price, smoothness, nests)
         return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), nests)
@@ -288,39 +307,54 @@ class Mixture:
         """What small mixtures say on split noise: the price, the dependences, and whether nests are worth it.
 
         The rule's price, or half or twice of it where that is better beyond doubt; groups of attributes to
-        nest, unless the mixture without nests is better beyond doubt.
+        nest, unless the mixture without nests is better beyond doubt; what they pay.
         """
-        rule = _rule(tables, rows)
+        usual = self.information or _rule(tables, rows)
         if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
-            return Seen(self.information or rule)
-        fitted, judged = halves(tables, np.random.default_rng(self.seed))
-        stacked, scout, clear = stack(domain, fitted, rows), self._scout, rows * _mu(tables) >= CLEAR
-
-        def tried(who: Mixture, price: float, groups: Sequence[tuple[int, ...]] = ()) -> MixtureModel:
-            # The objective's squares lose 1 + g^2 of their weight, so the price follows.
-            seen = Seen((1.0 + SHARE) ** -0.5 * price, tuple(groups))
-            return mixed(domain, rows, stacked, [who._descent(stacked, seen, self.seed, effort)], seen)
-
-        usual = self.information or rule
-        fixed = self.information or rule == DEAREST
-        prices = [usual] if fixed else sorted({min(rule * f, DEAREST) for f in FACTORS})
-        models = [tried(scout, price) for price in prices]
-        cliques = [table.clique for table in judged]
-        expected = [model.project_many(cliques) for model in models]
-        best = pick(expected, judged, rows, prices.index(usual)) if len(models) > 1 else 0
-        tied = dependences(domain, models[best].pairs(models[best].weights))
-        never = self.nests is False or self.device is not None
+            return Seen(usual)
+        trials, scout = Trials(domain, tables, rows, self.seed, effort), self._scout
+        fixed = self.information or usual == DEAREST
+        prices = [usual] if fixed else sorted({min(usual * f, DEAREST) for f in FACTORS})
+        models = [trials.fitted(scout, Seen(price)) for price in prices]
+        best = trials.best(models, prices.index(usual))
+        tied = dependences(domain, models[best].pairs(models[best].weights), tables, rows)
+        plain = Seen(prices[best], (), tied, rows * mu(tables) >= CLEAR)
+        if self.nests is False or self.device is not None:
+            return plain
+        between = _between(domain, tables, rows)
         # Large nests need more steps than a scout's to show their worth where there is little noise.
-        kinds = WAYS if _between(domain, tables, rows) else WAYS[:1]
-        ways = [] if never else nestings(domain, tied, {self.target or ""}, kinds)
-        if ways and self.nests is None and not effort.over:
-            # Few components flatter nests; where there is little noise that decides.
-            judge = replace(scout, components=self.components) if clear else scout
-            rivals = [tried(judge, prices[best], groups).project_many(cliques) for groups in ways]
-            first = pick(rivals, judged, rows, 0)
-            flat = tried(judge, prices[best]).project_many(cliques) if clear else expected[best]
-            ways = [] if pick([rivals[first], flat], judged, rows, 0, DOUBT) else ways[first:]
-        return Seen(prices[best], ways[0] if ways else (), tied, clear)
+        ways = nestings(domain, tied, {self.target or ""}, WAYS if between else WAYS[:1])
+        few = not plain.clear and not (between and rows * mu(tables) >= NEARLY)
+        seen = self._nested(trials, plain, models[best] if few else None, ways, effort)
+        dear = between and not fixed and bool(seen.groups) and not effort.over
+        return self._outer(trials, seen) if self.outer is None and dear else seen
+
+    def _nested(
+        self,
+        trials: Trials,
+        plain: Seen,
+        flat: MixtureModel | None,
+        ways: Sequence[tuple[tuple[int, ...], ...]],
+        effort: Effort,
+    ) -> Seen:
+        """The groups of one of the ways, or none; `flat` is the scout without, None to ask large ones."""
+        price = self.information or EASED * plain.price
+        nested = [replace(plain, price=price, groups=groups, outer=self.outer or OUTER) for groups in ways]
+        if not nested or self.nests is not None or effort.over:
+            return nested[0] if nested else plain
+        # Few components flatter nests; where there is little noise that decides.
+        judge = replace(self._scout, components=self.components) if flat is None else self._scout
+        rivals = [trials.fitted(judge, seen) for seen in nested]
+        first = trials.best(rivals)
+        flat = trials.fitted(judge, plain) if flat is None else flat
+        return plain if trials.best([rivals[first], flat], sure=DOUBT) else nested[first]
+
+    def _outer(self, trials: Trials, seen: Seen) -> Seen:
+        """The same with the price of atoms' shares, OUTERMOST if it is better beyond doubt."""
+        # Noise outside of nests is what the last steps follow, so all of them are taken.
+        judge = replace(self._scout, steps=self.steps)
+        rivals = [seen, replace(seen, outer=OUTERMOST)]
+        return rivals[trials.best([trials.fitted(judge, rival) for rival in rivals])]
 
 
 def _within(room: int, square: int, code: int) -> int:
@@ -330,7 +364,7 @@ def _within(room: int, square: int, code: int) -> int:
 
 def _between(domain: Domain, tables: Sequence[Pooled], rows: float) -> bool:
     """Whether a table is neither broad nor clear, and its noise does not hide nearly all."""
-    return len(domain) <= BROAD and DIM <= rows * _mu(tables) < CLEAR
+    return len(domain) <= BROAD and DIM <= rows * mu(tables) < CLEAR
 
 
 def _components(codes: int) -> int:
@@ -339,10 +373,6 @@ def _components(codes: int) -> int:
 
 
 def _rule(tables: Sequence[Pooled], rows: float) -> float:
-    """10 sqrt(rows mu), at most DEAREST, mu^2 being the sum over tables of 1 / sigma^2."""
-    return min(10.0 * math.sqrt(rows * _mu(tables)), DEAREST)
-
-
-def _mu(tables: Sequence[Pooled]) -> float:
-    """The root of the precision of all measurements together."""
-    return math.sqrt(max(sum(float((table.sigma**-2.0).mean()) for table in tables), 1e-12))
+    """10 sqrt(x) min(x / SPARSE, 1)^(1/4), at most DEAREST; x is rows mu, mu^2 the sum of 1 / sigma^2."""
+    seen = rows * mu(tables)
+    return min(10.0 * math.sqrt(seen) * math.sqrt(math.sqrt(min(seen / SPARSE, 1.0))), DEAREST)

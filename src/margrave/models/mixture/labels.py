@@ -10,7 +10,7 @@ Each step keeps the pairs of all other attributes, and brings those of its own t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,8 @@ from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nesting import dependence
 from margrave.models.mixture.rows import draw
+from margrave.models.pooled import Pooled
 from margrave.schema.domain import Clique, Domain
-
-if TYPE_CHECKING:
-    from margrave.models.pooled import Pooled
 
 __all__ = ["Labels", "chosen", "labelled", "remembered"]
 
@@ -36,7 +34,7 @@ Columns = dict[str, Longs]
 LEAST, CELLS = 1 << 15, 1 << 20
 """Rows of the mixture that the additive models are fitted on and expectations are taken over: as many as the
 model stands for, but no fewer than LEAST, nor more than that and CELLS over the number of attributes."""
-TOLERANCE = 1e-4
+TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH = 64
 """At most WIDTH / attributes labels are chosen, or two: each costs time in proportion to the attributes."""
@@ -287,10 +285,13 @@ def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: n
         )
         for name, column in rest.items()
     ]
+    # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
+    # who takes the first rows with a label would get those.
+    tie = rng.permutation(len(drawn))
     if shares.shape[1] == 2:
-        order = np.argsort(shares[:, 1], kind="stable")
+        order = np.lexsort((tie, shares[:, 1]))
     else:
-        order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
+        order = np.lexsort((tie, shares.max(axis=1), shares.argmax(axis=1)))
     codes = np.stack([*rest.values(), drawn]).astype(np.int32)
     width, alone = len(rest), np.arange(len(drawn))
     balanced(codes, width, range(width), order, alone, shares, expected, PASSES, rng)

@@ -9,7 +9,11 @@ mixture.
 
 Two steps lead from component to attribute, so each pays HALF of a nat's price:
 
-    HALF * information * (sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V u))
+    HALF * information * (outer * sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V u))
+
+A step from component to atoms serves all attributes of a nest at once. Where the nests are strong and little
+ties them to anything else, that makes it cheap to follow the noise on pairs outside, and `outer` should be
+above 1; `Mixture.look` finds out.
 
 Gradients are natural, as in `objective`: the derivative by V_z over u_z, that by U_k over w_k.
 """
@@ -55,6 +59,7 @@ class NestPart:
         information: Price of a nat of dependence.
         smoothness: Price of unlike neighbours among ordered codes.
         rng: Of the start.
+        outer: What the step from component to atoms pays, over the step from atom to codes.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class NestPart:
         information: float,
         smoothness: float,
         rng: np.random.Generator,
+        outer: float = 1.0,
     ) -> None:
         starts = stacked.starts
         self.members = tuple(members)
@@ -78,6 +84,7 @@ class NestPart:
         logs = logs[self.rows, :atoms]
         self._whole, self._none = np.array([0, atoms]), np.zeros(1, np.int64)
         self._information = HALF * np.float32(information)
+        self._outer = self._information * np.float32(outer)
         self._smoothness = np.float32(smoothness)
         self.atoms = point(logs, np.zeros(atoms), self._starts)
         self.tops = point(_near_own(atoms, components, rng), np.zeros(components), self._whole)
@@ -106,7 +113,7 @@ class NestPart:
         by_weight += by_atom @ u
         value += priced(
             by_u, self.tops.logs, u, weights, held, np.ones(len(u), np.bool_),
-            self._whole, self._none, self._information, np.float32(0.0), by_weight,
+            self._whole, self._none, self._outer, np.float32(0.0), by_weight,
         )  # fmt: skip
         centred(by_v, v, self._starts)
         centred(by_u, u, self._whole)

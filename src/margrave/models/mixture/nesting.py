@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
+
+if TYPE_CHECKING:
+    from margrave.models.pooled import Pooled
 
 __all__ = ["WAYS", "dependence", "dependences", "nested", "nestings"]
 
@@ -20,19 +26,28 @@ FEWEST = 4
 """An attribute of fewer codes is not nested: it is better drawn as a label, and nothing in a nest is one."""
 
 
-def dependences(domain: Domain, pairs: Floats) -> Floats:
+def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), rows: float = 1.0) -> Floats:
     """Total variation of each pair of attributes from independence, shape [attributes, attributes].
+
+    A small mixture misses what is too dear for it, two attributes above all that follow from each other by
+    more codes than it has components for. So what measured pairs say beyond it counts as well, as far as
+    noise does not explain it.
 
     Args:
         domain: Names and sizes of the attributes.
-        pairs: All pair tables in proportions, the attributes' codes side by side, shape [codes, codes].
+        pairs: A model's pair tables in proportions, the attributes' codes side by side, shape [codes, codes].
+        tables: What was measured.
+        rows: Rows that the tables stand for.
     """
     starts = np.concatenate([[0], np.cumsum(domain.sizes)])
+    measured = {table.clique: table for table in tables}
     found = np.zeros((len(domain), len(domain)))
-    for i in range(len(domain)):
-        for j in range(i):
-            table = pairs[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
-            found[i, j] = found[j, i] = dependence(table)
+    for i, j in itertools.combinations(range(len(domain)), 2):
+        table = pairs[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
+        seen = measured.get((domain.names[i], domain.names[j]))
+        if seen is not None:
+            table = NoisyMarginal(seen.clique, seen.values / rows, seen.sigma / rows).beyond(table)
+        found[i, j] = found[j, i] = dependence(table)
     return found
 
 

@@ -33,12 +33,14 @@ class Seen:
         groups: Positions of the attributes of each nest.
         dependence: Of each pair of attributes, total variation from independence, if it is known.
         clear: Whether there is so little noise that more can be learnt than one mixture holds.
+        outer: What nests pay for components' shares of atoms, over what they pay for atoms.
     """
 
     price: float
     groups: tuple[tuple[int, ...], ...] = ()
     dependence: Floats | None = None
     clear: bool = False
+    outer: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

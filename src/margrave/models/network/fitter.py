@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,12 @@ from margrave.limits import FULL, Effort
 from margrave.models.device import Device, opened
 from margrave.models.network.generator import Generator
 from margrave.models.network.model import NetworkModel
+from margrave.models.network.training import Training, trained
 from margrave.models.pooled import Pooled
-from margrave.models.relaxed.misfit import Misfit
-from margrave.models.relaxed.products import cells_with, check_size, loaded, mixed
+from margrave.models.relaxed.adam import BETAS
+from margrave.models.relaxed.descent import LEAST
+from margrave.models.relaxed.misfit import NOISE, Misfit
+from margrave.models.relaxed.products import alone, cells_with, check_size, loaded, mixed
 from margrave.models.relaxed.serial import ready, serial
 from margrave.schema.domain import Clique, Domain
 
@@ -30,8 +33,9 @@ __all__ = ["Network"]
 Floats = NDArray[np.float64]
 Weights = Sequence[NDArray[np.float32]]
 
-ROUGH = 5
-"""A rough fit has this part of the steps."""
+ROUGH = 50
+"""A rough fit has this part of the steps: one more table moves a network little, and what a round leaves over
+the next one takes up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Network:
         rate: Adam's first step length.
         average: How long averaged weights remember: the share that one step leaves of them, 0 for the last
             weights alone.
+        floor: A fit ends when its mean squared residual over variance is no larger. 1 is what noise alone
+            leaves, so that a better fit is one to noise; 0 takes all steps.
         resample: Draw other noise vectors in every step; the model is then the network on the first ones.
         seed: Of weights and noise vectors.
         largest: Attributes with more codes are modelled in this many groups of codes.
@@ -69,12 +75,13 @@ class Network:
         MissingExtraError: The device needs PyTorch, which is not installed.
     """
 
-    components: int = 500
-    noise: int = 128
-    widths: tuple[int, ...] = (256, 256)
-    steps: int = 600
-    rate: float = 3e-3
+    components: int = 250
+    noise: int = 64
+    widths: tuple[int, ...] = (128,)
+    steps: int = 300
+    rate: float = 5e-3
     average: float = 0.9
+    floor: float = NOISE
     resample: bool = False
     seed: int = 0
     largest: int = 512
@@ -90,9 +97,11 @@ class Network:
             remedy = "Batch normalisation needs two noise vectors or more."
             raise InputError(invalid("components", "at least 2", remedy, got=self.components))
         if any(width < 1 for width in self.widths):
-            raise InputError(invalid("widths", "at least 1 each", "Try (256, 256).", got=self.widths))
+            raise InputError(invalid("widths", "at least 1 each", "Try (128,).", got=self.widths))
         if not (math.isfinite(self.rate) and self.rate > 0):
-            raise InputError(invalid("rate", "a finite number above 0", "Try 0.003.", got=self.rate))
+            raise InputError(invalid("rate", "a finite number above 0", "Try 0.005.", got=self.rate))
+        if not (math.isfinite(self.floor) and self.floor >= 0):
+            raise InputError(invalid("floor", "a finite number of 0 or more", "Try 1.", got=self.floor))
         if not 0 <= self.average < 1:
             raise InputError(invalid("average", "at least 0 and below 1", "Try 0.9.", got=self.average))
         if self.device not in (None, "cpu"):
@@ -114,7 +123,7 @@ class Network:
     ) -> NetworkModel:
         """The network that explains the measurements; see the class.
 
-        A rough fit goes on from the weights of `warm` with a fifth of the steps; any other starts afresh,
+        A rough fit goes on from the weights of `warm` with a fiftieth of the steps; any other starts afresh,
         so that it depends on the measurements alone. After the effort's deadline no step is taken.
 
         Raises:
@@ -126,7 +135,9 @@ class Network:
         start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
 
         def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
-            shares, weights = self._trained(device, inner, Misfit(inner, tables, rows, device), start, effort)
+            network = self._network(device, inner, alone(inner, tables, rows))
+            misfit = Misfit(inner, tables, rows, device)
+            shares, weights = self._trained(device, network, misfit, start, effort)
             kept.extend(weights)
             return shares
 
@@ -144,6 +155,14 @@ class Network:
         """
         return NetworkModel(loaded(domain, measurements, state))
 
+    def prepare(self) -> None:
+        """Check that PyTorch is there, before anything is spent.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check sizes and that PyTorch is there, before anything is measured.
 
@@ -151,57 +170,43 @@ class Network:
             InputError: There are more codes than max_codes or a clique has more cells than max_cells.
             MissingExtraError: PyTorch is not installed.
         """
-        ready(self.device)
+        self.prepare()
         check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
 
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
         return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
 
+    def _network(self, device: Device, domain: Domain, ways: Floats) -> Generator:
+        """The network before any step, its last offsets such that each attribute is as measured by itself."""
+        network = Generator(device, self.noise, self.widths, domain.sizes, np.random.default_rng(self.seed))
+        network.parts(network.start)[-1].copy_(device.put(np.log(ways[:, 0]), device.torch.float32))
+        return network
+
     def _trained(
-        self, device: Device, domain: Domain, misfit: Misfit, start: Weights, effort: Effort
+        self, device: Device, network: Generator, misfit: Misfit, start: Weights, effort: Effort
     ) -> tuple[Floats, list[NDArray[np.float32]]]:
         """Shares on the fixed noise vectors, [codes, components], and the averaged weights."""
-        rng = np.random.default_rng(self.seed)
-        network = Generator(device, self.noise, self.widths, domain.sizes, rng)
+        rng, torch = np.random.default_rng((self.seed, 1)), device.torch
 
         def drawn() -> Any:
-            return device.put(rng.standard_normal((self.components, self.noise)), device.torch.float32)
+            return device.put(rng.standard_normal((self.components, self.noise)), torch.float32)
 
-        fixed = drawn()
-        weights = network.weights
-        if [w.shape for w in start] == [tuple(w.shape) for w in weights]:
-            weights = [device.put(w, device.torch.float32) for w in start]
+        fixed, weights = drawn(), network.start.clone()
+        if [w.shape for w in start] == network.shapes:
+            weights = device.put(np.concatenate([w.ravel() for w in start]), torch.float32)
         steps = max(self.steps // (ROUGH if effort.rough else 1), 1)
         noise = drawn if self.resample else lambda: fixed
-        found = self._descended(device, network, misfit, weights, noise, steps, effort)
-        with device.torch.no_grad():
-            shares = network(found, fixed).cpu().numpy().astype(np.float64)
-        return shares, [w.cpu().numpy() for w in found]
 
-    def _descended(
-        self,
-        device: Device,
-        network: Generator,
-        misfit: Misfit,
-        start: Sequence[Any],
-        noise: Callable[[], Any],
-        steps: int,
-        effort: Effort,
-    ) -> list[Any]:
-        """Weights after some steps of Adam, averaged over the second half."""
-        weights = [w.detach().clone().requires_grad_() for w in start]
-        adam = device.torch.optim.Adam(weights, lr=self.rate)
-        mean = [w.detach().clone() for w in weights]
-        for step in range(steps):
-            if effort.over:
-                break
-            adam.param_groups[0]["lr"] = self.rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
-            adam.zero_grad()
-            misfit(network(weights, noise())).backward()
-            adam.step()
-            left = self.average if 2 * step >= steps and step else 0.0
-            with device.torch.no_grad():
-                for own, now in zip(mean, weights, strict=True):
-                    own.lerp_(now, 1.0 - left)
-        return mean
+        def sloped(parts: Sequence[Any], into: Sequence[Any]) -> float:
+            made = network(parts, noise())
+            loss, slope = misfit.sloped(made.shares)
+            # Down the logarithm, as relaxed rows go: see `relaxed.descent`.
+            network.gradient(parts, made, slope / (loss + LEAST), into)
+            return float(loss)
+
+        with torch.no_grad():
+            pace = Training(steps, self.rate, self.average, self.floor, BETAS, exact=not self.resample)
+            parts = network.parts(trained(network, weights, sloped, pace, lambda: effort.over))
+            shares = network(parts, fixed).shares.cpu().numpy().astype(np.float64)
+        return shares, [w.cpu().numpy() for w in parts]

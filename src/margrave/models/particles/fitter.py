@@ -162,6 +162,14 @@ class Particles:
         """
         return recalled(domain, measurements, state)
 
+    def prepare(self) -> None:
+        """Check that PyTorch is there, before anything is spent.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check sizes, places, the penalty and that PyTorch is there, before anything is measured.
 
@@ -170,7 +178,7 @@ class Particles:
             SchemaError: An argument names an attribute the domain does not have.
             MissingExtraError: PyTorch is not installed.
         """
-        ready(self.device)
+        self.prepare()
         embedding = embed(domain, self.unordered, self.places)
         if self.penalty is not None:
             self.penalty.admit(embedding)

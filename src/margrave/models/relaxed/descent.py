@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from margrave.models.device import Device
+from margrave.models.relaxed.adam import Adam
 
-__all__ = ["Plan", "descend"]
+__all__ = ["LEAST", "Plan", "descend"]
 
 LOOK = 25
 """Steps between two looks at the loss: each look waits for the device."""
+LESS = 0.25
+"""A pass's step lengths, as part of those of the pass before."""
+LEAST = 1e-9
+"""Added to the loss before its logarithm is taken."""
+
+
+Losses = Callable[[Sequence[Any], float], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +31,12 @@ class Plan:
 
     Args:
         steps: Most steps of one pass.
-        rates: Adam's step length of each tensor in the first pass; half of it in the next, and so on.
+        rates: Adam's step length of each tensor in the first pass.
         passes: How often to start anew from the best so far.
         steepness: Of sigmoids, at the start of each pass.
         doublings: How often the steepness doubles in a pass.
         tolerance: The loss stands still when LOOK steps lower it by less than this part.
+        floor: The descent ends as soon as the first loss is no larger, whatever the steepness then.
     """
 
     steps: int
@@ -34,73 +45,81 @@ class Plan:
     steepness: float
     doublings: int
     tolerance: float
+    floor: float
 
 
 def descend(
     device: Device,
     parts: Sequence[Any],
-    loss: Callable[[Sequence[Any], float], Any],
+    losses: Losses,
     plan: Plan,
     *,
     settle: Callable[[Sequence[Any]], None] = lambda parts: None,
-    exact: Callable[[Sequence[Any]], float] | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> list[Any]:
-    """Tensors with less loss, the best that were seen.
+) -> tuple[list[Any], float]:
+    """Tensors with less loss, the best of all passes, and the steepness that they are for.
 
     Args:
         device: Where to compute.
         parts: Where to start; not changed.
-        loss: Of the tensors at a steepness, a scalar tensor.
+        losses: Of the tensors at a steepness, scalar tensors; their sum goes down, and the first is what has
+            to reach the floor.
         plan: How to go down.
         settle: Brings tensors back to where they may be, in place, after each step.
-        exact: What "best" means; the loss at the last steepness of a pass when None.
         stop: Whether to end at once.
     """
-    best, least = [part.detach().clone() for part in parts], math.inf
+    best, least, found = [part.detach().clone() for part in parts], math.inf, plan.steepness
     for turn in range(plan.passes):
         at = [part.clone().requires_grad_() for part in best]
-        groups = [{"params": [part], "lr": r * 0.5**turn} for part, r in zip(at, plan.rates, strict=True)]
-        adam, steepness = device.torch.optim.Adam(groups), plan.steepness
+        adam, rates = Adam([part.detach() for part in at]), [rate * LESS**turn for rate in plan.rates]
+        steepness = plan.steepness
         left = plan.steps
         for level in range(plan.doublings + 1):
             share = math.ceil(left / (plan.doublings + 1 - level))
-            taken, value = _level(device, at, adam, loss, steepness, share, plan, settle, stop)
+            taken, value, over = _level(device, at, adam, rates, losses, steepness, share, plan, settle, stop)
             left -= taken
-            here = value if exact is None else exact([part.detach() for part in at])
-            if here < least and (exact is not None or level == plan.doublings or stop()):
-                best, least = [part.detach().clone() for part in at], here
+            over = over or stop()
+            if over or level == plan.doublings:
+                break
             steepness *= 2.0
-        if stop():
+        if value < least:
+            best, least, found = [part.detach().clone() for part in at], value, steepness
+        if over:
             break
-    return best
+    return best, found
 
 
 def _level(
     device: Device,
     at: Sequence[Any],
-    adam: Any,
-    loss: Callable[[Sequence[Any], float], Any],
+    adam: Adam,
+    rates: Sequence[float],
+    losses: Losses,
     steepness: float,
     most: int,
     plan: Plan,
     settle: Callable[[Sequence[Any]], None],
     stop: Callable[[], bool],
-) -> tuple[int, float]:
-    """At most `most` steps at one steepness, until the loss stands still; steps taken, and the loss."""
+) -> tuple[int, float, bool]:
+    """At most `most` steps at one steepness, until the loss stands still.
+
+    Returns steps taken, the loss at the last one and whether the floor was reached.
+
+    Steps go down the loss's logarithm: it has the same lowest point, and gradients that stay of one size
+    while the loss falls by orders of magnitude. Adam divides by a mean of squares that remembers the first
+    gradients for long, so that steps down the loss itself are soon far too short.
+    """
     before, taken = math.inf, 0
-    while taken < most and not stop():
-        for _ in range(min(LOOK, most - taken)):
-            adam.zero_grad()
-            loss(at, steepness).backward()
-            adam.step()
-            with device.torch.no_grad():
-                settle(at)
-        taken += LOOK
+    while True:
+        parts = losses(at, steepness)
+        whole, over = reduce(operator.add, parts), float(parts[0].detach()) <= plan.floor
+        ends = over or taken >= most or stop()
+        if ends or taken % LOOK == 0:
+            now = float(whole.detach())
+            if ends or not now < before * (1.0 - plan.tolerance):
+                return taken, now, over
+            before = now
+        adam.step(device.torch.autograd.grad((whole + LEAST).log(), at), rates)
+        taken += 1
         with device.torch.no_grad():
-            now = float(loss(at, steepness))
-        if not now < before * (1.0 - plan.tolerance):
-            break
-        before = now
-    with device.torch.no_grad():
-        return min(taken, most), float(loss(at, steepness))
+            settle(at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,9 +19,10 @@ from margrave.models.mixture.model import MixtureModel
 from margrave.models.pooled import Pooled
 from margrave.models.relaxed.blocks import simplices, softmaxes
 from margrave.models.relaxed.descent import Plan, descend
-from margrave.models.relaxed.misfit import Misfit
+from margrave.models.relaxed.misfit import NOISE, Misfit
+from margrave.models.relaxed.model import Placed, PlacedModel
 from margrave.models.relaxed.points import Points
-from margrave.models.relaxed.products import cells_with, check_size, held_shares, loaded, mixed
+from margrave.models.relaxed.products import alone, cells_with, check_size, held_shares, loaded, mixed
 from margrave.models.relaxed.serial import ready, serial
 from margrave.models.relaxed.thresholds import Thresholds, thresholds
 from margrave.schema.domain import Clique, Domain
@@ -33,10 +36,13 @@ __all__ = ["Relaxed", "pointwise"]
 Floats = NDArray[np.float64]
 
 BLOCKS = ("points", "softmax", "sparsemax")
-RATES = {"points": 0.006, "softmax": 0.1, "sparsemax": 0.003}
+RATES = {"points": 0.003, "softmax": 0.1, "sparsemax": 0.003}
 """Adam's step length by blocks: that of numbers with points."""
-GATES, DOUBLINGS = 0.1, 10
-"""Step length of logits beside numbers, and how often sigmoids grow twice as steep in a pass."""
+GATES = 0.1
+"""Step length of logits beside numbers."""
+FIRST, LAST = 8.0, 128.0
+"""Steepness of a pass's first and last sigmoids, by the width of a bin: at 8 nearly a fifth of a row's share
+lies in other bins than its number."""
 ROUGH = 10
 """A rough fit has this part of the steps."""
 TINY = 1e-12
@@ -67,8 +73,10 @@ class Relaxed:
             "points".
         steps: Most steps of each pass.
         rate: Adam's first step length, with points that of numbers; None for the default of `blocks`.
-        passes: Passes, each with half the step length of the one before, from the best so far.
+        passes: Passes, each with a quarter of the step length of the one before, from the best so far.
         tolerance: A pass ends (or sigmoids grow steeper) when the loss falls by less than this part.
+        floor: A fit ends when its mean squared residual over variance is no larger. 1 is what noise alone
+            leaves, so that a better fit is one to noise; 0 goes on until the loss stands still.
         thresholds: Random thresholds a measured table, for points only.
         seed: Of the starting rows and the thresholds.
         largest: Attributes with more codes are modelled in this many groups of codes.
@@ -87,10 +95,11 @@ class Relaxed:
 
     rows: int = 1000
     blocks: str = "softmax"
-    steps: int = 2000
+    steps: int = 500
     rate: float | None = None
-    passes: int = 1
+    passes: int = 4
     tolerance: float = 1e-3
+    floor: float = NOISE
     thresholds: int = 0
     seed: int = 0
     largest: int = 512
@@ -108,6 +117,8 @@ class Relaxed:
             raise InputError(invalid("rate", "a finite number above 0", "Leave it out.", got=self.rate))
         if not 0 < self.tolerance < 1:
             raise InputError(invalid("tolerance", "between 0 and 1", "Try 0.001.", got=self.tolerance))
+        if not (np.isfinite(self.floor) and self.floor >= 0):
+            raise InputError(invalid("floor", "a finite number of 0 or more", "Try 1.", got=self.floor))
         if self.thresholds < 0 or (self.thresholds and self.blocks != "points"):
             remedy = "Take blocks='points' with thresholds."
             asked = "at least 0, and 0 without points"
@@ -128,7 +139,7 @@ class Relaxed:
         total: float | None = None,
         warm: Model | None = None,
         effort: Effort = FULL,
-    ) -> MixtureModel | GroupedMixture:
+    ) -> MixtureModel | GroupedMixture | PlacedModel:
         """The relaxed rows that explain the measurements; see the class.
 
         A rough fit goes on from `warm` with a tenth of the steps; any other starts afresh, so that it
@@ -139,13 +150,19 @@ class Relaxed:
             MissingExtraError: PyTorch is not installed.
         """
         self.admit(domain, [])
+        warm, placed = warm if effort.rough else None, list[Placed]()
 
         def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
-            start = held_shares(warm, inner, self.rows) if effort.rough else None
-            return self._shares(inner, tables, rows, start, effort)
+            if self.blocks != "points":
+                return self._shares(inner, tables, rows, held_shares(warm, inner, self.rows), effort)
+            held = warm.placed if isinstance(warm, PlacedModel) else None
+            shares, found = self._placed(inner, tables, rows, held, effort)
+            placed.append(found)
+            return shares
 
         with serial(ready(self.device)):
-            return mixed(domain, measurements, total, self.largest, make)
+            mixture = mixed(domain, measurements, total, self.largest, make)
+        return PlacedModel(mixture, placed[0]) if placed else mixture
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -157,6 +174,14 @@ class Relaxed:
         """
         return loaded(domain, measurements, state)
 
+    def prepare(self) -> None:
+        """Check that PyTorch is there, before anything is spent.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check sizes and that PyTorch is there, before anything is measured.
 
@@ -164,39 +189,62 @@ class Relaxed:
             InputError: There are more codes than max_codes or a clique has more cells than max_cells.
             MissingExtraError: PyTorch is not installed.
         """
-        ready(self.device)
+        self.prepare()
         check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
 
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
         return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
 
-    def _plan(self, effort: Effort) -> Plan:
+    def _plan(self, effort: Effort, rates: tuple[float, ...]) -> Plan:
         steps = max(self.steps // ROUGH, 1) if effort.rough else self.steps
-        passes = 1 if effort.rough else self.passes
-        if self.blocks == "points":
-            return Plan(steps, (self.rate or RATES["points"], GATES), passes, 2.0, DOUBLINGS, self.tolerance)
-        return Plan(steps, (self.rate or RATES[self.blocks],), passes, 1.0, 0, self.tolerance)
+        return Plan(steps, rates, 1 if effort.rough else self.passes, 1.0, 0, self.tolerance, self.floor)
 
     def _shares(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, start: Floats | None, effort: Effort
     ) -> Floats:
-        device, rng, plan = ready(self.device), np.random.default_rng(self.seed), self._plan(effort)
-        misfit = Misfit(domain, tables, rows, device)
-
-        def stop() -> bool:
-            return effort.over
-
-        if self.blocks == "points":
-            points = Points(domain, device)
-            asked = thresholds(domain, tables, rows, self.thresholds, rng)
-            also = Thresholds(points, asked, domain)
-            return _placed(points, misfit, also, plan, points.start(self.rows, rng), stop)
+        """Shares of each code, [codes, rows]."""
+        device, rng = ready(self.device), np.random.default_rng(self.seed)
+        misfit, plan = Misfit(domain, tables, rows, device), self._plan(effort, (self._rate,))
         if start is None:
-            start = rng.standard_exponential((sum(domain.sizes), self.rows))
-        if self.blocks == "softmax":
-            return _softened(device, misfit, plan, domain.sizes, np.log(start + TINY), stop)
-        return _projected(device, misfit, plan, domain.sizes, start, stop)
+            start = alone(domain, tables, rows) * rng.standard_exponential((sum(domain.sizes), self.rows))
+        descent = _softened if self.blocks == "softmax" else _projected
+        return descent(device, misfit, plan, domain.sizes, start, lambda: effort.over)
+
+    def _placed(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, held: Placed | None, effort: Effort
+    ) -> tuple[Floats, Placed]:
+        """Shares of each code, [codes, rows], and the numbers they come from."""
+        device, rng = ready(self.device), np.random.default_rng(self.seed)
+        misfit, points = Misfit(domain, tables, rows, device), Points(domain, device)
+        asked = thresholds(domain, tables, rows, self.thresholds, rng)
+        also = Thresholds(points, asked, domain)
+        start = points.start(alone(domain, tables, rows, 0.0)[:, 0], self.rows, rng)
+        first = FIRST
+        if held is not None and [p.shape for p in start] == [held.numbers.shape, held.gates.shape]:
+            start, first = (held.numbers, held.gates), held.steepness
+
+        def losses(at: Sequence[Any], steepness: float) -> tuple[Any, Any]:
+            shares = points.shares(at[0], at[1], steepness)
+            return misfit(shares), also(at[0], at[1], shares, steepness)
+
+        def settle(at: Sequence[Any]) -> None:
+            at[0].clamp_(0.0, 1.0)
+
+        plan = dataclasses.replace(
+            self._plan(effort, (self._rate, GATES)),
+            steepness=first,
+            doublings=round(math.log2(LAST / first)),
+        )
+        (numbers, gates), steepness = descend(
+            device, start, losses, plan, settle=settle, stop=lambda: effort.over
+        )
+        found = Placed(numbers, gates, steepness)
+        return _numbers(points.shares(numbers, gates, steepness)), found
+
+    @property
+    def _rate(self) -> float:
+        return self.rate or RATES[self.blocks]
 
 
 def pointwise() -> Relaxed:
@@ -205,14 +253,15 @@ def pointwise() -> Relaxed:
 
 
 def _softened(
-    device: Device, misfit: Misfit, plan: Plan, sizes: Sequence[int], logits: Floats, stop: Callable[[], bool]
+    device: Device, misfit: Misfit, plan: Plan, sizes: Sequence[int], start: Floats, stop: Callable[[], bool]
 ) -> Floats:
-    """Shares by descent over logits."""
+    """Shares by descent over their logarithms."""
 
-    def loss(at: Sequence[Any], _: float) -> Any:
-        return misfit(softmaxes(device, at[0], sizes))
+    def losses(at: Sequence[Any], _: float) -> tuple[Any]:
+        return (misfit(softmaxes(device, at[0], sizes)),)
 
-    found = descend(device, [device.put(logits, device.torch.float32)], loss, plan, stop=stop)
+    logits = device.put(np.log(start + TINY), device.torch.float32)
+    found, _ = descend(device, [logits], losses, plan, stop=stop)
     return _numbers(softmaxes(device, found[0], sizes))
 
 
@@ -226,31 +275,8 @@ def _projected(
     def settle(at: Sequence[Any]) -> None:
         at[0].copy_(simplices(device, at[0], sizes))
 
-    return _numbers(descend(device, [shares], lambda at, _: misfit(at[0]), plan, settle=settle, stop=stop)[0])
-
-
-def _placed(
-    points: Points,
-    misfit: Misfit,
-    also: Thresholds,
-    plan: Plan,
-    start: tuple[Any, Any],
-    stop: Callable[[], bool],
-) -> Floats:
-    """Shares by descent over numbers and logits, the best by the misfit of numbers in their bins."""
-
-    def loss(at: Sequence[Any], steepness: float) -> Any:
-        shares = points.shares(at[0], at[1], steepness)
-        return misfit(shares) + also(at[0], at[1], shares, steepness)
-
-    def settle(at: Sequence[Any]) -> None:
-        at[0].clamp_(0.0, 1.0)
-
-    def exact(at: Sequence[Any]) -> float:
-        return misfit.exact(points.exact(at[0], at[1]))
-
-    found = descend(points.device, start, loss, plan, settle=settle, exact=exact, stop=stop)
-    return points.exact(found[0], found[1])
+    found, _ = descend(device, [shares], lambda at, _: (misfit(at[0]),), plan, settle=settle, stop=stop)
+    return _numbers(found[0])
 
 
 def _numbers(shares: Any) -> Floats:

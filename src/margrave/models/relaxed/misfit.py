@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from margrave.models.device import Device
 from margrave.models.mixture.stacked import stack
 from margrave.models.pooled import Pooled
+from margrave.models.relaxed.panels import paired, panels
 from margrave.models.relaxed.tied import Tied
 from margrave.schema.domain import Domain
 
-__all__ = ["Misfit"]
+__all__ = ["NOISE", "Misfit"]
+
+NOISE = 1.0
+"""The misfit of the distribution that was measured, in expectation. What fits better fits the noise."""
 
 
 class Misfit:
@@ -22,9 +25,9 @@ class Misfit:
 
     The model is a mean over relaxed rows of products: cell x of clique C has the proportion
     mean_r prod_{i in C} shares[x_i, r] (RAP, definition 3: a product query extended to relaxed rows).
-    Noise alone has an expectation of 1. One-ways and pairs of all attributes are taken from one product of
-    matrices; larger tables, and those of attributes that rules tie together, one by one. Rows are as the
-    rules leave them (`tied`), as a `MixtureModel` takes them.
+    Noise alone has an expectation of `NOISE`. Pairs go by panels (`panels`); larger tables,
+    and those of attributes that rules tie together, one by one. Rows are as the rules leave them (`tied`), as
+    a `MixtureModel` takes them.
 
     Args:
         domain: Names and sizes of the attributes.
@@ -40,12 +43,11 @@ class Misfit:
         plain = [table for table in tables if len(table.clique) <= 2 and self.tied.loose(table.clique)]
         small = stack(domain, plain, rows)
         self.cells = sum(table.values.size for table in tables)
-        # The square holds every pair twice, hence the half; one factor for all keeps values of order 1.
+        # One factor for all keeps values of order 1.
         whole = 1.0 / max(self.cells, 1)
-        self._pairs, self._ones = device.put(small.pairs, single), device.put(small.ones, single)
-        self._pair_weights = device.put(0.5 * whole * small.pair_weights.astype(np.float64), single)
+        self._ones = device.put(small.ones, single)
         self._one_weights = device.put(whole * small.one_weights.astype(np.float64), single)
-        self._any = bool(small.pair_weights.any())
+        self._panels = panels(small, whole, device)
         self._large = [
             (
                 self.tied.blocks(table.clique),
@@ -57,21 +59,35 @@ class Misfit:
         ]
 
     def __call__(self, shares: Any) -> Any:
-        """The misfit of relaxed rows, a scalar tensor.
+        """The misfit of relaxed rows, a scalar tensor with a gradient.
 
         Args:
             shares: Each row's distribution over the codes of each attribute, shape [codes, rows].
         """
         tied = self.tied.tables(shares)
         shares = self.tied.settled(shares, tied)
-        value = (self._one_weights * (shares.mean(1) - self._ones) ** 2).sum()
-        if self._any:
-            square = shares @ shares.T / shares.shape[1]
-            value = value + (self._pair_weights * (square - self._pairs) ** 2).sum()
+        value, slope = self._small(shares.detach())
+        # Of that value and with the gradient `slope`.
+        line = (slope * shares).sum()
+        value = value + line - line.detach()
         for blocks, values, weights in self._large:
             value = value + (weights * (self.tied.cells(blocks, shares, tied) - values) ** 2).sum()
         return value
 
-    def exact(self, shares: NDArray[Any]) -> float:
-        """The misfit of rows that are on no device, shape [codes, rows]."""
-        return float(self(self.device.put(shares, self.device.torch.float32)))
+    def sloped(self, shares: Any) -> tuple[Any, Any]:
+        """The misfit and its derivative by the shares, of their shape, both without a gradient."""
+        if not self._large and not self.tied.ties:
+            return self._small(shares)
+        asked = shares.detach().requires_grad_()
+        with self.device.torch.enable_grad():
+            value = self(asked)
+            value.backward()
+        return value.detach(), asked.grad
+
+    def _small(self, shares: Any) -> tuple[Any, Any]:
+        """The part of pairs and single attributes that no rule ties together, with its derivative."""
+        value, slope = paired(self.device, self._panels, shares)
+        off = shares.mean(1) - self._ones
+        pull = self._one_weights * off
+        slope += (2.0 / shares.shape[1]) * pull[:, None]
+        return value + (pull * off).sum(), slope

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.models.coarse import coarsen, recalled
+from margrave.models.independent import simplex
 from margrave.models.mixture.grouped import GroupedMixture, ungrouped
 from margrave.models.mixture.model import MixtureModel, restored
-from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.pooled import Pooled, one_ways, pool, rows_of
 from margrave.models.ruled import settled, sharpened
 from margrave.schema.domain import Clique, Domain
 
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["cells_with", "check_size", "held_shares", "loaded", "mixed"]
+__all__ = ["alone", "cells_with", "check_size", "held_shares", "loaded", "mixed"]
 
 Floats = NDArray[np.float64]
+HAZE = 0.02
+"""Part of a start that is uniform."""
 Make = Callable[[Domain, Sequence[Pooled], float], Floats]
 
 
@@ -73,6 +77,28 @@ def _exact(domain: Domain, tables: Sequence[Pooled], shares: Floats) -> Floats:
     return exact
 
 
+def alone(domain: Domain, tables: Sequence[Pooled], rows: float, haze: float = HAZE) -> Floats:
+    """What the tables say of each attribute by itself, uniform where nothing, shape [codes, 1].
+
+    Relaxed rows that start near it have only the dependence to learn, and attributes that no table joins stay
+    independent.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        tables: What was measured.
+        rows: The number of rows that it is of.
+        haze: Part of it that is made uniform, so that no share is 0.
+    """
+    found = one_ways(tables)
+    parts = []
+    for name, size in zip(domain.names, domain.sizes, strict=True):
+        part = np.full(size, 1.0 / size)
+        if name in found:
+            part = (1.0 - haze) * simplex(found[name].values / rows, found[name].sigma ** 2) + haze * part
+        parts.append(part)
+    return np.concatenate(parts)[:, None]
+
+
 def loaded(
     domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
 ) -> MixtureModel | GroupedMixture:
@@ -119,14 +145,13 @@ def cells_with(
     domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique], largest: int, max_cells: int
 ) -> Floats:
     """Cells that a fit to cliques and each one candidate compares, infinite where one is too large."""
-    held = {domain.canonical(clique) for clique in cliques}
+    held = {frozenset(clique) for clique in cliques}
     start = sum(_cells(domain, clique, largest, max_cells) for clique in held)
-    asked = [domain.canonical(clique) for clique in candidates]
+    asked = [frozenset(clique) for clique in candidates]
     more = [0.0 if clique in held else _cells(domain, clique, largest, max_cells) for clique in asked]
     return np.maximum(start + np.asarray(more, dtype=np.float64), 1.0)
 
 
-def _cells(domain: Domain, clique: Clique, largest: int, max_cells: int) -> float:
-    sizes = [min(size, largest) for size in domain.shape(clique)]
-    cells = float(np.prod(sizes, dtype=np.float64))
-    return cells if len(sizes) <= 2 or cells <= max_cells else float("inf")
+def _cells(domain: Domain, names: Collection[str], largest: int, max_cells: int) -> float:
+    cells = float(math.prod(min(domain[name], largest) for name in names))
+    return cells if len(names) <= 2 or cells <= max_cells else float("inf")

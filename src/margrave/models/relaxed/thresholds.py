@@ -43,8 +43,8 @@ def thresholds(
     """`count` thresholds for each table with an ordered attribute, answered from its noisy cells.
 
     A threshold is a sum of cells, so its answer is free and its variance the sum of theirs. Directions are
-    normal; offsets lie halfway between two cells' centres, so that some cells are above and some are
-    not. Codes behind the ordered ones, as a missing value's, are above no plane.
+    normal, scaled to length 1; offsets lie halfway between two cells' centres, so that some cells are above
+    and some are not. Codes behind the ordered ones, as a missing value's, are above no plane.
     """
     found = []
     for table in tables:
@@ -52,6 +52,7 @@ def thresholds(
         axes = [k for k, i in enumerate(positions) if domain.ordered[i] >= LEAST]
         for _ in range(count if axes else 0):
             direction = rng.standard_normal(len(axes))
+            direction /= np.linalg.norm(direction)  # so that a sigmoid's width is a distance
             sizes = [domain.ordered[positions[k]] for k in axes]
             centres = [(np.arange(size) + 0.5) / size for size in sizes]
             score = np.asarray(sum(np.ix_(*(h * c for h, c in zip(direction, centres, strict=True)))))
@@ -73,6 +74,9 @@ def thresholds(
 class Thresholds:
     """The mean over answers of (model - noisy)^2 / variance, with the indicator as a sigmoid.
 
+    Thresholds by the codes of at most one attribute are one product of matrices: rows above each plane, by
+    all codes and one that every row has. Others go one by one.
+
     Args:
         points: How rows hold their numbers.
         asked: The thresholds.
@@ -80,22 +84,50 @@ class Thresholds:
     """
 
     def __init__(self, points: Points, asked: Sequence[Threshold], domain: Domain) -> None:
-        self._points, self._asked = points, asked
+        self._points = points
         self._starts = np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
-        single, put = points.device.torch.float32, points.device.put
+        self._asked = sorted(asked, key=lambda one: len(one.others) > 1)
+        self._few = sum(len(one.others) <= 1 for one in asked)
         whole = max(sum(one.values.size for one in asked), 1)
-        self._held = [(put(one.values, single), put(one.weights / whole, single)) for one in asked]
+        values, weights = (np.zeros((self._few, self._starts[-1] + 1)) for _ in range(2))
+        for k, one in enumerate(self._asked[: self._few]):
+            at = slice(*self._starts[one.others[0] :][:2]) if one.others else slice(-1, None)
+            values[k, at], weights[k, at] = one.values, one.weights / whole
+        single, put = points.device.torch.float32, points.device.put
+        self._values, self._weights = put(values, single), put(weights, single)
+        self._planes(domain)
+        self._held = [
+            (put(one.values, single), put(one.weights / whole, single)) for one in self._asked[self._few :]
+        ]
+
+    def _planes(self, domain: Domain) -> None:
+        """Directions [thresholds, numbers], offsets and bins a unit [thresholds, 1], and which numbers."""
+        count, numbers = len(self._asked), self._points.numbers
+        widest = max((len(one.numbers) for one in self._asked), default=1)
+        directions, offsets, bins = np.zeros((count, numbers)), np.zeros((count, 1)), np.ones((count, 1))
+        which = np.full((widest, count), numbers)
+        for k, one in enumerate(self._asked):
+            at = [self._points.number(i) for i in one.numbers]
+            directions[k, at], offsets[k] = one.direction, one.offset
+            bins[k] = max(domain.ordered[i] for i in one.numbers)
+            which[: len(at), k] = at
+        torch, put = self._points.device.torch, self._points.device.put
+        self._directions, self._offsets = put(directions, torch.float32), put(offsets, torch.float32)
+        self._bins, self._which = put(bins, torch.float32), put(which, torch.int64)
 
     def __call__(self, numbers: Any, gates: Any, shares: Any, steepness: float) -> Any:
         """The misfit of relaxed rows, a scalar tensor; see `Points` for the shapes."""
-        torch, value, count = self._points.device.torch, 0.0, shares.shape[1]
-        for one, (values, weights) in zip(self._asked, self._held, strict=True):
-            at = [self._points.place(i, numbers) for i in one.numbers]
-            score = sum(float(h) * x for h, x in zip(one.direction, at, strict=True))
-            table = torch.sigmoid(steepness * (score - one.offset))[None, :]
-            for i in one.numbers:
-                table = table * self._points.present(i, gates)
-            for i in one.others:
+        torch, count = self._points.device.torch, shares.shape[1]
+        every = torch.ones((1, count), dtype=shares.dtype, device=shares.device)
+        above = torch.sigmoid(steepness * self._bins * (self._directions @ numbers - self._offsets))
+        present = torch.cat([self._points.present(gates), every])
+        for which in self._which:
+            above = above * present.index_select(0, which)
+        found = above[: self._few] @ torch.cat([shares, every]).T / count
+        value = (self._weights * (found - self._values) ** 2).sum()
+        for k, (values, weights) in enumerate(self._held, self._few):
+            table = above[k : k + 1]
+            for i in self._asked[k].others:
                 block = shares[self._starts[i] : self._starts[i + 1]]
                 table = (table[:, None, :] * block[None, :, :]).reshape(-1, count)
             value = value + (weights * (table.mean(1).reshape(values.shape) - values) ** 2).sum()
