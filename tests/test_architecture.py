@@ -11,6 +11,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "margrave"
 ROOMS = {
     "errors": set(),
+    "entropy": set(),
     "progress": set(),
     "limits": {"errors"},
     "threads": set(),
@@ -18,9 +19,9 @@ ROOMS = {
     "protocols": set(),
     "files": {"errors"},
     "schema": {"errors"},
-    "privacy": {"errors"},
+    "privacy": {"entropy", "errors"},
     "release": {"errors", "schema", "privacy"},
-    "engines": {"errors", "schema"},
+    "engines": {"entropy", "errors", "schema"},
     "measure": {"errors", "progress", "schema", "privacy", "release"},
     "select": {"errors", "limits", "progress", "schema", "release"},
     "models": {"errors", "limits", "schema", "release", "threads"},

@@ -256,7 +256,7 @@ def test_dependence_that_a_model_misses_is_seen_in_what_was_measured() -> None:
         assert found[2, 4] < 0.05
 
 
-@pytest.mark.parametrize(("tie", "outer"), [(0.0, 4.0), (0.3, 2.0)])
+@pytest.mark.parametrize(("tie", "outer"), [(0.0, 4.0), (0.3, 2.25)])
 def test_split_noise_says_what_nests_pay_outside(tie: float, outer: float) -> None:
     rng, size = np.random.default_rng(0), 24
     apart = np.abs(np.arange(size)[:, None] - np.arange(size)[None, :])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, NoReturn, final
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
 from margrave.engines.frames import read_table
+from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema import storage
 from margrave.schema.columns import Column
@@ -199,7 +199,7 @@ class MemorySource:
 
 def _bounded_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
     """Rows to keep, in the table's order: of each code at most max_rows, every choice equally likely."""
-    generator = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(32), "little")))
+    generator = fresh_generator()
     shuffled = generator.permutation(len(codes))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     ends = np.flatnonzero(np.diff(codes[order])) + 1

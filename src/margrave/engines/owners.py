@@ -6,7 +6,6 @@ the batches are read again for each half, and so on: nothing is written to disk.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.engines.tallies import Part, Texts, tally
+from margrave.entropy import fresh_generator
 
 __all__ = ["MOST", "kept_rows", "ones", "owner_sizes"]
 
@@ -64,7 +64,7 @@ def ones(bits: NDArray[np.uint8]) -> int:
 
 def _survivors(batches: Iterator[Texts], part: Part, max_rows: int, most: int) -> NDArray[np.int64] | None:
     """The rows of one part to keep; None if they are too many to hold and of more than one owner."""
-    generator = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(32), "little")))
+    generator = fresh_generator()
     none = np.empty(0, dtype=np.int64)
     held = _Held(pa.array([], pa.large_string()), none, none)
     waiting, fresh, first = [held], 0, 0

@@ -23,7 +23,7 @@ from margrave.models.mixture.nest_objective import NestPart
 from margrave.models.mixture.nesting import WAYS, dependences, nestings
 from margrave.models.mixture.objective import Objective
 from margrave.models.mixture.optimise import descend
-from margrave.models.mixture.runs import Run, Seen, mixed, start
+from margrave.models.mixture.runs import CLEAR, Run, Seen, mixed, start
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
 from margrave.models.mixture.trials import Trials
@@ -52,19 +52,22 @@ SCOUT_COMPONENTS, SCOUT_STEPS, ROUGH_STEPS = 120, 150, 100
 """Size and length of the fits that only choose a price, and of those that only tell what depends on what."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
+FINE, FINEST, FINE_WORK = 6e4, 4.0, 4.5e8
+"""LEAST grows with rows times mu over FINE, to FINEST times itself or FINE_WORK / codes^2: where noise hides
+little, tables of many codes want for components, not for data."""
 WIDE, FEWEST = 1500, 60
 """With more codes than WIDE, LEAST falls in proportion, to FEWEST, and the rule's price is taken as it is:
 the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-CLEAR, DIM, BROAD = 4.5e4, 1e4, 32
-"""Rows times mu from which noise hides little, and below which it hides so much that a second start does not
-pay where there are nests, nor a choice between ways to nest. On a table of more than BROAD attributes neither
-is had below CLEAR: each would gain a twentieth of the error, and take seconds."""
+DIM, BROAD = 1e4, 32
+"""Rows times mu below which noise hides so much that a second start does not pay where there are nests, nor a
+choice between ways to nest. On a table of more than BROAD attributes neither is had below CLEAR: each would
+gain a twentieth of the error, and take seconds."""
 NEARLY = 4e4
 """Rows times mu from which on mixtures of all components judge where a second way to nest is asked about."""
-EASED, OUTER, OUTERMOST = 0.7, 2.0, 4.0
+EASED, OUTER, OUTERMOST = 0.65, 2.25, 4.0
 """With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
 for shares of atoms over that, the second where split noise says so, asked where a second way to nest is."""
 DOUBT = 3.0
@@ -82,10 +85,11 @@ class Mixture:
     The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), at most 1500, with x
     rows times mu and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; half
     and twice of it are tried on split noise (`margrave.models.splitting`), which costs no privacy, and taken
-    where they are clearly better. With nests it is 0.7 of that.
+    where they are clearly better. With nests it is 0.65 of that.
 
     Args:
-        components: Products in each mixture, K; None for 250 to 600, fewer for more codes.
+        components: Products in each mixture, K; None for 250 to 600, fewer for more codes, and up to 1000
+            where noise hides little.
         restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
             for two, but one where there are nests and noise hides what is left to learn.
         steps: Optimiser steps of each.
@@ -102,8 +106,8 @@ class Mixture:
         nests: Give attributes that depend strongly on each other atoms of their own
             (`margrave.models.mixture.nest_objective`): always, never, or as split noise says (None). Never on
             a device.
-        outer: What nests pay for components' shares of atoms, over what they pay for atoms; None for 2, or 4
-            where split noise says so.
+        outer: What nests pay for components' shares of atoms, over what they pay for atoms; None for 2.25, or
+            4 where split noise says so.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -170,7 +174,7 @@ class Mixture:
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
-        components, device, most = self.components or MOST, opened(self.device), self.max_codes
+        components, device, most = self.components or int(LEAST * FINEST), opened(self.device), self.max_codes
         if self.max_memory is not None:
             room = max(self.max_memory - PROGRAM, 0)
             most = min(most, _within(room, A_SQUARE, A_CODE * components * (self.restarts or 2)))
@@ -289,7 +293,7 @@ class Mixture:
 
     def descended(self, stacked: Stacked, seen: Seen, seed: int, effort: Effort) -> Run:
         """One descent from one start."""
-        components = self.components or _components(stacked.codes)
+        components = self.components or _components(stacked.codes, seen.signal)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
         price, smoothness, device = seen.price, self.smoothness * seen.price, opened(self.device)
@@ -318,13 +322,13 @@ class Mixture:
         models = [trials.fitted(scout, Seen(price)) for price in prices]
         best = trials.best(models, prices.index(usual))
         tied = dependences(domain, models[best].pairs(models[best].weights), tables, rows)
-        plain = Seen(prices[best], (), tied, rows * mu(tables) >= CLEAR)
+        plain = Seen(prices[best], (), tied, rows * mu(tables))
         if self.nests is False or self.device is not None:
             return plain
         between = _between(domain, tables, rows)
         # Large nests need more steps than a scout's to show their worth where there is little noise.
         ways = nestings(domain, tied, {self.target or ""}, WAYS if between else WAYS[:1])
-        few = not plain.clear and not (between and rows * mu(tables) >= NEARLY)
+        few = not plain.clear and not (between and plain.signal >= NEARLY)
         seen = self._nested(trials, plain, models[best] if few else None, ways, effort)
         dear = between and not fixed and bool(seen.groups) and not effort.over
         return self._outer(trials, seen) if self.outer is None and dear else seen
@@ -367,9 +371,11 @@ def _between(domain: Domain, tables: Sequence[Pooled], rows: float) -> bool:
     return len(domain) <= BROAD and DIM <= rows * mu(tables) < CLEAR
 
 
-def _components(codes: int) -> int:
-    least = max(LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
-    return round(min(max(WORK / max(codes, 1) ** 2, least), MOST))
+def _components(codes: int, signal: float) -> int:
+    square = max(codes, 1) ** 2
+    usual = max(min(WORK / square, MOST), LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
+    fine = min(LEAST * min(signal / FINE, FINEST), FINE_WORK / square)
+    return round(max(usual, fine))
 
 
 def _rule(tables: Sequence[Pooled], rows: float) -> float:

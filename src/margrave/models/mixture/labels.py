@@ -205,7 +205,7 @@ def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: st
     tied = _dependence(model, able)
     able.sort(key=lambda name: (domain[name], -tied[name]))
     picked_: list[str] = []
-    for name in able[: max(WIDTH // len(domain), 2)]:
+    for name in able[: max(WIDTH // len(domain), 4)]:
         if domain[name] + sum(domain[n] for n in picked_) <= codes:
             picked_.append(name)
     return picked_[::-1] + ([] if target is None else [target])

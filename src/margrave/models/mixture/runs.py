@@ -16,10 +16,12 @@ from margrave.models.mixture.optimise import Descent
 from margrave.models.mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
-__all__ = ["Run", "Seen", "mixed", "start"]
+__all__ = ["CLEAR", "Run", "Seen", "mixed", "start"]
 
 Floats = NDArray[np.float64]
 
+CLEAR = 4.5e4
+"""Rows times mu from which noise hides little."""
 SPREAD = 0.5
 """Standard deviation of the starting logarithms around the one-ways."""
 
@@ -32,15 +34,20 @@ class Seen:
         price: Of a nat.
         groups: Positions of the attributes of each nest.
         dependence: Of each pair of attributes, total variation from independence, if it is known.
-        clear: Whether there is so little noise that more can be learnt than one mixture holds.
+        signal: Rows times mu, mu^2 the precision of all measurements together.
         outer: What nests pay for components' shares of atoms, over what they pay for atoms.
     """
 
     price: float
     groups: tuple[tuple[int, ...], ...] = ()
     dependence: Floats | None = None
-    clear: bool = False
+    signal: float = 0.0
     outer: float = 1.0
+
+    @property
+    def clear(self) -> bool:
+        """Whether there is so little noise that more can be learnt than one mixture holds."""
+        return self.signal >= CLEAR
 
 
 @dataclass(frozen=True, slots=True)

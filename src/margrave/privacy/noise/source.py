@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from margrave import entropy
 
 __all__ = ["BitSource", "SecureSource"]
 
@@ -34,5 +35,5 @@ class SecureSource:
 
     def words(self, n: int) -> NDArray[np.uint64]:
         """64-bit words from the operating system, shape [n]."""
-        drawn: NDArray[np.uint64] = np.frombuffer(os.urandom(8 * n), dtype=np.uint64).copy()
+        drawn: NDArray[np.uint64] = np.frombuffer(entropy.system_bytes(8 * n), dtype=np.uint64).copy()
         return drawn
