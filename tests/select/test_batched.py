@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,28 @@ def test_a_deadline_ends_it_early_but_complete() -> None:
     assert steps[-1].round == 1
     assert float(ledger.remaining / ledger.total) < 1e-6
     assert np.isfinite(model.project(("a", "b"))).all()
+
+
+def test_a_choice_takes_half_of_the_time_left_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("margrave.limits.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    sizes = PGM.cells
+
+    def slow(*args: Any) -> Any:
+        clock[0] += 10.0
+        return sizes(*args)
+
+    monkeypatch.setattr(PGM, "cells", slow)
+    found = {}
+    for seconds in (1e9, 35.0):
+        curator, ledger = _open(100.0)
+        steps: list[Step] = []
+        Batched(rounds=1).run(curator, PGM(), steps.append, Deadline(seconds))
+        found[seconds] = steps[-1].message
+        assert float(ledger.remaining / ledger.total) < 1e-6
+    # All sizes at once take 10 s and the first pair's 10 more: then less than half of 35 is left.
+    assert found[35.0].startswith("1 pairs")
+    assert not found[1e9].startswith(("0", "1 "))
 
 
 def test_progress_tells_turns_and_spend() -> None:

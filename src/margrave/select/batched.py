@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
@@ -41,8 +41,8 @@ class Batched:
        the batch. A turn that takes nothing leaves its rho to the later ones; if the last one takes
        nothing, it measures all that was measured before once more, by the same rule. All of rho is spent.
     5. The model is refitted from the last one, roughly (`Effort`) between turns and to full precision at the
-       end. When the deadline is so near that another turn and the last fit would not fit in, the turn
-       becomes the last.
+       end. With a deadline step 3 takes half of the time that is left at most, and when another turn and the
+       last fit would not fit in, the turn becomes the last.
 
     **Privacy.** All private answers are the curator's, with Gaussian noise, so GDP prices them together. What
     is asked and what it costs follows from earlier releases alone. With a deadline the clock decides how
@@ -104,7 +104,7 @@ class Batched:
             errors = curator.appraise(pairs, model.project_many(pairs), look)
             limit = min(self.max_cells * turn / self.rounds, pace.cells)
             batch, cells = self._batch(
-                curator, fitter, dict(zip(pairs, errors, strict=True)), share - look, limit
+                curator, fitter, dict(zip(pairs, errors, strict=True)), share - look, limit, pace.half()
             )
             bought = batch or (_measured(curator) if last else [])
             _buy(curator, bought, curator.remaining if last else share - look)
@@ -132,9 +132,15 @@ class Batched:
             curator.measure([single], share)
 
     def _batch(
-        self, curator: Curator, fitter: Fitter, errors: Mapping[Clique, float], rho: Fraction, limit: float
+        self,
+        curator: Curator,
+        fitter: Fitter,
+        errors: Mapping[Clique, float],
+        rho: Fraction,
+        limit: float,
+        late: Callable[[], bool],
     ) -> tuple[list[Clique], float]:
-        """The pairs that rho should be spent on, and the cells of the tree with them."""
+        """The pairs that rho should be spent on, no new ones once it is late, and the cells of their tree."""
         domain, known = curator.domain, _measured(curator)
         held = dict.fromkeys(known)
         fresh: list[Clique] = [pair for pair in errors if pair not in held]
@@ -150,6 +156,8 @@ class Batched:
             if errors[pair] <= self.worth * sigma * shared * size:
                 break
             if pair not in held:
+                if late():
+                    continue
                 cells = float(fitter.cells(domain, list(held), [pair])[0])
                 if cells > limit:
                     continue

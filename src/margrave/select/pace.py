@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from margrave.limits import Deadline, Effort
 
@@ -50,6 +51,11 @@ class Pace:
         """Cells of the largest tree that may be grown to."""
         cost = ROUNDS_LEFT * FINAL * _latest(self._cells)
         return self._left / cost if cost > 0.0 and self._left < math.inf else math.inf
+
+    def half(self) -> Callable[[], bool]:
+        """Asks whether half of what is left now is over; it never is without a deadline."""
+        end = 0.5 * self._left
+        return lambda: self._left < end
 
     def fitting(self, cells: float) -> None:
         """Note that a fit of so many cells begins."""

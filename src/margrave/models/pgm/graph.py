@@ -49,8 +49,10 @@ def ranked(domain: Domain) -> tuple[str, ...]:
 def adjacency(attributes: int, cliques: Iterable[Sequence[int]]) -> NDArray[np.uint8]:
     """The graph that ties the attributes of each clique, symmetric, shape [attributes, attributes]."""
     adjacent = np.zeros((attributes, attributes), dtype=np.uint8)
-    for clique in cliques:
-        adjacent[np.ix_(clique, clique)] = 1
+    ties = [(a, b) for clique in cliques for a in clique for b in clique]
+    if ties:
+        ends = np.array(ties)
+        adjacent[ends[:, 0], ends[:, 1]] = 1
     np.fill_diagonal(adjacent, 0)
     return adjacent
 

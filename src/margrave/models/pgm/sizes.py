@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +37,16 @@ def candidate_cells(
     """
     names = ranked(domain)
     place = {name: i for i, name in enumerate(names)}
-    base = adjacency(len(domain), [[place[n] for n in domain.canonical(clique)] for clique in set(cliques)])
+    base = adjacency(len(domain), [_places(domain, place, clique) for clique in set(cliques)])
     width = max((len(clique) for clique in candidates), default=0)
     table = np.full((len(candidates), max(width, 1)), -1, dtype=np.int64)
     for row, clique in zip(table, candidates, strict=True):
-        row[: len(clique)] = [place[n] if n in place else domain.index(n) for n in clique]
+        row[: len(clique)] = _places(domain, place, clique)
     return np.asarray(_evaluate(base, np.asarray(domain.shape(names), dtype=np.float64), table))
+
+
+def _places(domain: Domain, place: Mapping[str, int], clique: Clique) -> list[int]:
+    return [place[name] if name in place else domain.index(name) for name in clique]
 
 
 @compiled
