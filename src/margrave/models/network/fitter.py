@@ -33,7 +33,7 @@ __all__ = ["Network"]
 Floats = NDArray[np.float64]
 Weights = Sequence[NDArray[np.float32]]
 
-ROUGH = 50
+ROUGH = 60
 """A rough fit has this part of the steps: one more table moves a network little, and what a round leaves over
 the next one takes up."""
 
@@ -123,7 +123,7 @@ class Network:
     ) -> NetworkModel:
         """The network that explains the measurements; see the class.
 
-        A rough fit goes on from the weights of `warm` with a fiftieth of the steps; any other starts afresh,
+        A rough fit goes on from the weights of `warm` with a sixtieth of the steps; any other starts afresh,
         so that it depends on the measurements alone. After the effort's deadline no step is taken.
 
         Raises:
