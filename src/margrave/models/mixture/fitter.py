@@ -61,10 +61,11 @@ the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-DIM, BROAD = 1e4, 32
+DIM, AGAIN, BROAD = 1e4, 3e4, 32
 """Rows times mu below which noise hides so much that a second start does not pay where there are nests, nor a
-choice between ways to nest. On a table of more than BROAD attributes neither is had below CLEAR: each would
-gain a twentieth of the error, and take seconds."""
+choice between ways to nest; from which a second start pays at any price; and attributes of a table above
+which a second start is not had below AGAIN, nor the choice below CLEAR: each would gain a twentieth of the
+error, and take seconds."""
 NEARLY = 4e4
 """Rows times mu from which on mixtures of all components judge where a second way to nest is asked about."""
 EASED, OUTER, OUTERMOST = 0.65, 2.25, 4.0
@@ -242,7 +243,7 @@ class Mixture:
         runs = [self.descended(stacked, seen, self.seed, effort)]
         # At the dearest price starts end nearly alike, until noise is so small that the last bit counts.
         cheap = seen.price < EASED * DEAREST
-        pays = not seen.groups or seen.clear or (_between(domain, tables, rows) and cheap)
+        pays = not seen.groups or seen.signal >= AGAIN or (_between(domain, tables, rows) and cheap)
         for turn in range(1, self.restarts or (2 if pays else 1)):
             if not effort.over:
                 runs.append(self.descended(stacked, seen, self.seed + turn, effort))
