@@ -61,11 +61,10 @@ the noise on so many pairs hides finer structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-DIM, AGAIN, BROAD = 1e4, 3e4, 32
+DIM, AGAIN, WIDELY, BROAD = 1e4, 3e4, 1e5, 32
 """Rows times mu below which noise hides so much that a second start does not pay where there are nests, nor a
-choice between ways to nest; from which a second start pays at any price; and attributes of a table above
-which a second start is not had below AGAIN, nor the choice below CLEAR: each would gain a twentieth of the
-error, and take seconds."""
+choice between ways to nest; from which a second start pays at any price, and the same on a table of more than
+BROAD attributes, where it takes seconds."""
 NEARLY = 4e4
 """Rows times mu from which on mixtures of all components judge where a second way to nest is asked about."""
 EASED, OUTER, OUTERMOST = 0.65, 2.25, 4.0
@@ -242,8 +241,8 @@ class Mixture:
         stacked = stack(domain, tables, rows)
         runs = [self.descended(stacked, seen, self.seed, effort)]
         # At the dearest price starts end nearly alike, until noise is so small that the last bit counts.
-        cheap = seen.price < EASED * DEAREST
-        pays = not seen.groups or seen.signal >= AGAIN or (_between(domain, tables, rows) and cheap)
+        cheap, again = seen.price < EASED * DEAREST, AGAIN if len(domain) <= BROAD else WIDELY
+        pays = not seen.groups or seen.signal >= again or (_between(domain, tables, rows) and cheap)
         for turn in range(1, self.restarts or (2 if pays else 1)):
             if not effort.over:
                 runs.append(self.descended(stacked, seen, self.seed + turn, effort))
@@ -329,7 +328,7 @@ class Mixture:
         between = _between(domain, tables, rows)
         # Large nests need more steps than a scout's to show their worth where there is little noise.
         ways = nestings(domain, tied, {self.target or ""}, WAYS if between else WAYS[:1])
-        few = not plain.clear and not (between and plain.signal >= NEARLY)
+        few = plain.signal < (NEARLY if len(domain) <= BROAD else WIDELY)
         seen = self._nested(trials, plain, models[best] if few else None, ways, effort)
         dear = between and not fixed and bool(seen.groups) and not effort.over
         return self._outer(trials, seen) if self.outer is None and dear else seen
