@@ -44,7 +44,7 @@ class Auto:
 
     A mixture of a few hundred products explains any number of pairs, but only so well. A table of few
     attributes and many rows asks for more: there the junction tree of its dependent pairs is small. So where
-    there is little noise (rows mu at least `mixture.fitter.CLEAR`) pairs are added to a tree by how dependent
+    there is little noise (rows mu at least `mixture.runs.CLEAR`) pairs are added to a tree by how dependent
     they are while it stays below MOST_CELLS. If they hold COVERED of all dependence, both models are fitted
     to one half of split noise and judged on the other (`margrave.models.splitting`), and the graphical model
     is taken unless the mixture is better beyond doubt. This costs no privacy.

@@ -66,7 +66,7 @@ DIM, AGAIN, WIDELY, BROAD = 1e4, 3e4, 1e5, 32
 choice between ways to nest; from which a second start pays at any price, and the same on a table of more than
 BROAD attributes, where it takes seconds."""
 NEARLY = 4e4
-"""Rows times mu from which on mixtures of all components judge where a second way to nest is asked about."""
+"""Rows times mu from which on mixtures of all components judge whether to nest; WIDELY on a broad table."""
 EASED, OUTER, OUTERMOST = 0.65, 2.25, 4.0
 """With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
 for shares of atoms over that, the second where split noise says so, asked where a second way to nest is."""
@@ -242,7 +242,7 @@ class Mixture:
         runs = [self.descended(stacked, seen, self.seed, effort)]
         # At the dearest price starts end nearly alike, until noise is so small that the last bit counts.
         cheap, again = seen.price < EASED * DEAREST, AGAIN if len(domain) <= BROAD else WIDELY
-        pays = not seen.groups or seen.signal >= again or (_between(domain, tables, rows) and cheap)
+        pays = not seen.groups or seen.signal >= again or (_between(domain, seen.signal) and cheap)
         for turn in range(1, self.restarts or (2 if pays else 1)):
             if not effort.over:
                 runs.append(self.descended(stacked, seen, self.seed + turn, effort))
@@ -325,7 +325,7 @@ class Mixture:
         plain = Seen(prices[best], (), tied, rows * mu(tables))
         if self.nests is False or self.device is not None:
             return plain
-        between = _between(domain, tables, rows)
+        between = _between(domain, plain.signal)
         # Large nests need more steps than a scout's to show their worth where there is little noise.
         ways = nestings(domain, tied, {self.target or ""}, WAYS if between else WAYS[:1])
         few = plain.signal < (NEARLY if len(domain) <= BROAD else WIDELY)
@@ -366,9 +366,9 @@ def _within(room: int, square: int, code: int) -> int:
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
 
 
-def _between(domain: Domain, tables: Sequence[Pooled], rows: float) -> bool:
+def _between(domain: Domain, signal: float) -> bool:
     """Whether a table is neither broad nor clear, and its noise does not hide nearly all."""
-    return len(domain) <= BROAD and DIM <= rows * mu(tables) < CLEAR
+    return len(domain) <= BROAD and DIM <= signal < CLEAR
 
 
 def _components(codes: int, signal: float) -> int:

@@ -36,8 +36,8 @@ LEAST, CELLS = 1 << 15, 1 << 20
 model stands for, but no fewer than LEAST, nor more than that and CELLS over the number of attributes."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
-WIDTH = 64
-"""At most WIDTH / attributes labels are chosen, or two: each costs time in proportion to the attributes."""
+WIDTH, LABELS = 64, 4
+"""At most WIDTH / attributes labels are chosen, or LABELS if more: each costs time as the attributes grow."""
 PASSES = 4
 """Swaps tried for each row to bring a label's pairs to their expectations."""
 PROPOSALS = 32
@@ -205,7 +205,7 @@ def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: st
     tied = _dependence(model, able)
     able.sort(key=lambda name: (domain[name], -tied[name]))
     picked_: list[str] = []
-    for name in able[: max(WIDTH // len(domain), 4)]:
+    for name in able[: max(WIDTH // len(domain), LABELS)]:
         if domain[name] + sum(domain[n] for n in picked_) <= codes:
             picked_.append(name)
     return picked_[::-1] + ([] if target is None else [target])
