@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError, SchemaError
-from margrave.models import additive
+from margrave.models import additive, additive_dual
 from margrave.models.additive import Additive, fit_additive
+from margrave.models.additive_dual import Dual
 from margrave.models.descent import lowest
 from margrave.models.pooled import Pooled
 from margrave.models.slack import slack
@@ -51,12 +52,17 @@ def test_the_gradient_is_that_of_the_value(width):
     bonds = rng.uniform(0.01, 0.1, (lines - 1, width))
     bonds[[2, 7]] = 0.0
     shares = np.bincount(codes.ravel(), minlength=lines) / len(codes)
-    dual = additive._Dual(codes.astype(np.int32), shares, starts, table, ridge, bonds)
+    dual = Dual(codes.astype(np.int32), shares, starts, table, ridge, bonds)
     at = rng.normal(0, 1, lines * width)
     gradient = dual(at)[1]
     for i, step in enumerate(1e-5 * np.eye(len(at))):
         slope = (dual(at + step)[0] - dual(at - step)[0]) / 2e-5
         assert slope == pytest.approx(gradient[i], abs=1e-8)
+    hessian = np.stack([(dual(at + s)[1] - dual(at - s)[1]) / 2e-5 for s in 1e-5 * np.eye(len(at))])
+    dual.bend(at)
+    solved = np.stack([dual.solved(column) for column in hessian])
+    off = np.abs(solved - np.eye(len(at))).max()
+    assert off < 1e-4 if width == 2 else off > 0.1
     spread = np.abs(dual(at)[1]).reshape(lines, width)
     assert dual.gap(gradient) == pytest.approx(max(spread[a:b].sum() for a, b in ((0, 3), (3, 8), (8, 9))))
 
@@ -66,8 +72,8 @@ def test_two_codes_and_the_general_kernel_agree():
     lift = np.ascontiguousarray(truth.potentials[:, 1] - truth.potentials[:, 0])
     codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3], None)
     special, general = np.zeros((13, 2)), np.zeros((13, 2))
-    value = additive._binary(codes, lift, special) + truth.potentials[codes, 0].sum()
-    assert value == pytest.approx(additive._general(codes, truth.potentials, general))
+    value = additive_dual._binary(codes, lift, special) + truth.potentials[codes, 0].sum()
+    assert value == pytest.approx(additive_dual._general(codes, truth.potentials, general))
     np.testing.assert_allclose(special[:, 1], general[:, 1])
 
 
@@ -307,8 +313,11 @@ def test_the_optimiser_goes_down_and_says_when_it_stops_early():
         def __call__(self, at):
             return float(at @ (np.arange(1, 6) * at)) / 2 - float(at.sum()), np.arange(1, 6) * at - 1.0
 
-        def curvature(self):
-            return np.ones(5)
+        def bend(self, at):
+            pass
+
+        def solved(self, vector):
+            return vector
 
         def gap(self, gradient):
             return float(np.abs(gradient).max())

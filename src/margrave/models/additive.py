@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.models.compiled import compiled, summing
+from margrave.models.additive_dual import Dual, softmax
 from margrave.models.descent import lowest
+from margrave.models.lines import lines_of
 from margrave.models.pivotal import pivotal
 from margrave.models.pooled import Pooled
 from margrave.models.slack import chained, slack, summed
 from margrave.schema.domain import Domain
 
-__all__ = ["Additive", "fit_additive"]
+__all__ = ["Additive", "drawn_from", "fit_additive"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -74,7 +74,7 @@ class Additive:
         used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
         codes = _codes(rest, columns, [*used, len(rest)], None)
         found = np.empty((len(codes), self.potentials.shape[1]))
-        _softmax(codes, self.potentials, found)
+        softmax(codes, self.potentials, found)
         return found
 
     def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -90,12 +90,7 @@ class Additive:
         Raises:
             InputError: As `probabilities`.
         """
-        shares = self.probabilities(columns)
-        if shares.shape[1] == 2:
-            order = np.argsort(shares[:, 1], kind="stable")
-        else:
-            order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
-        return pivotal(shares, order, rng)
+        return drawn_from(self.probabilities(columns), rng)
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `restore` builds the same conditional again."""
@@ -160,9 +155,23 @@ def fit_additive(
     return Additive(domain, target, theta.reshape(dual.ridge.shape), gap, steps, gap <= tolerance)
 
 
+def drawn_from(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A code for every row with the row's own probabilities, as `Additive.draw` has it, shape [rows].
+
+    Args:
+        shares: Of each code in each row, shape [rows, codes].
+        rng: Source of randomness.
+    """
+    if shares.shape[1] == 2:
+        order = np.argsort(shares[:, 1], kind="stable")
+    else:
+        order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
+    return pivotal(shares, order, rng)
+
+
 def _dual(
     domain: Domain, target: str, tables: Sequence[Pooled], total: float, columns: Columns, strength: float
-) -> _Dual:
+) -> Dual:
     """What `fit_additive` minimises; without rows, as if there were one of which nothing is known."""
     rest = domain.marginalize((target,))
     starts = _starts(rest)
@@ -183,75 +192,7 @@ def _dual(
         if rest.ordered[i] > 2:
             inside = slice(block.start, block.stop - 1)
             ridge[block], bonds[inside] = chained(ridge[block], rest.ordered[i])
-    return _Dual(codes, shares, starts, table, ridge, bonds)
-
-
-class _Dual:
-    """f(theta) = mean over rows of log sum_y exp(sum_i theta_i[x_i, y]) - <theta, T> + sum ridge theta^2 / 2
-    + sum bonds step^2 / 2.
-
-    T_i is a noisy pair with the target in proportions, or the target's own table, which is that of an
-    attribute with one code; ridge grows with its noise. At the minimum ridge * theta is what the tables keep
-    unexplained, so this is the dual of most entropy with slack. A step is the difference of two neighbouring
-    lines less its mean over y: a number added to a whole line changes no conditional and costs nothing here.
-
-    No conditional changes how often a code occurs in the rows, so lines of T have to sum to the rows' share
-    of their code (`slack.summed`). That of a code that no row has is empty: only neighbours tell about it.
-
-    Args:
-        codes: Lines of the potentials that add up in each row, shape [rows, measured tables].
-        shares: Part of the rows in which each line is among them, shape [lines].
-        starts: First line of each attribute's table, the biases' last.
-        table: T, shape [lines, target's codes].
-        ridge: Shape of table, above 0.
-        bonds: Shape [lines - 1, target's codes], at least 0.
-    """
-
-    def __init__(
-        self, codes: Ints, shares: Floats, starts: Sequence[int], table: Floats, ridge: Floats, bonds: Floats
-    ) -> None:
-        self.codes, self.shares, self.starts = codes, shares, np.array(starts)
-        self.table, self.ridge, self.bonds = table, ridge, bonds
-        self.rows, self.width = len(codes), ridge.shape[1]
-        self.means = np.zeros_like(table)
-
-    def __call__(self, at: Floats) -> tuple[float, Floats]:
-        """The value and the gradient."""
-        theta = at.reshape(len(self.ridge), -1)
-        pull = self.ridge * theta
-        steps = _even(np.diff(theta, axis=0))
-        held = _even(self.bonds * steps)
-        pull[1:] += held
-        pull[:-1] -= held
-        self.means[:] = 0.0
-        if self.width == 2:
-            logs = _binary(self.codes, np.ascontiguousarray(theta[:, 1] - theta[:, 0]), self.means)
-            self.means[:, 1] /= self.rows
-            self.means[:, 0] = self.shares - self.means[:, 1]
-            value = logs / self.rows + float(self.shares @ theta[:, 0])
-        else:
-            value = _general(self.codes, theta, self.means) / self.rows
-            self.means /= self.rows
-        value += 0.5 * float((theta * pull).sum()) - float((theta * self.table).sum())
-        return value, (self.means - self.table + pull).ravel()
-
-    def curvature(self) -> Floats:
-        """About the Hessian's diagonal: as if all rows that share a code had one conditional."""
-        shares = np.maximum(self.shares, 1e-300)[:, None]
-        diagonal: Floats = self.means * (1.0 - self.means / shares) + self.ridge
-        held = (1.0 - 1.0 / self.width) * self.bonds
-        diagonal[1:] += held
-        diagonal[:-1] += held
-        return diagonal.ravel()
-
-    def gap(self, gradient: Floats) -> float:
-        """The largest L1 norm of the gradient over one table."""
-        return float(np.add.reduceat(np.abs(gradient), self.starts * self.width).max())
-
-
-def _even(lines: Floats) -> Floats:
-    """Each line less its mean."""
-    return np.asarray(lines - lines.mean(axis=1, keepdims=True))
+    return Dual(codes, shares, starts, table, ridge, bonds)
 
 
 def _starts(rest: Domain) -> list[int]:
@@ -289,83 +230,20 @@ def _codes(rest: Domain, columns: Columns, which: Sequence[int], most: int | Non
     """
     starts = _starts(rest)
     rows = len(next(iter(columns.values()), ()))
-    picked = slice(None) if most is None or rows <= most else np.arange(most) * rows // most
-    kept = rows if most is None else min(rows, most)
-    codes = np.empty((kept, len(which)), dtype=np.int32)
-    for j, i in enumerate(which):
-        if i == len(rest):
-            codes[:, j] = starts[i]
-            continue
-        column = np.asarray(columns.get(rest.names[i], ()))
-        if column.shape != (rows,):
-            asked = f"of one code a row for {rest.names[i]!r}"
-            raise InputError(invalid("columns", asked, "Give all other columns."))
-        if rows and (column.min() < 0 or column.max() >= rest.sizes[i]):
-            asked = f"of codes from 0 to {rest.sizes[i] - 1} for {rest.names[i]!r}"
-            raise InputError(invalid("columns", asked, "Encode over this domain."))
-        codes[:, j] = column[picked]
-        codes[:, j] += starts[i]
-    return codes
+    kept = np.arange(rows) if most is None or rows <= most else np.arange(most) * rows // most
+    found = [_column(rest, columns, i, rows) for i in which]
+    return lines_of(found, [starts[i] for i in which], kept)
 
 
-@compiled
-def _binary(codes: Ints, lift: Floats, means: Floats) -> float:
-    """Sum over rows of log(1 + exp(z)), z the sum of lift; adds p = 1 / (1 + exp(-z)) to means[:, 1]."""
-    rows, tables = codes.shape
-    total, product = 0.0, 1.0
-    for row in range(rows):
-        z = 0.0
-        for j in range(tables):
-            z += lift[codes[row, j]]
-        small = math.exp(-abs(z))
-        share = (1.0 if z > 0.0 else small) / (1.0 + small)
-        total += max(z, 0.0)
-        # One logarithm for many rows: each factor is between 1 and 2.
-        product *= 1.0 + small
-        if product > 1e200:
-            total += math.log(product)
-            product = 1.0
-        for j in range(tables):
-            means[codes[row, j], 1] += share
-    return total + math.log(product)
-
-
-@summing
-def _general(codes: Ints, theta: Floats, means: Floats) -> float:
-    """Sum over rows of the logarithm of the softmax's denominator; adds the softmax to means."""
-    rows, tables = codes.shape
-    width = theta.shape[1]
-    shares = np.empty(width)
-    total = 0.0
-    for row in range(rows):
-        total += _soften(codes[row], theta, shares)
-        for j in range(tables):
-            line = means[codes[row, j]]
-            for y in range(width):
-                line[y] += shares[y]
-    return total
-
-
-@compiled
-def _softmax(codes: Ints, theta: Floats, shares: Floats) -> None:
-    """Fill shares, shape [rows, target's codes], with each row's softmax."""
-    for row in range(len(codes)):
-        _soften(codes[row], theta, shares[row])
-
-
-@summing
-def _soften(lines: Ints, theta: Floats, shares: Floats) -> float:
-    """Fill shares with the softmax of the sum of some lines; return the denominator's logarithm."""
-    shares[:] = 0.0
-    for line in lines:
-        for y in range(len(shares)):
-            shares[y] += theta[line, y]
-    top, total = shares[0], 0.0
-    for y in range(len(shares)):
-        top = max(top, shares[y])
-    for y in range(len(shares)):
-        shares[y] = math.exp(shares[y] - top)
-        total += shares[y]
-    for y in range(len(shares)):
-        shares[y] /= total
-    return float(top + math.log(total))
+def _column(rest: Domain, columns: Columns, i: int, rows: int) -> NDArray[np.integer[Any]]:
+    """The codes of the attribute at a place, once they are seen to fit; none but 0 for the biases."""
+    if i == len(rest):
+        return np.zeros(rows, dtype=np.int32)
+    column = np.asarray(columns.get(rest.names[i], ()))
+    if column.shape != (rows,):
+        asked = f"of one code a row for {rest.names[i]!r}"
+        raise InputError(invalid("columns", asked, "Give all other columns."))
+    if rows and (column.min() < 0 or column.max() >= rest.sizes[i]):
+        asked = f"of codes from 0 to {rest.sizes[i] - 1} for {rest.names[i]!r}"
+        raise InputError(invalid("columns", asked, "Encode over this domain."))
+    return column

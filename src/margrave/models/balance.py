@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models.compiled import compiled
+from margrave.models.lines import columns_of, lines_of
 from margrave.models.rounding import fresh_state, grouped, uniform
 
 __all__ = ["MOST", "balance", "balanced"]
@@ -68,14 +69,14 @@ def balance(
         return [np.array(column, dtype=np.int64) for column in columns]
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
     by = grouped(groups, int(groups.max()) + 1)
-    codes = _placed(columns, by, starts)
+    codes = lines_of(columns, starts, by)
     excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
     _count(codes, excess)
     plans = _plans(by, groups, range(len(columns)) if movable is None else movable, apart or {})
     state, step = fresh_state(rng), max(1, len(by) // most)
     for turn, plan in product(range(passes), plans):
         _swap(codes, *plan, excess, turn % step, step, state)
-    return _restored(codes, by, starts)
+    return columns_of(codes, starts, by)
 
 
 def _plans(
@@ -142,25 +143,6 @@ def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
     places = (firsts[:, None] + np.arange(REACH)).ravel()
     chosen: Longs = by[places[places < len(by)]]
     return chosen
-
-
-def _placed(columns: Sequence[NDArray[np.integer]], by: Longs, starts: Longs) -> Ints:
-    """Rows of codes in the order of their groups, one attribute after another in number."""
-    codes = np.empty((len(by), len(columns)), dtype=np.int32)
-    for v, column in enumerate(columns):
-        codes[:, v] = column[by]
-        codes[:, v] += starts[v]
-    return codes
-
-
-def _restored(codes: Ints, by: Longs, starts: Longs) -> list[Longs]:
-    """Columns in the order of the rows that came in."""
-    columns = []
-    for v in range(codes.shape[1]):
-        column = np.empty(len(codes), dtype=np.int64)
-        column[by] = codes[:, v] - starts[v]
-        columns.append(column)
-    return columns
 
 
 @compiled

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 MEMORY = 12
 """Steps and changes of the gradient that are remembered."""
+LOOKS = (0, 3, 8, 20, 50)
+"""Steps before which the function may look at its Hessian."""
 
 
 class Convex(Protocol):
@@ -22,15 +24,18 @@ class Convex(Protocol):
     def __call__(self, at: Floats) -> tuple[float, Floats]:
         """The value and the gradient."""
 
-    def curvature(self) -> Floats:
-        """About the diagonal of the Hessian where the function was last called."""
+    def bend(self, at: Floats) -> None:
+        """Look at the Hessian at a point; asked before steps in LOOKS."""
+
+    def solved(self, vector: Floats) -> Floats:
+        """About the inverse of the Hessian times a vector, shape of vector."""
 
     def gap(self, gradient: Floats) -> float:
         """How far from the minimum a gradient is, in the terms of the tolerance."""
 
 
 def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[Floats, float, int]:
-    """Minimise by L-BFGS (Nocedal and Wright 2006, algorithm 7.4), scaled by the Hessian's diagonal.
+    """Minimise by L-BFGS (Nocedal and Wright 2006, algorithm 7.4), around the function's own Hessian.
 
     Convexity makes every step usable for the next ones, so lengths need only descend enough.
 
@@ -47,7 +52,9 @@ def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[F
     steps: deque[tuple[Floats, Floats, float]] = deque(maxlen=MEMORY)
     taken = 0
     while function.gap(gradient) > tolerance and taken < most:
-        step = _direction(gradient, steps, function.curvature())
+        if taken in LOOKS:
+            function.bend(at)
+        step = _direction(gradient, steps, function)
         found = _search(function, at, value, gradient, step)
         if found is None and not steps:
             break
@@ -63,7 +70,7 @@ def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[F
     return at, function.gap(gradient), taken
 
 
-def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], curvature: Floats) -> Floats:
+def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], function: Convex) -> Floats:
     """Minus the approximate inverse Hessian times the gradient, by the two loops."""
     q = -gradient
     weights = []
@@ -73,8 +80,8 @@ def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], cur
     scale = 1.0
     if steps:
         _, changed, bent = steps[-1]
-        scale = bent / float(changed @ (changed / curvature))
-    q *= scale / curvature
+        scale = bent / float(changed @ function.solved(changed))
+    q = scale * function.solved(q)
     for (moved, changed, bent), weight in zip(steps, reversed(weights), strict=True):
         q += (weight - float(changed @ q) / bent) * moved
     return q

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
-from margrave.models.additive import Additive, fit_additive
+from margrave.models.additive import Additive, drawn_from, fit_additive
 from margrave.models.balance import balanced
 from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.mixture.model import MixtureModel
@@ -270,7 +270,7 @@ def _redrawn(
     """
     rest = _without(columns, step.target)
     shares = step.probabilities(rest)
-    drawn = step.draw(rest, rng)
+    drawn = drawn_from(shares, rng)
     if len(rest) and len(drawn) > 1:
         drawn = _settled(step.domain, rest, shares, drawn, rng)
     return rest | {step.target: drawn}, shares

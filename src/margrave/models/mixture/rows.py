@@ -21,9 +21,10 @@ __all__ = ["conditioned", "draw"]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-PASSES, TRIED = 4, 1 << 16
+PASSES, TRIED, LEAST, ALL = 4, 1 << 16, 1 << 14, 20 << 16
 """Swaps tried for each row and attribute to bring pair counts to the model's, and how many for an attribute
-in one pass at most: where rows are many, twice as many gain a thousandth of the error."""
+in one pass at most: where rows are many, twice as many gain a thousandth of the error. ALL is for all
+attributes together, but LEAST for each, as a swap looks at all others."""
 
 WIDE = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""
@@ -113,7 +114,8 @@ def _balance(
             a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
             expected[a, b] = len(keys) * nest.mixed((one, two), weights)
     moved = [columns[i] for i in near]
-    swapped = balance(moved, keys, expected, sizes, PASSES, rng, most=TRIED, movable=loose, apart=apart)
+    most = max(min(TRIED, ALL // len(near)), LEAST)
+    swapped = balance(moved, keys, expected, sizes, PASSES, rng, most=most, movable=loose, apart=apart)
     for i, column in zip(near, swapped, strict=True):
         columns[i] = column
 
