@@ -61,8 +61,7 @@ def test_the_gradient_is_that_of_the_value(width):
     hessian = np.stack([(dual(at + s)[1] - dual(at - s)[1]) / 2e-5 for s in 1e-5 * np.eye(len(at))])
     dual.bend(at)
     solved = np.stack([dual.solved(column) for column in hessian])
-    off = np.abs(solved - np.eye(len(at))).max()
-    assert off < 1e-4 if width == 2 else off > 0.1
+    np.testing.assert_allclose(solved, np.eye(len(at)), atol=1e-4)
     spread = np.abs(dual(at)[1]).reshape(lines, width)
     assert dual.gap(gradient) == pytest.approx(max(spread[a:b].sum() for a, b in ((0, 3), (3, 8), (8, 9))))
 
@@ -305,9 +304,9 @@ def test_what_does_not_fit_is_refused_by_name():
 def test_the_optimiser_goes_down_and_says_when_it_stops_early():
     domain, columns, truth = world(4)
     tables = expected_tables(domain, columns, truth.probabilities(columns), 0.01)
-    gaps = [fit_additive(domain, "y", tables, ROWS, columns, 1.5, 1e-7, most) for most in (2, 10, 2000)]
+    gaps = [fit_additive(domain, "y", tables, ROWS, columns, 1.5, 1e-7, most) for most in (1, 3, 2000)]
     assert [found.converged for found in gaps] == [False, False, True]
-    assert all(found.iterations <= most for found, most in zip(gaps, (2, 10, 2000), strict=True))
+    assert all(found.iterations <= most for found, most in zip(gaps, (1, 3, 2000), strict=True))
 
     class Bowl:
         def __call__(self, at):

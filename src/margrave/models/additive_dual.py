@@ -15,8 +15,8 @@ __all__ = ["Dual", "softmax"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-LOOKED, MOST_LINES = 1 << 13, 1024
-"""Rows, at least, from which the Hessian is told, and lines of potentials up to which it is inverted."""
+LOOKED, MOST_BENT = 1 << 13, 1536
+"""Rows, at least, from which the Hessian is told, and its size up to which it is inverted."""
 
 
 class Dual:
@@ -48,6 +48,7 @@ class Dual:
         self.rows, self.width = len(codes), ridge.shape[1]
         self.means = np.zeros_like(table)
         self._inverse: Floats | None = None
+        self._tight: Floats = np.empty((0, 0, 0))
 
     def __call__(self, at: Floats) -> tuple[float, Floats]:
         """The value and the gradient."""
@@ -70,27 +71,32 @@ class Dual:
         return value, (self.means - self.table + pull).ravel()
 
     def bend(self, at: Floats) -> None:
-        """Look at the Hessian at a point, for `solved`: with two codes over some of the rows, else not.
+        """Look at the Hessian at a point, over some of the rows, for `solved`; not where it is large.
 
-        With two codes the rows' part and the bonds' bend with the difference of a line's potentials alone:
-        A = mean p (1 - p) x x' and a chain. So the Hessian is V A V' + R, V' taking differences and R the
-        ridge, and its inverse times g is R^-1 (g - V D^-1 (c - d)) with c = V' R^-1 g, D = V' R^-1 V and
-        (A + D^-1) d = D^-1 c.
+        The rows' part and the bonds' bend with the differences of a line's potentials from its first alone:
+        by A, the mean over rows of x x' times diag(p) - p p' plus a chain of K. So the Hessian is
+        V A V' + R, V' taking differences and R the ridge, and its inverse times g is
+        R^-1 (g - V D^-1 (c - d)) with c = V' R^-1 g, D = V' R^-1 V and (A + D^-1) d = D^-1 c.
         """
-        if self.width != 2 or len(self.ridge) > MOST_LINES:
+        lines, free = len(self.ridge), self.width - 1
+        if not 0 < lines * free <= MOST_BENT:
             return
-        theta = at.reshape(self.ridge.shape)
         some = self.codes[:: max(1, self.rows // LOOKED)]
-        bent = np.zeros((len(theta), len(theta)))
-        _crossed(some, np.ascontiguousarray(theta[:, 1] - theta[:, 0]), bent)
-        bent = (bent + np.tril(bent, -1).T + np.triu(bent, 1).T) / len(some)
-        held = 0.25 * self.bonds.sum(axis=1)
-        place = np.arange(len(held))
-        bent[place, place] += held
-        bent[place + 1, place + 1] += held
-        bent[place, place + 1] -= held
-        bent[place + 1, place] -= held
-        self._inverse = np.linalg.inv(bent + np.diag(1.0 / (1.0 / self.ridge).sum(axis=1)))
+        bent = np.zeros((lines, lines, free, free))
+        _crossed(some, at.reshape(self.ridge.shape), bent)
+        bent = (bent + bent.swapaxes(0, 1)) / len(some)
+        kept = np.eye(self.width)[:, 1:] - 1.0 / self.width
+        chain = np.einsum("ya,ly,yb->lab", kept, self.bonds, kept)
+        place = np.arange(lines - 1)
+        bent[place, place] += chain
+        bent[place + 1, place + 1] += chain
+        bent[place, place + 1] -= chain
+        bent[place + 1, place] -= chain
+        loose = 1.0 / self.ridge
+        self._tight = np.asarray(np.linalg.inv(loose[:, 1:, None] * np.eye(free) + loose[:, :1, None]))
+        bent[np.arange(lines), np.arange(lines)] += self._tight
+        size = lines * free
+        self._inverse = np.linalg.inv(bent.transpose(0, 2, 1, 3).reshape(size, size))
 
     def solved(self, vector: Floats) -> Floats:
         """About the inverse of the Hessian times a vector.
@@ -98,17 +104,21 @@ class Dual:
         Where there is no look at it, as if all rows that share a code had one conditional.
         """
         if self._inverse is not None:
-            g = vector.reshape(self.ridge.shape)
-            loose = 1.0 / self.ridge
-            wanted = (g[:, 1] * loose[:, 1] - g[:, 0] * loose[:, 0]) / loose.sum(axis=1)
-            pulled = wanted - (self._inverse @ wanted) / loose.sum(axis=1)
-            return np.asarray((loose * (g + np.stack([pulled, -pulled], axis=1))).ravel())
+            pulled = vector.reshape(self.ridge.shape) / self.ridge
+            wanted = self._reached(pulled[:, 1:] - pulled[:, :1])
+            moved = wanted - self._reached((self._inverse @ wanted.ravel()).reshape(wanted.shape))
+            back = np.concatenate([-moved.sum(axis=1, keepdims=True), moved], axis=1)
+            return np.asarray((pulled - back / self.ridge).ravel())
         shares = np.maximum(self.shares, 1e-300)[:, None]
         diagonal: Floats = self.means * (1.0 - self.means / shares) + self.ridge
         held = (1.0 - 1.0 / self.width) * self.bonds
         diagonal[1:] += held
         diagonal[:-1] += held
         return np.asarray(vector / diagonal.ravel())
+
+    def _reached(self, differences: Floats) -> Floats:
+        """D^-1 of `bend` times differences, shape [lines, codes - 1]."""
+        return np.asarray(np.einsum("lab,lb->la", self._tight, differences))
 
     def gap(self, gradient: Floats) -> float:
         """The largest L1 norm of the gradient over one table."""
@@ -159,18 +169,22 @@ def _general(codes: Ints, theta: Floats, means: Floats) -> float:
 
 
 @compiled
-def _crossed(codes: Ints, lift: Floats, bent: Floats) -> None:
-    """Add p (1 - p) of each row to the cells of its pairs of lines, each pair one way round."""
+def _crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
+    """Add diag(p) - p p' of each row, less the first code, to its pairs of lines; half on the diagonal."""
     rows, tables = codes.shape
+    free = theta.shape[1] - 1
+    shares, own = np.empty(free + 1), np.empty((free, free))
     for row in range(rows):
-        z = 0.0
-        for j in range(tables):
-            z += lift[codes[row, j]]
-        small = math.exp(-abs(z))
-        bend = small / (1.0 + small) ** 2
+        _soften(codes[row], theta, shares)
+        for y in range(free):
+            for z in range(free):
+                own[y, z] = (shares[y + 1] if y == z else 0.0) - shares[y + 1] * shares[z + 1]
         for j in range(tables):
             for i in range(j + 1):
-                bent[codes[row, j], codes[row, i]] += bend
+                part = 0.5 if i == j else 1.0
+                for y in range(free):
+                    for z in range(free):
+                        bent[codes[row, j], codes[row, i], y, z] += part * own[y, z]
 
 
 @compiled

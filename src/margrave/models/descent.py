@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 MEMORY = 12
 """Steps and changes of the gradient that are remembered."""
-LOOKS = (0, 3, 8, 20, 50)
+LOOKS = (0, 5, 25)
 """Steps before which the function may look at its Hessian."""
 
 

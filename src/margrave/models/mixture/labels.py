@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
-LEAST, CELLS = 1 << 15, 1 << 20
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over: as many as the
-model stands for, but no fewer than LEAST, nor more than that and CELLS over the number of attributes."""
+LEAST, ROWS, CELLS = 1 << 15, 1 << 17, 1 << 22
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over: CELLS over the
+number of attributes, but no fewer than LEAST nor more than ROWS. So many need no balancing."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH, LABELS = 64, 4
@@ -242,17 +242,22 @@ def remembered(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel
 
 
 def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
-    """How much each attribute depends on the others: the sum of total variations from independence."""
+    """How much each attribute depends on the others: the sum of total variations from independence.
+
+    Each over what an attribute with such shares can have at most, about: rare codes say little in rows.
+    """
     found = {}
     for name in names:
         pairs = [(name, other) for other in model.domain.names if other != name]
-        found[name] = sum(dependence(table / model.total) for table in model.project_many(pairs))
+        whole = sum(dependence(table / model.total) for table in model.project_many(pairs))
+        shares = model.project((name,)) / model.total
+        found[name] = whole / max(1.0 - float(shares @ shares), 1e-6)
     return found
 
 
 def _reference(model: MixtureModel, seed: int) -> Columns:
-    rows = int(min(max(model.total, LEAST), max(CELLS // len(model.domain), LEAST)))
-    columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {})
+    rows = max(min(CELLS // len(model.domain), ROWS), LEAST)
+    columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {}, passes=0)
     return dict(zip(model.domain.names, columns, strict=True))
 
 

@@ -47,13 +47,16 @@ def conditioned(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def draw(model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence) -> list[Longs]:
+def draw(
+    model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence, *, passes: int = PASSES
+) -> list[Longs]:
     """Codes of every attribute, each of shape [rows], in random order, or in that of codes given one a row.
 
     Components get rows by systematic sampling of their weights, and codes in a component by that of its
     conditionals, so that each count is within 1 of its expectation. Codes are then swapped inside components,
     where any pairing is as likely, until the counts of pairs come close to the model's. Rows with codes of
-    their own get a component each, by its weight given them, and the rest is the same.
+    their own get a component each, by its weight given them, and the rest is the same. `passes`: swaps tried
+    for each row and attribute.
     """
     domain = model.domain
     weights, keys = _components(model, rows, rng, evidence)
@@ -73,7 +76,8 @@ def draw(model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evi
             continue
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
-    _balance(model, columns, keys, weights, {*evidence}, {*tied}, atoms, rng)
+    if passes:
+        _balance(model, columns, keys, weights, {*evidence}, {*tied}, atoms, passes, rng)
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
@@ -88,6 +92,7 @@ def _balance(
     given: set[str],
     tied: set[str],
     atoms: Mapping[tuple[str, ...], Longs],
+    passes: int,
     rng: np.random.Generator,
 ) -> None:
     """Swap codes inside components, or atoms, in place: not those that are given or tied to others by rules.
@@ -115,7 +120,7 @@ def _balance(
             expected[a, b] = len(keys) * nest.mixed((one, two), weights)
     moved = [columns[i] for i in near]
     most = max(min(TRIED, ALL // len(near)), LEAST)
-    swapped = balance(moved, keys, expected, sizes, PASSES, rng, most=most, movable=loose, apart=apart)
+    swapped = balance(moved, keys, expected, sizes, passes, rng, most=most, movable=loose, apart=apart)
     for i, column in zip(near, swapped, strict=True):
         columns[i] = column
 
