@@ -32,8 +32,9 @@ Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
 LEAST, ROWS, CELLS = 1 << 15, 1 << 17, 1 << 22
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over: CELLS over the
-number of attributes, but no fewer than LEAST nor more than ROWS. So many need no balancing."""
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over: as many as the
+model stands for, or ROWS if more, up to CELLS over the number of attributes or LEAST. So many need no
+balancing."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH, LABELS = 64, 4
@@ -256,7 +257,7 @@ def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
 
 
 def _reference(model: MixtureModel, seed: int) -> Columns:
-    rows = max(min(CELLS // len(model.domain), ROWS), LEAST)
+    rows = max(int(min(CELLS // len(model.domain), max(model.total, ROWS))), LEAST)
     columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {}, passes=0)
     return dict(zip(model.domain.names, columns, strict=True))
 
