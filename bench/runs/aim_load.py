@@ -1,11 +1,13 @@
-"""AIM under load: wide, long and sharp tables, time, memory and error; what its limits cost.
+"""AIM, or `auto`, under load: wide, long and sharp tables, time, memory and error; what AIM's limits cost.
 
     python bench/runs/aim_load.py --data FOLDER --repeats 5
+    python bench/runs/aim_load.py --data FOLDER --method auto --cases census_income_kdd:1:2
     python bench/runs/aim_load.py --data FOLDER --cases adult:5:2 --max-cells 1e6 2e6 5e6 1e7 --repeats 3
     python bench/runs/aim_load.py --data FOLDER --cases adult:5:2 --max-seconds 1 2 5 10 --repeats 3
 
-A case is TABLE:EPSILON:DEGREE; the tables and their codes are those of tables.py, the workload all cliques
-of that degree, delta 1e-5, adjacency add/remove. Every run is a process of its own on one thread. Errors are
+A case is TABLE:EPSILON:DEGREE; the tables and their codes are those of tables.py, all rows, the workload all
+cliques of that degree (`auto`: pairs, and codes of numbers are declared to stand in order), delta 1e-5,
+adjacency add/remove. Every run is a process of its own on one thread. Errors are
 mean total variations of the synthetic rows against the real ones: all one-ways, all pairs, a seeded 200 of
 the triples. `seconds` is fit plus sample, imports left out; `cpu` the processor time of the whole process,
 which other work on the machine stretches least; `peak` its largest resident memory in MiB, the loaded table
@@ -28,7 +30,7 @@ from pathlib import Path
 import numpy as np
 from adult import errors
 
-from tables import load
+from tables import coded_schema, load, numeric
 
 RESULTS = Path(__file__).parent.parent / "results"
 CASES = (
@@ -41,22 +43,24 @@ CASES = (
 )
 
 
-def inside(case: str, data: str, limits: dict[str, float | None]) -> None:
+def inside(method: str, case: str, data: str, limits: dict[str, float | None]) -> None:
     """One run in this process, told as one JSON line."""
     import margrave
+    import margrave.models.auto
     from margrave.select.aim import AIM
 
     name, epsilon, degree = case.split(":")
     table, sizes = load(name, data)
     cells, memory, seconds = (limits[k] for k in ("cells", "memory", "seconds"))
+    aim = method == "aim"
     strategy = AIM(degree=int(degree), **({} if cells is None else {"max_cells": int(cells)}))
     steps: list[str] = []
     synthesizer = margrave.Synthesizer(
-        "aim",
+        method,
         epsilon=float(epsilon),
         delta=1e-5,
-        schema=margrave.Schema.from_sizes(sizes),
-        select=strategy,
+        schema=margrave.Schema.from_sizes(sizes) if aim else coded_schema(sizes, numeric(name, data)),
+        select=strategy if aim else None,
         max_memory=None if memory is None else int(memory),
         max_seconds=seconds,
         on_step=lambda step: steps.append(f"{step.stage} {step.message}"),
@@ -77,7 +81,7 @@ def inside(case: str, data: str, limits: dict[str, float | None]) -> None:
         "planned_seconds": planned.seconds,
         "rounds": sum(step.startswith("select") for step in steps),
         "ended_early": any("time is nearly up" in step for step in steps),
-        "tree_cells": synthesis.model.cells,
+        "tree_cells": synthesis.model.cells if aim else None,
         "converged": synthesis.model.converged,
         "rows": table.num_rows,
         "columns": table.num_columns,
@@ -85,15 +89,17 @@ def inside(case: str, data: str, limits: dict[str, float | None]) -> None:
     print(json.dumps(record | errors(table, rows, sizes)))
 
 
-def one(case: str, data: Path, limits: dict[str, float | None]) -> dict[str, object]:
+def one(method: str, case: str, data: Path, limits: dict[str, float | None]) -> dict[str, object]:
     """Run a case in a process of its own."""
     threads = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")}
-    words = [sys.executable, __file__, "--inside", case, str(data), json.dumps(limits)]
+    words = [sys.executable, __file__, "--inside", method, case, str(data), json.dumps(limits)]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, check=True, env=os.environ | threads, stdout=subprocess.PIPE, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-    return {"case": case, "cpu": cpu, "limits": limits} | json.loads(done.stdout.splitlines()[-1])
+    return {"method": method, "case": case, "cpu": cpu, "limits": limits} | json.loads(
+        done.stdout.splitlines()[-1]
+    )
 
 
 def tell(case: str, limits: dict[str, float | None], runs: list[dict[str, object]]) -> None:
@@ -108,23 +114,26 @@ def tell(case: str, limits: dict[str, float | None], runs: list[dict[str, object
         for key in ("seconds", "fit_and_sample_cpu")
     )
     kept = "".join(
-        f"  {key} {statistics.median(values(key)):.0f}" for key in ("rounds", "tree_cells", "peak")
+        f"  {key} {statistics.median(values(key)):.0f}"
+        for key in ("rounds", "tree_cells", "peak")
+        if runs[0][key]
     )
     apart = "".join(
         f"  {key} {statistics.mean(values(key)):.4f} [{min(values(key)):.4f}, {max(values(key)):.4f}]"
         for key in ("ones", "pairs", "triples")
     )
-    print(f"{case} {given}{timed}{kept}{apart}", flush=True)
+    print(f"{runs[0]['method']} {case} {given}{timed}{kept}{apart}", flush=True)
 
 
 def main() -> None:
     """Run the grid and write JSON lines."""
     if sys.argv[1:2] == ["--inside"]:
-        inside(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
+        inside(*sys.argv[2:5], json.loads(sys.argv[5]))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cases", nargs="+", default=list(CASES))
+    parser.add_argument("--method", choices=("aim", "auto"), default="aim")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--max-cells", nargs="+", type=float, default=[None])
     parser.add_argument("--max-seconds", nargs="+", type=float, default=[None])
@@ -143,7 +152,7 @@ def main() -> None:
             for seconds in args.max_seconds:
                 for memory in args.max_memory:
                     limits = {"cells": cells, "seconds": seconds, "memory": memory}
-                    runs = [one(case, args.data, limits) | stamp for _ in range(args.repeats)]
+                    runs = [one(args.method, case, args.data, limits) | stamp for _ in range(args.repeats)]
                     with args.out.open("a") as handle:
                         handle.writelines(json.dumps(run) + "\n" for run in runs)
                     tell(case, limits, runs)
