@@ -19,7 +19,7 @@ from margrave.models.pooled import Pooled
 from margrave.models.slack import chained, slack, summed
 from margrave.schema.domain import Domain
 
-__all__ = ["Additive", "drawn_from", "fit_additive"]
+__all__ = ["MOST_ROWS", "Additive", "drawn_from", "fit_additive"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
-from margrave.models.additive import Additive, drawn_from, fit_additive
+from margrave.models.additive import MOST_ROWS, Additive, drawn_from, fit_additive
 from margrave.models.balance import balanced
 from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.mixture.model import MixtureModel
@@ -31,9 +31,10 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
-LEAST, ROWS, CELLS = 1 << 15, 1 << 17, 1 << 22
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over: as many as the
-model stands for, or ROWS if more, up to CELLS over the number of attributes or LEAST. So many need no
+LEAST, CELLS = 1 << 15, 1 << 22
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over: CELLS over the
+number of attributes, but no fewer than LEAST nor more than a fit looks at. A part of more rows would not have
+the pairs of the whole: labels' pairs were then a fifth further off on a large table. So many rows need no
 balancing."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
@@ -257,7 +258,7 @@ def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
 
 
 def _reference(model: MixtureModel, seed: int) -> Columns:
-    rows = max(int(min(CELLS // len(model.domain), max(model.total, ROWS))), LEAST)
+    rows = max(min(CELLS // len(model.domain), MOST_ROWS), LEAST)
     columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {}, passes=0)
     return dict(zip(model.domain.names, columns, strict=True))
 
