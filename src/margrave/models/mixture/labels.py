@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
-LEAST, CELLS = 1 << 15, 1 << 22
+LEAST, CELLS = 1 << 16, 1 << 20
 """Rows of the mixture that the additive models are fitted on and expectations are taken over: CELLS over the
 number of attributes, but no fewer than LEAST nor more than a fit looks at. A part of more rows would not have
 the pairs of the whole: labels' pairs were then a fifth further off on a large table. So many rows need no
@@ -63,22 +63,32 @@ class Labels:
         self.steps: tuple[Additive, ...] = ()
         self.seed = seed
         self._domain, self._total = model.domain, model.total
-        self._columns = _reference(model, seed)
+        self._columns, self._drawn = _reference(model, seed), -1
         self._shares: list[NDArray[np.float32]] = []
         for step in steps:
             self._follow(step)
 
     def learn(self, name: str, tables: Sequence[Pooled]) -> None:
         """One more label, drawn after those there are, fitted to its pairs over the reference rows."""
+        self._catch_up()
         rest = _without(self._columns, name)
         self._follow(fit_additive(self._domain, name, tables, self._total, rest, tolerance=TOLERANCE))
 
     def _follow(self, step: Additive) -> None:
-        """Draw a label anew in the reference rows."""
-        generator = np.random.default_rng([self.seed, LEAST, len(self.steps)])
-        self._columns, shares = _redrawn(step, self._columns, generator)
+        """One more label. Nobody asks for its codes in the reference rows unless another one follows."""
+        self._catch_up()
+        shares = step.probabilities(_without(self._columns, step.target))
         self._shares.append(shares.astype(np.float32))
         self.steps += (step,)
+
+    def _catch_up(self) -> None:
+        """Draw the last label anew in the reference rows, unless it is."""
+        place = len(self.steps) - 1
+        if place < 0 or self._drawn == place:
+            return
+        generator = np.random.default_rng([self.seed, LEAST, place])
+        self._columns, _ = _redrawn(self.steps[place], self._columns, generator)
+        self._drawn = place
 
     @property
     def names(self) -> tuple[str, ...]:
