@@ -31,11 +31,13 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
-LEAST, CELLS = 1 << 16, 1 << 20
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over: CELLS over the
-number of attributes, but no fewer than LEAST nor more than a fit looks at. A part of more rows would not have
-the pairs of the whole: labels' pairs were then a fifth further off on a large table. So many rows need no
-balancing."""
+LEAST, EACH = 1 << 16, 1 << 12
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over: LEAST, or EACH for
+every attribute if more, as each has potentials of its own; never more than a fit looks at. A part of more rows
+would not have the pairs of the whole: labels' pairs were then a fifth further off on a large table. So many rows
+need no balancing."""
+CELLS, FEWEST = 6 << 20, 1 << 15
+"""Where attributes are so many that this would be more than CELLS codes, CELLS over the attributes, or FEWEST."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH, LABELS = 64, 4
@@ -268,7 +270,8 @@ def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
 
 
 def _reference(model: MixtureModel, seed: int) -> Columns:
-    rows = max(min(CELLS // len(model.domain), MOST_ROWS), LEAST)
+    width = len(model.domain)
+    rows = min(max(LEAST, EACH * width), max(CELLS // width, FEWEST), MOST_ROWS)
     columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {}, passes=0)
     return dict(zip(model.domain.names, columns, strict=True))
 
