@@ -32,12 +32,12 @@ Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
 LEAST, EACH = 1 << 16, 1 << 12
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over: LEAST, or EACH for
-every attribute if more, as each has potentials of its own; never more than a fit looks at. A part of more rows
-would not have the pairs of the whole: labels' pairs were then a fifth further off on a large table. So many rows
-need no balancing."""
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over: LEAST, or EACH
+for every attribute if more, as each has potentials of its own; never more than a fit looks at. A part of more
+rows would not have the pairs of the whole: labels' pairs were then a fifth further off on a large table. So
+many rows need no balancing."""
 CELLS, FEWEST = 6 << 20, 1 << 15
-"""Where attributes are so many that this would be more than CELLS codes, CELLS over the attributes, or FEWEST."""
+"""Where so many rows had more than CELLS codes: CELLS over the attributes, or FEWEST."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH, LABELS = 64, 4
