@@ -65,9 +65,10 @@ class Labels:
         self.steps: tuple[Additive, ...] = ()
         self.seed = seed
         self._domain, self._total = model.domain, model.total
-        self._columns, self._drawn = _reference(model, seed), -1
+        self._columns = _reference(model, seed)
         self._shares: list[NDArray[np.float32]] = []
         for step in steps:
+            self._catch_up()
             self._follow(step)
 
     def learn(self, name: str, tables: Sequence[Pooled]) -> None:
@@ -77,20 +78,16 @@ class Labels:
         self._follow(fit_additive(self._domain, name, tables, self._total, rest, tolerance=TOLERANCE))
 
     def _follow(self, step: Additive) -> None:
-        """One more label. Nobody asks for its codes in the reference rows unless another one follows."""
-        self._catch_up()
+        """One more label, once those before it are drawn. Only another label will ask for its own codes."""
         shares = step.probabilities(_without(self._columns, step.target))
         self._shares.append(shares.astype(np.float32))
         self.steps += (step,)
 
     def _catch_up(self) -> None:
-        """Draw the last label anew in the reference rows, unless it is."""
-        place = len(self.steps) - 1
-        if place < 0 or self._drawn == place:
-            return
-        generator = np.random.default_rng([self.seed, LEAST, place])
-        self._columns, _ = _redrawn(self.steps[place], self._columns, generator)
-        self._drawn = place
+        """Draw the last label, if there is one, anew in the reference rows, as one more follows."""
+        if self.steps:
+            generator = np.random.default_rng([self.seed, LEAST, len(self.steps) - 1])
+            self._columns, _ = _redrawn(self.steps[-1], self._columns, generator)
 
     @property
     def names(self) -> tuple[str, ...]:
