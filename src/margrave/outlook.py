@@ -54,7 +54,7 @@ FITTING = {
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,
-    "merf": 8e-2,
+    "merf": 1e-2,
     "mixture": 4e-3,
     "network": 3e-2,
     "particles": 1.5e-1,
@@ -65,7 +65,7 @@ FITTING = {
     "residual": 2e-2,
 }
 """Seconds a squared column that a fitter adds to that, with the strategy of its method: bench/runs/adult.py
-and the pages of docs/methods; compressed and merf are guesses."""
+and the pages of docs/methods; compressed is a guess."""
 PACED_ROWS = 32_561
 """Rows of the table that pace was measured on."""
 GROWN, GROWTH = 1.2e5, 2.2

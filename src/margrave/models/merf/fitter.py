@@ -22,7 +22,7 @@ from margrave.models.network.generator import Generator
 from margrave.models.network.training import Training, trained
 from margrave.models.pooled import Pooled, pool, rows_of
 from margrave.models.relaxed.misfit import Misfit
-from margrave.models.relaxed.products import loaded
+from margrave.models.relaxed.products import alone, loaded
 from margrave.models.relaxed.serial import ready, serial
 from margrave.models.ruled import settled, sharpened
 from margrave.schema.domain import Clique, Domain
@@ -64,9 +64,7 @@ class Merf:
         InputError: An argument is out of range.
     """
 
-    network: Network = field(
-        default_factory=lambda: Network(components=500, noise=128, widths=(256, 256), steps=600, rate=RATE)
-    )
+    network: Network = field(default_factory=lambda: Network(widths=(256,), steps=400, rate=RATE))
     features: int = 64
 
     def __post_init__(self) -> None:
@@ -135,9 +133,11 @@ class Merf:
         """The mixture over a domain in which large attributes may be in groups."""
         device = ready(self.network.device)
         with serial(device):
-            misfit = Misfit(domain, sharpened(domain, tables, 1.0), rows, device)
+            known = sharpened(domain, tables, 1.0)
+            misfit = Misfit(domain, known, rows, device)
             waves = Waves(domain, moments, rows, device, coarse)
-            shares = self._trained(device, domain, misfit, waves, effort)
+            network = self.network.started(device, domain, alone(domain, known, rows))
+            shares = self._trained(device, network, misfit, waves, effort)
         starts = np.cumsum([0, *domain.sizes[:-1]])
         shares /= np.repeat(np.add.reduceat(shares, starts), domain.sizes, axis=0)
         count = shares.shape[1]
@@ -171,11 +171,10 @@ class Merf:
         return self.network.cells(domain, cliques, candidates)
 
     def _trained(
-        self, device: Device, domain: Domain, misfit: Misfit, waves: Waves, effort: Effort
+        self, device: Device, network: Generator, misfit: Misfit, waves: Waves, effort: Effort
     ) -> Floats:
         """Shares on the fixed noise vectors under the averaged weights, [codes, components]."""
-        net, rng, torch = self.network, np.random.default_rng(self.network.seed), device.torch
-        network = Generator(device, net.noise, net.widths, domain.sizes, rng)
+        net, rng, torch = self.network, np.random.default_rng((self.network.seed, 1)), device.torch
         noise = device.put(rng.standard_normal((net.components, net.noise)), torch.float32)
         numbers, some = misfit.cells + waves.count, min(self.features, waves.frequencies)
 

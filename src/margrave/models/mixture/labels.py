@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.models.additive import MOST_ROWS, Additive, drawn_from, fit_additive
 from margrave.models.balance import balanced
+from margrave.models.compiled import compiled
 from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nesting import dependence
@@ -294,14 +295,9 @@ def _redrawn(
 
 
 def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: np.random.Generator) -> Longs:
-    expected = [
-        np.stack(
-            [np.bincount(column, weights=share, minlength=domain[name]) for share in shares.T],
-            axis=1,
-            dtype=np.float64,
-        )
-        for name, column in rest.items()
-    ]
+    expected = [np.zeros((domain[name], shares.shape[1])) for name in rest]
+    for table, column in zip(expected, rest.values(), strict=True):
+        _add(column, shares, table)
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
     # who takes the first rows with a label would get those.
     tie = rng.permutation(len(drawn))
@@ -309,11 +305,19 @@ def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: n
         order = np.lexsort((tie, shares[:, 1]))
     else:
         order = np.lexsort((tie, shares.max(axis=1), shares.argmax(axis=1)))
-    codes = np.stack([*rest.values(), drawn]).astype(np.int32)
+    codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))
     balanced(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
     settled: Longs = codes[width].astype(np.int64)
     return settled
+
+
+@compiled
+def _add(column: Longs, shares: Floats, table: Floats) -> None:
+    """Add each row's probabilities to the line of its code, table of shape [codes, label's codes]."""
+    for row in range(len(column)):
+        for y in range(shares.shape[1]):
+            table[column[row], y] += shares[row, y]
 
 
 def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
