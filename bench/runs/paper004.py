@@ -51,6 +51,7 @@ NAMES = {
     "tabddpm+target": "TabDDPM",
     "mst": "",
     "auto": "",
+    "auto+target": "",
 }
 """Our names by the paper's, in its order; `mst` and `auto` are not in it."""
 MINUTES = "minutes"
