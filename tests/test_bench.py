@@ -48,8 +48,9 @@ def test_a_point_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert line["status"] == "done"
     assert line["cells"] == 1000
     # The processor's clock may stand still for the few milliseconds of one fit.
-    assert line["inference_cpu"] >= 0 and 0 <= line["cpu"] < line["process_cpu"]
-    assert line["wall"] > 0 and line["sample_wall"] > 0
+    assert line["inference_cpu"] >= 0
+    assert 0 <= line["cpu"] < line["process_cpu"]
+    assert line["wall"] > 0
     assert line["peak"] > 50
 
 
