@@ -22,7 +22,7 @@ from margrave.models.network.generator import Generator
 from margrave.models.network.training import Training, trained
 from margrave.models.pooled import Pooled, pool, rows_of
 from margrave.models.relaxed.misfit import Misfit
-from margrave.models.relaxed.products import alone, loaded
+from margrave.models.relaxed.products import loaded
 from margrave.models.relaxed.serial import ready, serial
 from margrave.models.ruled import settled, sharpened
 from margrave.schema.domain import Clique, Domain
@@ -136,7 +136,7 @@ class Merf:
             known = sharpened(domain, tables, 1.0)
             misfit = Misfit(domain, known, rows, device)
             waves = Waves(domain, moments, rows, device, coarse)
-            network = self.network.started(device, domain, alone(domain, known, rows))
+            network = self.network.started(device, domain, known, rows)
             shares = self._trained(device, network, misfit, waves, effort)
         starts = np.cumsum([0, *domain.sizes[:-1]])
         shares /= np.repeat(np.add.reduceat(shares, starts), domain.sizes, axis=0)

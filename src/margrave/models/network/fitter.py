@@ -135,7 +135,7 @@ class Network:
         start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
 
         def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
-            network = self.started(device, inner, alone(inner, tables, rows))
+            network = self.started(device, inner, tables, rows)
             misfit = Misfit(inner, tables, rows, device)
             shares, weights = self._trained(device, network, misfit, start, effort)
             kept.extend(weights)
@@ -177,14 +177,16 @@ class Network:
         """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
         return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
 
-    def started(self, device: Device, domain: Domain, ways: Floats) -> Generator:
+    def started(self, device: Device, domain: Domain, tables: Sequence[Pooled], rows: float) -> Generator:
         """The network before any step, its last offsets such that each attribute is as measured by itself.
 
         Args:
             device: Where it computes.
             domain: Names and sizes of the attributes.
-            ways: What is known of each attribute by itself, no share 0, shape [codes, 1].
+            tables: What was measured.
+            rows: The number of rows that it is of.
         """
+        ways = alone(domain, tables, rows)
         network = Generator(device, self.noise, self.widths, domain.sizes, np.random.default_rng(self.seed))
         network.parts(network.start)[-1].copy_(device.put(np.log(ways[:, 0]), device.torch.float32))
         return network
