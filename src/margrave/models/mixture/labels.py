@@ -108,7 +108,7 @@ class Labels:
         for name in others:
             cells = cells * self._domain[name] + self._columns[name]
         size = int(np.prod(shape))
-        table = np.stack([np.bincount(cells, weights=share, minlength=size) for share in shares.T], axis=-1)
+        table = _expected(cells, shares, size)
         full = table.reshape(*shape, -1) / len(shares)
         return np.asarray(np.moveaxis(full, -1, clique.index(last)))
 
@@ -295,9 +295,7 @@ def _redrawn(
 
 
 def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: np.random.Generator) -> Longs:
-    expected = [np.zeros((domain[name], shares.shape[1])) for name in rest]
-    for table, column in zip(expected, rest.values(), strict=True):
-        _add(column, shares, table)
+    expected = [_expected(column, shares, domain[name]) for name, column in rest.items()]
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
     # who takes the first rows with a label would get those.
     tie = rng.permutation(len(drawn))
@@ -312,9 +310,16 @@ def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: n
     return settled
 
 
+def _expected(column: Longs, shares: Floats | NDArray[np.float32], size: int) -> Floats:
+    """The sum of the rows' probabilities by code, shape [size, label's codes]."""
+    table = np.zeros((size, shares.shape[1]))
+    _add(column, shares, table)
+    return table
+
+
 @compiled
-def _add(column: Longs, shares: Floats, table: Floats) -> None:
-    """Add each row's probabilities to the line of its code, table of shape [codes, label's codes]."""
+def _add(column: Longs, shares: Floats | NDArray[np.float32], table: Floats) -> None:
+    """Add each row's probabilities to the line of its code."""
     for row in range(len(column)):
         for y in range(shares.shape[1]):
             table[column[row], y] += shares[row, y]
