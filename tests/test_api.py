@@ -153,6 +153,8 @@ def test_other_bad_arguments_name_the_parameter() -> None:
         mg.Unit("id", 0)
     with pytest.raises(InputError, match="discovery must be"):
         mg.Synthesizer(epsilon=1.0, discovery=1.5)
+    with pytest.raises(InputError, match="discovery must be"):
+        mg.Synthesizer(epsilon=1.0, discovery=None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="schema must be a readable file"):
         mg.Synthesizer(epsilon=1.0, schema="/nowhere/schema.json")
     with pytest.raises(InputError, match="owner"):

@@ -7,6 +7,7 @@ import math
 import platform
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -388,6 +389,7 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
 
 
 def _share(value: Fraction | float) -> Fraction:
-    if isinstance(value, bool) or not math.isfinite(value) or not 0 < value < 1:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not 0 < value < 1:
         raise InputError(invalid("discovery", "between 0 and 1, both excluded", "Try 0.3.", got=value))
     return Fraction(value)

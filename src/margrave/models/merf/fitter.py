@@ -21,6 +21,8 @@ from margrave.models.network.fitter import Network
 from margrave.models.network.generator import Generator
 from margrave.models.network.training import Training, trained
 from margrave.models.pooled import Pooled, pool, rows_of
+from margrave.models.relaxed.adam import BETAS
+from margrave.models.relaxed.descent import LEAST
 from margrave.models.relaxed.misfit import Misfit
 from margrave.models.relaxed.products import loaded
 from margrave.models.relaxed.serial import ready, serial
@@ -35,10 +37,8 @@ __all__ = ["Merf"]
 
 Floats = NDArray[np.float64]
 
-RATE = 1e-3
+RATE = 1.5e-3
 """Adam's first step length: of thousands of features most is noise, and longer steps fit that, too."""
-BETAS = (0.9, 0.999)
-"""Adam's memory: the gradient of some of the features is noisier than that of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Merf:
         InputError: An argument is out of range.
     """
 
-    network: Network = field(default_factory=lambda: Network(widths=(256,), steps=400, rate=RATE))
+    network: Network = field(default_factory=lambda: Network(components=160, steps=150, rate=RATE))
     features: int = 64
 
     def __post_init__(self) -> None:
@@ -184,8 +184,10 @@ class Merf:
             # Frequencies were drawn alike, so that neighbours are as good as any.
             first = some * int(rng.integers(waves.frequencies // some))
             apart, more = waves.sloped(made.shares, slice(first, first + some))
-            network.gradient(parts, made, (slope * misfit.cells + more) / numbers, into)
-            return float(loss * misfit.cells + apart) / numbers
+            whole = loss * misfit.cells + apart
+            # Down the logarithm, as relaxed rows go: see `relaxed.descent`.
+            network.gradient(parts, made, (slope * misfit.cells + more) / (whole + numbers * LEAST), into)
+            return float(whole) / numbers
 
         with torch.no_grad():
             pace = Training(net.steps, net.rate, net.average, 0.0, BETAS, exact=False)
