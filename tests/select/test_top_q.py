@@ -133,3 +133,34 @@ def test_a_workload_of_ones_own_is_kept_to():
             TopQ(**wrong)
     with pytest.raises(InputError, match="workload"):
         run(TopQ(workload=[]))
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("again", [False, True])
+def test_the_targets_pairs_come_first_for_half_of_rho(adjacency, again):
+    target = next(iter(SIZES))
+    strategy = TopQ(rounds=3, q=1, target=target, again=again)
+    synthesis = run(strategy, adjacency=adjacency)
+    bought = [m.clique for m in synthesis.measurements if m.clique]
+    assert {frozenset(clique) for clique in bought[:3]} == {
+        frozenset((target, name)) for name in SIZES if name != target
+    }
+    assert len(bought) == 3 + 3
+    if not again:
+        assert not any(target in clique for clique in bought[3:])
+    measured = [e for e in synthesis.release.events if isinstance(e, GaussianEvent)]
+    first = measured[1:4] if adjacency == "add_remove" else measured[:3]
+    costs = [Fraction(e.l2_squared) / (2 * e.sigma_squared) for e in first]
+    part = float(sum(costs)) / synthesis.guarantee.rho
+    assert part == pytest.approx(0.475 if adjacency == "add_remove" else 0.5, rel=1e-3)
+
+
+def test_a_method_by_rounds_takes_a_target_by_name_and_refuses_one_that_is_no_attribute():
+    schema = mg.Schema.from_sizes(SIZES)
+    target = next(iter(SIZES))
+    made = mg.Synthesizer("mwem", epsilon=1.0, schema=schema, target=target).fit(people())
+    assert sum(target in m.clique for m in made.release.measurements) >= 3
+    with pytest.raises(InputError, match="target must be one of"):
+        mg.Synthesizer("mwem", epsilon=1.0, schema=schema, target="nobody").fit(people())
+    with pytest.raises(InputError, match="told must be"):
+        TopQ(target=target, told=Fraction(1))

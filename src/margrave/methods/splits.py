@@ -60,8 +60,14 @@ def _all_pairs(strategy: Any, counted: bool) -> Shares:
 
 def _top_q(strategy: Any, counted: bool) -> Shares:
     count = Fraction(0) if counted else Fraction(strategy.count)
-    choose = (1 - count) * strategy.choosing
-    return {"count": count, CHOOSE: choose, MEASURE: 1 - count - choose}
+    told = (1 - count) * _told(strategy)
+    choose = (1 - count - told) * strategy.choosing
+    return {"count": count, "pairs of the target": told, CHOOSE: choose, MEASURE: 1 - count - told - choose}
+
+
+def _told(strategy: Any) -> Fraction:
+    """What `TopQ` keeps for the target's pairs."""
+    return Fraction(0) if strategy.target is None else Fraction(strategy.told)
 
 
 def _all_kway(strategy: Any, counted: bool) -> Shares:
@@ -146,7 +152,8 @@ MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
     ),
     "top_q": lambda strategy, columns: (
         {
-            PAIR: (1 - Fraction(strategy.choosing))
+            PAIR: (1 - _told(strategy))
+            * (1 - Fraction(strategy.choosing))
             / strategy.turns(columns, _pairs(columns))
             / strategy.drawn(columns, _pairs(columns))
         }

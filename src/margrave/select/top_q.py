@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
-from margrave.schema.domain import Clique
+from margrave.schema.domain import Clique, Domain
 from margrave.select.allocate import all_cliques
 from margrave.select.pace import Pace
 
@@ -42,6 +42,8 @@ class TopQ:
        measures them, alike. Those measured in earlier rounds may be drawn only with `again`, or when no
        other is left; what is measured twice is pooled by the fitter.
     3. The last round measures with all that is left.
+    With a target, a share `told` of what is left after step 1 first measures its pairs with all other
+    attributes, alike. RAP++ asks its thresholds by the codes of the target, too.
 
     With q = 1 this is MWEM on whole marginals: all cells of a marginal are measured for the price of one.
 
@@ -62,6 +64,8 @@ class TopQ:
         count: Share of rho for the row count, between 0 and 1.
         again: Whether marginals may be drawn in several rounds, as in MWEM; RAP and GEM ask for each once.
         max_clique_cells: Marginals with more cells are left out.
+        target: An attribute that the rows are meant to predict, or None.
+        told: Share of rho for the target's pairs, between 0 and 1.
 
     Raises:
         InputError: An argument is out of range.
@@ -75,6 +79,8 @@ class TopQ:
     count: Fraction = Fraction(1, 20)
     again: bool = False
     max_clique_cells: int = 1_000_000
+    target: str | None = None
+    told: Fraction = Fraction(1, 2)
     name: ClassVar[str] = "top_q"
     gaussian_only: ClassVar[bool] = False
 
@@ -82,7 +88,7 @@ class TopQ:
         for param in ("rounds", "q", "degree"):
             if getattr(self, param) is not None and getattr(self, param) < 1:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
-        for param in ("choosing", "count"):
+        for param in ("choosing", "count", "told"):
             share = getattr(self, param)
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share between 0 and 1", "Try the default.", got=share))
@@ -95,12 +101,18 @@ class TopQ:
         deadline: when to be done; the run ends early but complete, all of rho spent.
 
         Raises:
-            InputError: The workload is empty, or no marginal of it fits the fitter.
+            InputError: The workload is empty, no marginal of it fits the fitter, or the target is no
+                attribute.
         """
         domain, pace = curator.domain, Pace(deadline)
-        workload = self._workload(curator, fitter)
+        workload, told = self._workload(curator, fitter), self._told(domain, fitter)
         if curator.public_rows is None and not curator.measurements:
             curator.measure([()], curator.remaining * Fraction(self.count))
+        if told:
+            on_step(Step("measure", f"{len(told)} pairs of the target", 0, curator.progress))
+            curator.measure(told, curator.remaining * Fraction(self.told) / len(told))
+            if not self.again:
+                workload = [clique for clique in workload if clique not in told] or workload
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
         turns = self.turns(len(domain), len(workload))
         for turn in range(1, turns + 1):
@@ -142,6 +154,21 @@ class TopQ:
         found = [clique for clique, size in zip(found, sizes, strict=True) if size < float("inf")]
         if not found:
             raise InputError(invalid("workload", "of marginals that fit the model", "Name smaller ones."))
+        return found
+
+    def _told(self, domain: Domain, fitter: Fitter) -> list[Clique]:
+        """The target's pairs, those left out that the fitter could not hold with the ones before."""
+        if self.target is None:
+            return []
+        if self.target not in domain:
+            raise InputError(invalid("target", f"one of {list(domain.names)}", "Check it.", got=self.target))
+        found: list[Clique] = []
+        for name in domain.names:
+            pair = domain.canonical((self.target, name)) if name != self.target else ()
+            if not pair or domain.size(pair) > self.max_clique_cells:
+                continue
+            if fitter.cells(domain, found, [pair])[0] < float("inf"):
+                found.append(pair)
         return found
 
     def _chosen(
