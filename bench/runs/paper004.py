@@ -43,17 +43,19 @@ EPSILONS = (0.2, 1.0, 5.0)
 NAMES = {
     "privsyn": "PrivSyn",
     "privmrf": "PrivMRF",
-    "rap_pp": "RAP++",
+    "rap_pp+target": "RAP++",
     "aim": "AIM",
     "private_gsd": "Private-GSD",
     "gem": "GEM",
     "dp_merf+target": "DP-MERF",
     "tabddpm+target": "TabDDPM",
+    "rap_pp": "",
+    "gem+target": "",
     "mst": "",
     "auto": "",
     "auto+target": "",
 }
-"""Our names by the paper's, in its order; `mst` and `auto` are not in it."""
+"""Our names by the paper's, in its order; `mst` and `auto` are not in it, and its RAP++ asks by the target's codes."""
 MINUTES = "minutes"
 
 
