@@ -55,7 +55,7 @@ NAMES = {
     "auto": "",
     "auto+target": "",
 }
-"""Our names by the paper's, in its order; `mst` and `auto` are not in it, and its RAP++ asks by the target's codes."""
+"""Our names by the paper's, in its order; its RAP++ asks by the target's codes. Those without are not in it."""
 MINUTES = "minutes"
 
 
