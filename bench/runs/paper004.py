@@ -55,7 +55,7 @@ NAMES = {
     "auto": "",
     "auto+target": "",
 }
-"""Our names by the paper's, in its order; its RAP++ asks by the target's codes. Those without are not in it."""
+"""Our names by the paper's, in its order; its RAP++ asks by the target's codes. The others are not in it."""
 MINUTES = "minutes"
 
 

@@ -62,7 +62,8 @@ class Synthesizer:
         schema: What is public about the columns: a `Schema`, the path of a schema.json, or None.
         select: A strategy object instead of the method's.
         model: A fitter object or its name instead of the method's.
-        target: The column that rows are meant to predict, for methods that can make use of it ("auto").
+        target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
+            "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
         missing: Texts that mean a missing value in CSV and TSV files.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
         ledger: Where every spend is written before its noise is drawn: the path of a new file for this run

@@ -54,7 +54,7 @@ Adjacency = Annotated[Literal["add_remove", "replace_one"], typer.Option(help="W
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of sampling (never of the noise).")]
 Rows = Annotated[int | None, typer.Option(min=0, help="How many rows; the noisy count by default.")]
-Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict, for 'auto'.")]
+Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
 MaxMemory = Annotated[
     str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
 ]
