@@ -18,7 +18,8 @@ import typer.main
 
 import margrave as mg
 from command_line import call, files, people, write_csv
-from margrave.cli import app
+from margrave.cli import METHODS_HELP, app
+from margrave.methods.table import METHODS
 from margrave.privacy.journal import read_ledger
 
 SIZE = 'my "größe", cm'
@@ -235,3 +236,9 @@ def test_help_is_complete() -> None:
     assert "OUT.ledger.jsonl" in text
     assert "--owner" in text
     assert "whose row it is" in text
+
+
+def test_help_names_every_method() -> None:
+    listed = METHODS_HELP.removeprefix("One of ").removesuffix(".").split(", ")
+    assert listed == sorted(METHODS)
+    assert "private_gsd" in call("synthesize", "--help").out
