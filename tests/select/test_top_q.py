@@ -164,3 +164,16 @@ def test_a_method_by_rounds_takes_a_target_by_name_and_refuses_one_that_is_no_at
         mg.Synthesizer("mwem", epsilon=1.0, schema=schema, target="nobody").fit(people())
     with pytest.raises(InputError, match="told must be"):
         TopQ(target=target, told=Fraction(1))
+
+
+def test_where_no_other_pair_fits_the_targets_are_drawn_again():
+    sizes = {"a": 4, "b": 4, "c": 3}
+    made = mg.Synthesizer(
+        select=TopQ(rounds=2, q=1, target="a"),
+        model=PMW(max_cells=16),
+        epsilon=3.0,
+        schema=mg.Schema.from_sizes(sizes),
+    ).fit(people().select(list(sizes)))
+    assert [m.clique for m in made.measurements if m.clique] == [("a", "b")] * 3
+    spent = [e for e in made.release.events if isinstance(e, GaussianEvent | ExponentialEvent)]
+    assert len(spent) == 1 + 3 + 2

@@ -111,14 +111,13 @@ class TopQ:
         if told:
             on_step(Step("measure", f"{len(told)} pairs of the target", 0, curator.progress))
             curator.measure(told, curator.remaining * Fraction(self.told) / len(told))
-            if not self.again:
-                workload = [clique for clique in workload if clique not in told] or workload
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
-        turns = self.turns(len(domain), len(workload))
+        fresh = len([c for c in workload if self.again or c not in told]) or len(workload)
+        turns, each = self.turns(len(domain), fresh), self.drawn(len(domain), fresh)
         for turn in range(1, turns + 1):
             last = turn == turns or pace.ends
             share = curator.remaining / (turns - turn + 1)
-            chosen = self._chosen(curator, fitter, model, workload, share * Fraction(self.choosing))
+            chosen = self._chosen(curator, fitter, model, workload, each, share * Fraction(self.choosing))
             left = curator.remaining if last else share * (1 - Fraction(self.choosing))
             curator.measure(chosen, left / len(chosen))
             on_step(Step("select", ", ".join(" x ".join(c) for c in chosen), turn, curator.progress))
@@ -172,11 +171,16 @@ class TopQ:
         return found
 
     def _chosen(
-        self, curator: Curator, fitter: Fitter, model: Model, workload: Sequence[Clique], rho: Fraction
+        self,
+        curator: Curator,
+        fitter: Fitter,
+        model: Model,
+        workload: Sequence[Clique],
+        wanted: int,
+        rho: Fraction,
     ) -> list[Clique]:
-        """q different marginals, or as many as fit the fitter together; spends rho on drawing them."""
+        """So many different marginals, or as many as fit together; spends rho on drawing them."""
         held = [m.clique for m in curator.measurements]
-        wanted = self.drawn(len(curator.domain), len(workload))
         expected = dict(zip(workload, model.project_many(workload), strict=True))
         chosen: list[Clique] = []
         for _ in range(wanted):
