@@ -43,6 +43,7 @@ STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "residual planner": lambda names: ResidualPlanner(),
     "top q": lambda names: TopQ(rounds=2, q=2),
     "mwem": lambda names: TopQ(rounds=3, q=1),
+    "top q with a target": lambda names: TopQ(rounds=2, q=2, target=names[-1]),
     "fixed": lambda names: Fixed([tuple(names[:2]), tuple(names[-1:])]),
 }
 FITTERS: dict[str, Callable[[], Any]] = {
