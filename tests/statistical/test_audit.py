@@ -132,9 +132,14 @@ def told_apart(null: NDArray[np.float64], alt: NDArray[np.float64], rho: float) 
     """Whether scores of runs on two neighbours separate them better than rho allows: [runs] each."""
     runs = len(null)
     half = runs // 2
+    # Scores of whole numbers tie, so that a bar of the one side alone may stand where many of it are equal.
+    bars = [
+        *np.quantile(null[:half], np.linspace(0.5, 0.98, 17)),
+        *np.quantile(alt[:half], np.linspace(0.02, 0.5, 17)),
+    ]
     excess = {
         t: (alt[:half] >= t).mean() - _allowed(max(float((null[:half] >= t).mean()), 2 / half), rho)
-        for t in np.quantile(null[:half], np.linspace(0.5, 0.98, 17))
+        for t in bars
     }
     bar = max(excess, key=lambda t: (excess[t], t))  # of equals the one that fewest pass by chance
     rest = runs - half
