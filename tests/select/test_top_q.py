@@ -13,6 +13,7 @@ import pytest
 
 import margrave as mg
 from margrave.errors import InputError
+from margrave.methods.splits import PAIR, marginal_shares
 from margrave.models.pmw import PMW
 from margrave.privacy.events import ExponentialEvent, GaussianEvent
 from margrave.select.top_q import TopQ
@@ -164,6 +165,16 @@ def test_a_method_by_rounds_takes_a_target_by_name_and_refuses_one_that_is_no_at
         mg.Synthesizer("mwem", epsilon=1.0, schema=schema, target="nobody").fit(people())
     with pytest.raises(InputError, match="told must be"):
         TopQ(target=target, told=Fraction(1))
+
+
+def test_a_plan_with_a_target_says_what_a_pair_gets():
+    strategy = TopQ(rounds=None, q=1, target="a")
+    made = run(strategy, adjacency="replace_one")
+    drawn = [e for e in made.release.events if isinstance(e, GaussianEvent)][3:]
+    said = float(marginal_shares(strategy, len(SIZES))[PAIR])
+    for event in drawn:
+        cost = float(Fraction(event.l2_squared) / (2 * event.sigma_squared))
+        assert cost / made.guarantee.rho == pytest.approx(said, rel=1e-3)
 
 
 def test_where_no_other_pair_fits_the_targets_are_drawn_again():

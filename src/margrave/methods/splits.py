@@ -111,6 +111,16 @@ def _kway_marginals(strategy: Any, columns: int) -> Shares:
     return shares | ({PAIR: (1 - TENTH) / _pairs(columns)} if strategy.degree == 2 else {})
 
 
+def _top_q_pair(strategy: Any, columns: int) -> Shares:
+    if strategy.degree != 2:
+        return {}
+    fresh = _pairs(columns)
+    if strategy.target is not None and not strategy.again:
+        fresh = max(fresh - (columns - 1), 1)
+    drawn = strategy.turns(columns, fresh) * strategy.drawn(columns, fresh)
+    return {PAIR: (1 - _told(strategy)) * (1 - Fraction(strategy.choosing)) / drawn}
+
+
 MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
     # One-ways get what a round plans for one marginal; about two marginals a column follow.
     "aim": lambda strategy, columns: {
@@ -150,16 +160,7 @@ MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
         if strategy.degree == 2 and columns > 1
         else {ONE: Fraction(1, columns)}
     ),
-    "top_q": lambda strategy, columns: (
-        {
-            PAIR: (1 - _told(strategy))
-            * (1 - Fraction(strategy.choosing))
-            / strategy.turns(columns, _pairs(columns))
-            / strategy.drawn(columns, _pairs(columns))
-        }
-        if strategy.degree == 2
-        else {}
-    ),
+    "top_q": _top_q_pair,
     "training": lambda strategy, columns: {ONE: Fraction(strategy.ones) / columns},
 }
 """By the name of a strategy; the default is one marginal a column."""
