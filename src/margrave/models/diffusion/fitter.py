@@ -33,8 +33,8 @@ __all__ = ["Diffusion"]
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DRAWS, PAIRS = 32, 1 << 13
-"""Most draws of a row in one gradient, and most pairs of them over all layers: the door adds up the products of
-all pairs, in whole numbers that have to stay below 2^63 (`measure.gradients`)."""
+"""Most draws of a row in one gradient, and most pairs of them over all layers: the door adds up the products
+of all pairs, in whole numbers that have to stay below 2^63 (`measure.gradients`)."""
 
 
 @dataclass(frozen=True, slots=True)
