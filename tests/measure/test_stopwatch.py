@@ -192,3 +192,16 @@ def test_stops_may_be_nested_and_lose_nothing(clock: Clock) -> None:
             clock.now += HOUR
     assert stopwatch.elapsed == pytest.approx(3.0)
     assert repr(stopwatch) == "Stopwatch(3)"
+
+
+def test_not_even_rounding_follows_the_length_of_a_stop(clock: Clock) -> None:
+    found = []
+    for stop in (1, 10**17 + 1):
+        stopwatch = Stopwatch()
+        for gap in (333, 1_000_003, 7, 123_456_789):
+            clock.now += gap
+            with stopwatch.stopped():
+                clock.now += stop
+        clock.now += 5
+        found.append(stopwatch.elapsed)
+    assert found[0] == found[1]
