@@ -22,7 +22,7 @@ ROOMS = {
     "privacy": {"entropy", "errors"},
     "release": {"errors", "schema", "privacy"},
     "engines": {"entropy", "errors", "schema"},
-    "measure": {"errors", "progress", "schema", "privacy", "release"},
+    "measure": {"errors", "limits", "progress", "schema", "privacy", "release"},
     "select": {"errors", "limits", "progress", "schema", "release"},
     "models": {"errors", "limits", "schema", "release", "threads"},
     "methods": {"errors", "select", "models"},

@@ -20,6 +20,7 @@ from margrave.models.independent import Independent
 from margrave.privacy.accounting import Renyi
 from margrave.privacy.events import SubsampledGaussianEvent
 from margrave.privacy.journal import read_ledger
+from margrave.progress import Step
 from margrave.schema.rules import Ordered
 from margrave.select import Training
 from stopping import Killed, killing, repeatable
@@ -154,14 +155,20 @@ def test_the_rate_falls_where_there_are_many_rows() -> None:
     assert training.rate == Fraction(1, 16)
 
 
-def test_a_deadline_ends_it_early_but_complete() -> None:
-    words: list[str] = []
-    select = Training(steps=100_000, rate=Fraction(1, 8))
-    synthesizer = _synthesizer(select=select, max_seconds=2.0, on_step=lambda step: words.append(step.stage))
-    found = synthesizer.fit(_table())
-    assert found.release.events[-1].steps == 100_000  # type: ignore[attr-defined]
-    assert "train" in words
-    assert found.sample(10, rng=0).num_rows == 10
+def test_all_its_steps_are_taken_and_told_of() -> None:
+    told: list[int] = []
+
+    def tell(step: Step) -> None:
+        told.extend([step.round] if step.stage == "train" else [])
+
+    found = _synthesizer(select=Training(steps=201, rate=Fraction(1, 8)), on_step=tell).fit(_table())
+    assert found.release.events[-1].steps == 201  # type: ignore[attr-defined]
+    assert told == [0, 100, 200]
+
+
+def test_a_time_limit_is_refused_before_the_table_is_opened() -> None:
+    with pytest.raises(InputError, match=r"max_seconds.*public number of steps"):
+        _synthesizer(max_seconds=2.0)
 
 
 @pytest.mark.usefixtures("repeatable")

@@ -74,8 +74,9 @@ class Synthesizer:
         discovery: Share of rho for discovery if all columns need it, in (0, 1).
         max_memory: Bytes that fitted models and what works on them may take, the program included and the
             loaded table not; see `margrave.limits.Limits`.
-        max_seconds: Seconds that `fit` may take: it ends early but complete, its guarantee exact. Reading
-            and discovery are in it but cannot be cut short.
+        max_seconds: Seconds of post-processing that `fit` may take before it ends early but complete.
+            Reading, discovery, counting and noise are not counted and come on top, since what is asked must
+            not depend on how long they take; see `margrave.limits.Limits`.
 
     Raises:
         InputError: An argument is outside its range.
@@ -146,7 +147,6 @@ class Synthesizer:
             InputError: The table, the schema or the ledger path cannot be used.
             BudgetError: A spend would pass the budget; nothing was released by it.
         """
-        deadline = self.limits.start()
         source, frame = self._open(data)
         declared = self._declared(source)
         _check_rows(source, declared)
@@ -154,7 +154,7 @@ class Synthesizer:
         with ledger:
             rho = ledger.total * self.discovery_share(declared)
             schema = curator.discover(self.schema, rho, self.on_step)
-            model = modelled(self, curator, ledger, deadline)
+            model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
         self.on_step(Step("fit", "done", 0, 1.0))
         release = Release(
             schema=schema,

@@ -64,7 +64,8 @@ MaxMemory = Annotated[
     str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
 ]
 MaxSeconds = Annotated[
-    float | None, typer.Option("--max-seconds", help="End early but complete; the guarantee stays exact.")
+    float | None,
+    typer.Option("--max-seconds", help="Of post-processing, then end early but complete; reading is extra."),
 ]
 LedgerFile = Annotated[
     Path | None,

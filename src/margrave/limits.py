@@ -1,35 +1,87 @@
-"""Limits: how much memory and time a run may take, and the clock that a time limit starts."""
+"""Limits: how much memory and time a run may take, and the stopwatch that a time limit is read from."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["FULL", "Deadline", "Effort", "Limits", "bytes_of"]
+__all__ = ["FULL", "Deadline", "Effort", "Limits", "Stopwatch", "bytes_of"]
+
+
+class Stopwatch:
+    """Counts the seconds that pass while it runs; it runs from when it is made, except inside `stopped`.
+
+    A curator keeps one and stops it in each of its verbs, so that what it counts is time spent on
+    released numbers only, however long the private table took to answer. It counts whole nanoseconds: a
+    difference of floats would be rounded differently after a long stop than after a short one.
+
+    Example:
+        >>> stopwatch = Stopwatch()
+        >>> with stopwatch.stopped():
+        ...     before = stopwatch.elapsed
+        ...     before == stopwatch.elapsed
+        True
+    """
+
+    __slots__ = ("_counted", "_started", "_stops")
+
+    def __init__(self) -> None:
+        self._counted = 0  # nanoseconds before the last start
+        self._stops = 0  # how many `with` blocks it stands still in
+        self._started = time.monotonic_ns()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds counted so far."""
+        return self._nanoseconds() * 1e-9
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stand still in a `with` block, which may hold others."""
+        self._counted = self._nanoseconds()
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            self._started = time.monotonic_ns()
+
+    def _nanoseconds(self) -> int:
+        return self._counted + (0 if self._stops else time.monotonic_ns() - self._started)
+
+    def __repr__(self) -> str:
+        return f"Stopwatch({self.elapsed:.3g})"
 
 
 class Deadline:
-    """A moment on the monotonic clock, some seconds from when it is made.
+    """A reading of a stopwatch that has not come yet, or has.
+
+    Args:
+        seconds: How many more the stopwatch has to count until then.
+        stopwatch: The curator's, for whoever asks a curator; by default one that never stops.
 
     Example:
         >>> Deadline(0.0).passed, Deadline(60.0).passed
         (True, False)
     """
 
-    __slots__ = ("_end",)
+    __slots__ = ("_end", "_stopwatch")
 
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
+    def __init__(self, seconds: float, stopwatch: Stopwatch | None = None) -> None:
+        self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
+        self._end = self._stopwatch.elapsed + seconds
 
     @property
     def left(self) -> float:
-        """Seconds until then, below 0 afterwards."""
-        return self._end - time.monotonic()
+        """Seconds until then, below 0 afterwards; the same as long as the stopwatch stands still."""
+        return self._end - self._stopwatch.elapsed
 
     @property
     def passed(self) -> bool:
@@ -66,15 +118,18 @@ FULL = Effort()
 class Limits:
     """What a run may take.
 
-    A run that meets its time limit ends early but complete: all of the budget is spent and the guarantee is
-    exact. Time then decides what is measured, and it depends on the machine, on earlier releases and a
-    little on the table: the time a run takes is a side channel, as for any program that reads private data.
+    The time limit is on post-processing alone: selection and fits, which work on released numbers. It starts
+    with the strategy, and stands still while the private table is asked (`Curator`); reading, discovery,
+    counting and noise come on top. A run that meets it ends early but complete: all of the budget is spent.
+    What is asked then follows from earlier releases and from how long the machine worked on those. The
+    guarantee rests on the second telling nothing more about the rows, which no program can promise
+    altogether: docs/privacy/limits.md says what remains.
     The memory limit is on the fitted model and what works on it, beside a fixed share for the program. The
     loaded table is not counted, since a limit that knew its size would tell about the rows.
 
     Args:
         max_memory: Bytes.
-        max_seconds: Seconds from the start of the run.
+        max_seconds: Seconds of post-processing, from the start of the strategy.
 
     Raises:
         InputError: A limit is not above 0.
@@ -95,13 +150,16 @@ class Limits:
     def words(self) -> dict[str, str]:
         """The limits there are, by name."""
         named = {"memory": self.max_memory, "time": self.max_seconds}
-        units = {"memory": "{:,.0f} MB for the model", "time": "{:g} s, then it ends early but complete"}
+        time_words = (
+            "{:g} s of post-processing, then it ends early but complete; reading and counting are extra"
+        )
+        units = {"memory": "{:,.0f} MB for the model", "time": time_words}
         scale = {"memory": 1e-6, "time": 1.0}
         return {name: units[name].format(value * scale[name]) for name, value in named.items() if value}
 
-    def start(self) -> Deadline | None:
-        """The deadline of a run that starts now."""
-        return None if self.max_seconds is None else Deadline(self.max_seconds)
+    def start(self, stopwatch: Stopwatch) -> Deadline | None:
+        """The deadline of a strategy that starts now, on the stopwatch of the curator it asks."""
+        return None if self.max_seconds is None else Deadline(self.max_seconds, stopwatch)
 
 
 def bytes_of(text: str) -> int:

@@ -90,10 +90,6 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         if rows is None
         else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
     )
-    low, high = _seconds(synthesizer, len(sizes), rows or PACED_ROWS)
-    most = synthesizer.limits.max_seconds
-    if most is not None:
-        low, high = min(low, most), min(high, most)
     return Plan(
         method=synthesizer.method,
         guarantee=str(synthesizer.promise(ledger)),
@@ -103,7 +99,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         shares=_shares(synthesizer.strategy, share, counted),
         sigma=sigma,
         error=error,
-        seconds=(low, high),
+        seconds=_seconds(synthesizer, len(sizes), rows or PACED_ROWS),
         memory=_memory(synthesizer, sizes, rows),
         limits=synthesizer.limits.words(),
     )
@@ -128,11 +124,16 @@ def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: Strategy
 
 
 def _seconds(synthesizer: Synthesizer, columns: int, rows: int) -> tuple[float, float]:
-    """Low and high; what an adaptive method can afford, and so its model, grows with epsilon times rows."""
+    """Low and high; what an adaptive method can afford, and so its model, grows with epsilon times rows.
+
+    A time limit bounds what grows with the columns, which is nearly all post-processing. Opening and reading
+    the table, which it does not count, are in the first terms.
+    """
     pace, power = PACE.get(synthesizer.strategy.name, (5e-4, 0.0))
     reach = min(synthesizer.epsilon * rows / PACED_ROWS, REACH)
     middle = columns**2 * (pace * reach**power + FITTING.get(synthesizer.fitter.name, 0.0))
-    return 0.5 + 0.4 * middle, 5.0 + 3.0 * middle
+    most = math.inf if synthesizer.limits.max_seconds is None else synthesizer.limits.max_seconds
+    return 0.5 + min(0.4 * middle, most), 5.0 + min(3.0 * middle, most)
 
 
 def _memory(synthesizer: Synthesizer, sizes: list[int], rows: int | None) -> float:

@@ -43,12 +43,16 @@ def timed(strategy: Strategy, limits: Limits) -> Strategy:
     """The strategy, found to keep a deadline where there is one.
 
     Raises:
-        InputError: It takes none.
+        InputError: It takes none, or it trains on the rows, in a number of steps that no clock may decide.
     """
-    if limits.max_seconds is not None and "deadline" not in inspect.signature(strategy.run).parameters:
-        raise InputError(
-            invalid("max_seconds", f"left out with strategy {strategy.name!r}", "It keeps no deadline.")
-        )
+    if limits.max_seconds is None:
+        return strategy
+    with_it = f"left out with strategy {strategy.name!r}"
+    if getattr(strategy, "training", None) is not None:
+        remedy = "It takes a public number of steps, however long they take: set select=Training(steps=...)."
+        raise InputError(invalid("max_seconds", with_it, remedy))
+    if "deadline" not in inspect.signature(strategy.run).parameters:
+        raise InputError(invalid("max_seconds", with_it, "It keeps no deadline."))
     return strategy
 
 

@@ -24,7 +24,7 @@ class Plan:
         sigma: Standard deviation of the noise, in rows, by what is measured.
         error: Mean total variation that the noise alone adds to a measured table, by what is measured;
             empty when no row count was given.
-        seconds: Expected time, a low and a high figure.
+        seconds: Expected time, a low and a high figure; a time limit bounds the post-processing in it alone.
         memory: Expected peak memory, in MiB.
         limits: What the run was told to keep to, in words, by limit.
     """

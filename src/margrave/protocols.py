@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from margrave.engines.counts import Counts
-    from margrave.limits import Deadline, Effort
+    from margrave.limits import Deadline, Effort, Stopwatch
     from margrave.progress import OnStep
     from margrave.release import NoisyMarginal, NoisyMoments
     from margrave.schema.columns import Column
@@ -110,6 +110,10 @@ class Curator(Protocol):
         """Share of the whole run's rho spent so far, discovery included, for progress."""
 
     @property
+    def stopwatch(self) -> Stopwatch:
+        """Stands still inside every call: the only clock that a strategy may read, a deadline's included."""
+
+    @property
     def measurements(self) -> tuple[NoisyMarginal, ...]:
         """All marginals released so far, those of discovery included."""
 
@@ -150,7 +154,7 @@ class Curator(Protocol):
         steps: int,
         rate: Fraction,
         clip: float = 1.0,
-        over: Callable[[int], bool] = ...,
+        on_gradient: Callable[[int], None] = ...,
     ) -> tuple[NDArray[np.float64], ...]:
         """What a learner becomes by noisy gradients of samples of the rows; rho for all together."""
 
@@ -276,5 +280,6 @@ class Strategy(Protocol):
     ) -> Model:
         """Spend the curator's rho and return the model fitted to all that was released.
 
-        deadline: when to be done; a strategy ends early but complete, all of rho spent.
+        deadline: when to be done, on the curator's stopwatch; a strategy ends early but complete, all of
+            rho spent. No other clock may decide what it asks.
         """

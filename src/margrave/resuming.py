@@ -43,6 +43,9 @@ def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema)
 def check_clockless(synthesizer: Synthesizer) -> None:
     """Check that no clock decides what a run that is to be resumed asks for.
 
+    The clock counts post-processing, which takes another time when it is done again: the resumed run might
+    ask for something else than was recorded.
+
     Raises:
         InputError: There is a time limit.
     """

@@ -126,6 +126,32 @@ def test_no_learner_gets_a_row_past_the_norm(number: float) -> None:
         assert max(sum(int(x) ** 2 for x in row) for row in found) <= door.NORM**2
 
 
+def test_a_norm_that_would_wrap_round_in_int64_is_refused() -> None:
+    """A sum of 2^16 products of 2^48 each is 2^64, which int64 takes for 0, as if the row were short.
+
+    The draws cancel until they are scaled by a quarter and rounded: then 3 steps are 1, and -2 are none.
+    """
+    left = torch.full((1, 640, 1024), 3 / 2.0**door.LEFT, dtype=torch.float64)
+    left[:, 256:] = -2 / 2.0**door.LEFT
+    right = torch.full((1, 640, 1024), 64.0, dtype=torch.float64)
+    long = (torch.full((1, 1, 1), 16.0).double(), torch.full((1, 1, 1), 0.25).double())
+    with pytest.raises(InputError, match="pairs of draws"):
+        door.clipped([(left, right), long])
+
+
+@pytest.mark.parametrize(("draws", "out"), [([91], 1), ([64, 65], 1), ([1], (1 << 17) + 1)])
+def test_factors_too_many_or_too_long_for_exact_sums_are_refused(draws: list[int], out: int) -> None:
+    def factors(draws: list[int], out: int) -> list[tuple[Any, Any]]:
+        shapes = [((2, k, out), (2, k, 3)) for k in draws]
+        return [tuple(torch.ones(shape, dtype=torch.float64) for shape in pair) for pair in shapes]  # type: ignore[misc]
+
+    with pytest.raises(InputError, match="pairs of draws"):
+        door.clipped(factors(draws, out))
+    door.clipped(factors([90], 1))
+    door.clipped(factors([64, 64], 1))
+    door.clipped(factors([1], 1 << 17))
+
+
 def test_a_row_whose_draws_all_but_cancel_stays_within_the_norm() -> None:
     """Long draws of opposite signs: the sum is short, and rounding is most of what is left."""
     rng = np.random.default_rng(0)
@@ -267,21 +293,34 @@ def test_the_event_is_on_disk_before_a_bit_is_drawn(tmp_path: Path) -> None:
     assert set(seen) == {1}
 
 
-def test_stopping_early_costs_all_and_a_stored_answer_costs_nothing(tmp_path: Path) -> None:
+def test_nothing_but_its_length_ends_a_training() -> None:
+    """What is told of each step may answer what it likes."""
+    seen: list[int] = []
+
+    def stop(step: int) -> bool:
+        seen.append(step)
+        return True
+
+    told = _train(_curator(_ledger()), steps=7, on_gradient=stop)
+    np.testing.assert_array_equal(told, _train(_curator(_ledger()), steps=7))
+    assert seen == list(range(7))
+
+
+def test_a_stored_answer_costs_nothing(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
 
     def keep(resume: bool) -> Any:
         return lambda header, rho: Journal(path, header, resume=resume)
 
     first = _ledger(keep=keep(False))
-    (found,) = _train(_curator(first), steps=1000, over=lambda step: step >= 2)
+    (found,) = _train(_curator(first), steps=20)
     first.release()
     second = _ledger(keep=keep(True))
-    (again,) = _train(_curator(second, noise=SeededSource(9)), steps=1000, over=lambda step: True)
+    (again,) = _train(_curator(second, noise=SeededSource(9)), steps=20)
     np.testing.assert_array_equal(found, again)
     assert second.events == first.events
     assert second.spent == first.spent
     assert isinstance(read_ledger(path)[0], LedgerHeader)
     second.release()
     with pytest.raises(InputError, match="resume"):
-        _train(_curator(_ledger(keep=keep(True))), steps=999)
+        _train(_curator(_ledger(keep=keep(True))), steps=19)

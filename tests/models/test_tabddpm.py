@@ -292,7 +292,7 @@ def test_training_without_noise_lowers_the_loss():
 def test_what_is_out_of_range_is_refused():
     for more in (
         {"times": 0}, {"draws": 0}, {"draws": 33}, {"widths": ()}, {"widths": (0,)}, {"rate": 0.0},
-        {"average": 1.0}, {"most_rows": 0},
+        {"draws": 32, "widths": (8,) * 8}, {"average": 1.0}, {"most_rows": 0},
     ):  # fmt: skip
         with pytest.raises(InputError):
             Diffusion(**more)

@@ -179,12 +179,12 @@ def test_a_deadline_ends_it_early_but_complete() -> None:
 
 
 def test_a_choice_takes_half_of_the_time_left_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("margrave.limits.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    clock = [0]
+    monkeypatch.setattr("margrave.limits.time", SimpleNamespace(monotonic_ns=lambda: clock[0]))
     sizes = PGM.cells
 
     def slow(*args: Any) -> Any:
-        clock[0] += 10.0
+        clock[0] += 10 * 10**9
         return sizes(*args)
 
     monkeypatch.setattr(PGM, "cells", slow)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Stopwatch
 from margrave.measure.appraise import appraise
 from margrave.measure.choose import choose
 from margrave.measure.discover import Discovery
@@ -30,8 +32,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Curator"]
 
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
 CACHED_CELLS = 1 << 26
 """Exact counts of candidates are kept between rounds up to this many cells (512 MiB)."""
+
+
+def stop_clock(
+    verb: Callable[Concatenate[Curator, Arguments], Answer],
+) -> Callable[Concatenate[Curator, Arguments], Answer]:
+    """The verb, run while the curator's stopwatch stands still.
+
+    It wraps the verb from outside, so that the stopwatch goes on only after everything that the verb held
+    has been freed: giving a large private array back to the system takes time as well.
+    """
+
+    @functools.wraps(verb)
+    def stopped(curator: Curator, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        with curator.stopwatch.stopped():
+            return verb(curator, *args, **kwargs)
+
+    return stopped
 
 
 class Curator:
@@ -45,6 +67,9 @@ class Curator:
     answers and public things only, as ever. Where owners' rows are cut, each process draws its own; the
     sensitivities hold for any draw, made for each owner apart.
 
+    *Time.* How long the table takes to answer follows its rows. Whatever may touch them is wrapped in
+    `stop_clock`, and `stopwatch` is what deadlines are read from: how long a verb takes decides nothing.
+
     Args:
         source: The private table.
         ledger: Where spends are recorded; its neighbours set every sensitivity.
@@ -53,6 +78,7 @@ class Curator:
 
     def __init__(self, source: Source, ledger: Ledger, noise: BitSource | None = None) -> None:
         unit = ledger.neighbours.unit
+        self._stopwatch = Stopwatch()
         self._source = source if unit.owner is None else source.bounded(unit.owner, unit.max_rows)
         self._ledger = ledger
         self._noise = SecureSource() if noise is None else noise
@@ -62,6 +88,12 @@ class Curator:
         self._cache: dict[Clique, NDArray[np.int64]] = {}
         self._total = ledger.planned
 
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """Counts the time that passes outside the verbs, which is that of post-processing."""
+        return self._stopwatch
+
+    @stop_clock
     def discover(
         self, declared: Schema | None = None, rho: Fraction = Fraction(0), on_step: OnStep = silent
     ) -> Schema:
@@ -90,6 +122,7 @@ class Curator:
         return self._engine
 
     @property
+    @stop_clock
     def domain(self) -> Domain:
         """Names and sizes of the attributes."""
         return self._open.domain
@@ -115,6 +148,7 @@ class Curator:
         return tuple(self._measurements)
 
     @property
+    @stop_clock
     def public_rows(self) -> float | None:
         """The number of rows where the adjacency makes it public, else None; 1 for an empty table.
 
@@ -129,6 +163,7 @@ class Curator:
         """Standard deviation of the noise that rho buys on one marginal, in rows."""
         return self._gaussian.sigma(rho)
 
+    @stop_clock
     def measure(self, cliques: Sequence[Clique], rho: Fraction) -> list[NoisyMarginal]:
         """Release each clique's marginal with Gaussian noise; each costs rho. See `Gaussian`.
 
@@ -148,6 +183,7 @@ class Curator:
         self._measurements += noisy
         return noisy
 
+    @stop_clock
     def choose(
         self,
         cliques: Sequence[Clique],
@@ -174,6 +210,7 @@ class Curator:
             self._noise,
         )
 
+    @stop_clock
     def appraise(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
     ) -> NDArray[np.float64]:
@@ -192,6 +229,7 @@ class Curator:
         cliques = self._checked(cliques, expected)
         return appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
 
+    @stop_clock
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Release sums over rows of Fourier features, by label, with Gaussian noise; rho for all together.
 
@@ -207,6 +245,7 @@ class Curator:
         shape, rows = embedding.shape(self.domain), self._rows()
         return moments(lambda: rows, embedding, rho, shape, self._ledger, self._noise)
 
+    @stop_clock
     def train(
         self,
         learner: Learner,
@@ -215,13 +254,13 @@ class Curator:
         steps: int,
         rate: Fraction,
         clip: float = 1.0,
-        over: Callable[[int], bool] = lambda step: False,
+        on_gradient: Callable[[int], None] = lambda step: None,
     ) -> tuple[NDArray[np.float64], ...]:
         """What a learner becomes by noisy gradients of samples of the rows; rho for all together.
 
         See `margrave.measure.gradients` for the arguments, the errors and the proof.
         """
-        course, rows = Course(steps, rate, clip, over), self._rows()
+        course, rows = Course(steps, rate, clip, on_gradient), self._rows()
         return train(lambda: rows, learner, rho, course, self._ledger, self._noise)
 
     def _rows(self) -> Encoded:

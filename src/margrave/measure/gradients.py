@@ -12,18 +12,33 @@ clipped to norm c, plus noise; the learner moves on from that. Only the final st
 is the sum over all pairs of draws of (l_k . l_k')(r_k . r_k'), and it is looked at in whole numbers,
 *after* the left vectors were scaled down and rounded again. A row whose G is longer than S = 2^22 counts as
 0. So |G| <= S for every row and every learner, whatever it returns.
+*No number overflows.* Let the learner have weight matrices j with out_j rows, in_j columns and K_j draws.
+`_check_exact` refuses all but out_j <= 2^17, in_j <= 2^25 and sum_j K_j^2 <= 2^13. (1) In whole steps a left
+number is at most 2^18 and a right one 2^14. A scalar product of two left vectors is at most out_j 2^36 <=
+2^53, one of two right vectors at most in_j 2^28 <= 2^53, and so are their partial sums: exact in float64,
+in any order. (2) A row is kept only if every one of its products of two such scalar products is below 2^50
+in float64; then both factors and their product are exact as int64 too, and the squared norm, a sum of at
+most 2^13 products, stays below 2^13 2^50 = 2^63 with all its partial sums: it cannot wrap round to a small
+number. In rows that are not kept the products may wrap, and nothing is done with them. (3) The scale is
+looked for with terms of at most 2^40, of which 2^13 sum to 2^53 at most. (4) K_j <= 90, so a number of
+the sum over a block of 512 rows has at most 512 K_j < 2^16 products of at most 2^18 2^14 = 2^32, and their
+partial sums are below 2^48. (5) A number of G is at most |G| <= S = 2^22. The sum over n rows is at most
+2^22 n, below 2^62 for every table of fewer than 2^40 rows. Its noise has a variance of at most 2^60; to
+reach 2^62 it would have to be 2^32 standard deviations, for which the sampler would have to draw more than
+2^62 random bits.
 *Sampling.* A row is taken when 32 fresh bits of the secure source, as a number, are below q 2^32, a whole
 number. So samples are exactly Poisson, each step anew, and their size is not released.
 *What a row adds hangs on itself alone*: on its codes, the weights, and its uniform numbers, which come from
 the secure source, so that it does not matter who gets which (`privacy.subsampled`). All arithmetic here is
-elementwise or on whole numbers below 2^53 in float64, where sums have no order: no row is rounded
+elementwise or on whole numbers of at most 2^53 in float64, where sums have no order: no row is rounded
 differently beside others. The same is asked of the learner, which must be a function of the rows one by
 one: this file cannot see whether it is (`models.diffusion.denoiser` says why it is, for the one there is).
 *Cost.* T sums of integer vectors of squared sensitivity S^2, each with the continuous Gaussian of variance
 sigma^2 rounded to integers: `SubsampledGaussianEvent`, priced by `Renyi`. What the learner makes of the
-noisy sums is post-processing. The event is recorded before the first bit is drawn; stopping early costs as
-much as going on to the end. The final state is the one answer that is stored: a training that is killed has
-been paid for and left nothing.
+noisy sums is post-processing. The event is recorded before the first bit is drawn. The number of steps is
+fixed before the first, and no clock can change it: how long a step takes depends on the size of its sample.
+The final state is the one answer that is stored: a training that is killed has been paid for and left
+nothing.
 """
 
 from __future__ import annotations
@@ -60,6 +75,10 @@ CLOSE = 1 - 2.0**-6
 """Rows are scaled to this part of S, so that rounding takes few of them past it."""
 GRAM = 2.0**-30
 """Products of scalar products are rounded to steps of 2^30 where a scale is looked for: S^2 is 2^44."""
+WIDEST_LEFT, WIDEST_RIGHT = 1 << 17, 1 << 25
+"""Longest left and right vectors, for exact scalar products."""
+MOST_PAIRS = 1 << 13
+"""Most pairs of draws of a row, over all weight matrices: so many products below 2^50 stay below 2^63."""
 ROWS = 512
 """Rows whose factors are held at once."""
 DRAWN = 1 << 32
@@ -70,10 +89,10 @@ class Course:
     """How a training goes.
 
     Args:
-        steps: Gradients, at most.
+        steps: Gradients. All are taken: an end that came earlier would tell how long they took.
         rate: Probability of each row to be in one, above 0 and at most 1, a multiple of 2^-32.
         clip: c, above 0: the largest norm of a row's gradient, in the learner's unit.
-        over: Asked before each step with its number; the training ends when it says so.
+        on_gradient: Told the number of each step before it is taken, for the operator; it changes nothing.
 
     Raises:
         InputError: An argument is out of range.
@@ -82,7 +101,7 @@ class Course:
     steps: int
     rate: Fraction
     clip: float
-    over: Callable[[int], bool]
+    on_gradient: Callable[[int], None]
 
     def __post_init__(self) -> None:
         sound = self.steps >= 1 and 0 < self.rate <= 1 and 0 < self.clip < 2.0**40
@@ -151,8 +170,7 @@ def _trained(
     state, weights = learner.start(), sum(out * into for out, into in learner.shapes)
     ends = np.cumsum([out * into for out, into in learner.shapes])[:-1]
     for step in range(course.steps):
-        if course.over(step):
-            break
+        course.on_gradient(step)
         taken = codes[sampled(len(codes), course.rate, noise)].astype(np.int64)
         exact = summed(learner, state, taken, course.clip, noise)
         noisy = (exact + rounded_gaussian(variance, weights, noise)) / float(NORM)
@@ -179,7 +197,7 @@ def summed(
         factors = learner.factors(state, block, uniform.reshape(len(block), learner.uniforms))
         parts = []
         for left, right in clipped([(left * (1 / clip), right) for left, right in factors]):
-            # At most 512 rows times their draws of products below 2^32: exact in float64 up to 4096 draws.
+            # Exact: see (4) at the head of this file.
             product = left.flatten(0, 1).T @ right.flatten(0, 1)
             parts.append(product.cpu().numpy().ravel())
         found += np.concatenate(parts).astype(np.int64)
@@ -192,15 +210,19 @@ def clipped(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     Args:
         factors: For each weight matrix left and right factors, float64 tensors [rows, draws, out] and [rows,
             draws, in], in units in which the norm may be 1.
+
+    Raises:
+        InputError: They are too many or too long for exact arithmetic.
     """
+    _check_exact(factors)
     rights = [(right * 2.0**RIGHT).round().clamp(-MOST_RIGHT, MOST_RIGHT) for _, right in factors]
     lefts = [(left * 2.0**LEFT).round().clamp(-MOST_LEFT, MOST_LEFT) for left, _ in factors]
     rights = [right.nan_to_num(0.0) for right in rights]
     lefts = [left.nan_to_num(0.0) for left in lefts]
     grams = [_gram(right) for right in rights]
     coarse: Any = 0.0
-    # Whole numbers below 2^40: their sums are exact, and so the same beside any other rows, up to 2^13 of
-    # them.
+    # Whole numbers of at most 2^40, up to MOST_PAIRS of them: their sums are exact, and so the same beside
+    # any other rows.
     for left, gram in zip(lefts, grams, strict=True):
         terms = (_gram(left) * gram * GRAM).round().clamp(-(2.0**40), 2.0**40)
         coarse = coarse + terms.sum(dim=(1, 2))
@@ -217,8 +239,23 @@ def _within(lefts: list[Any], grams: list[Any]) -> Any:
     for left, gram in zip(lefts, grams, strict=True):
         own = _gram(left)
         small = small & ((own * gram).abs().amax(dim=(1, 2)) < 2.0**50)  # so that no sum can overflow
-        exact = exact + (own.long() * gram.long()).sum(dim=(1, 2))
+        exact = exact + (own.long() * gram.long()).sum(dim=(1, 2))  # below 2^63 where it counts: see (2)
     return (small & (exact >= 0) & (exact <= NORM**2)).double()[:, None, None]
+
+
+def _check_exact(factors: list[tuple[Any, Any]]) -> None:
+    """Check that factors are few and short enough for the proof at the head of this file.
+
+    Their shapes are public: a learner gives every row as many draws, whatever the row holds.
+
+    Raises:
+        InputError: They are not.
+    """
+    lefts, rights = max(left.shape[-1] for left, _ in factors), max(right.shape[-1] for _, right in factors)
+    pairs = sum(left.shape[1] ** 2 for left, _ in factors)
+    if lefts > WIDEST_LEFT or rights > WIDEST_RIGHT or pairs > MOST_PAIRS:
+        most = f"of at most {MOST_PAIRS} pairs of draws, and of layers of {WIDEST_LEFT} outputs at most"
+        raise InputError(invalid("learner", most, "Use fewer draws or narrower layers."))
 
 
 def _gram(factor: Any) -> Any:

@@ -49,11 +49,12 @@ class AIM:
     5. Between rounds the model is fitted roughly (`Effort`), after the last one to full precision. When
        `max_seconds`, or the deadline of the run, is so near that another round and the last fit would not
        fit in, the current round becomes the last, and the last fit returns the best it has found by then.
+       Only the time between the curator's answers counts.
 
     **Privacy.** All private answers are the curator's, and what a round costs is fixed before it. Filter
     and annealing look at released numbers only. The ledger's total is met exactly by the last round,
-    however early it comes. With a time limit the clock decides how many rounds there are: running time is a
-    side channel then as ever, since it depends a little on the table; no guarantee covers it.
+    however early it comes. With a time limit the number of rounds depends on how long fits of released
+    numbers take; time that the curator needs is not counted (`margrave.limits.Limits`).
 
     Args:
         workload: Cliques to do well on, with weights; all of `degree` attributes by default.
@@ -62,7 +63,7 @@ class AIM:
             80 MB: bench/LOG.md has the error and the time of both).
         max_clique_cells: Candidates with more cells are left out.
         rounds: Rounds the budget is planned for; 16 d by default.
-        max_seconds: Time for the whole of `run`; no limit by default.
+        max_seconds: Of post-processing, for the whole of `run`; no limit by default.
     """
 
     workload: Mapping[Clique, int] | None = None
@@ -81,7 +82,7 @@ class AIM:
 
         deadline: when to be done; the nearer of it and `max_seconds` counts.
         """
-        domain, pace = curator.domain, Pace(self._deadline(deadline))
+        domain, pace = curator.domain, Pace(self._deadline(curator, deadline))
         weights = self._candidates(domain)
         candidates = list(weights)
         step = curator.total / (self.rounds or 16 * len(domain))
@@ -108,8 +109,8 @@ class AIM:
                 step = 4 * step
         return model
 
-    def _deadline(self, given: Deadline | None) -> Deadline | None:
-        own = None if self.max_seconds is None else Deadline(self.max_seconds)
+    def _deadline(self, curator: Curator, given: Deadline | None) -> Deadline | None:
+        own = None if self.max_seconds is None else Deadline(self.max_seconds, curator.stopwatch)
         return min((d for d in (own, given) if d is not None), key=lambda d: d.left, default=None)
 
     def _candidates(self, domain: Domain) -> dict[Clique, int]:

@@ -45,8 +45,9 @@ class Batched:
        last fit would not fit in, the turn becomes the last.
 
     **Privacy.** All private answers are the curator's, with Gaussian noise, so GDP prices them together. What
-    is asked and what it costs follows from earlier releases alone. With a deadline the clock decides how
-    many turns there are: running time is a side channel then as ever, which no guarantee covers.
+    is asked and what it costs follows from earlier releases alone. With a deadline the
+    number of turns depends on how long choices and fits of released numbers take; time that the curator
+    needs is not counted (`margrave.limits.Limits`).
 
     The scheme of AIM (arXiv 2201.12677, Algorithms 1 to 4), with many pairs a round and noisy errors in
     place of the exponential mechanism; SWIFT (google/dpsynth) also scores all pairs at once, in one round.

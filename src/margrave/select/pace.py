@@ -1,4 +1,8 @@
-"""Pace: how a strategy's rounds stand with a deadline."""
+"""Pace: how a strategy's rounds stand with a deadline.
+
+All times here are differences of `Deadline.left`, which stands still while the curator is asked. So what a
+round is thought to cost is the time of its post-processing alone.
+"""
 
 from __future__ import annotations
 

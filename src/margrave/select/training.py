@@ -57,6 +57,10 @@ class Training:
     labels, and the scales and shares that a generator needs of each column. The rest buys `steps` noisy
     gradients.
 
+    No clock decides how many steps are taken: how long a step takes depends on the size of its sample, so an
+    early end would tell something about the rows that is not paid for. There is no time limit; `steps` is
+    public.
+
     The steps are priced by Renyi divergence at one order, which is chosen from these arguments before the
     run. It protects rows, or owners of one row, under add_remove; all else is refused before anything is
     spent.
@@ -104,11 +108,14 @@ class Training:
     ) -> Model:
         """Spend the curator's rho and return the model that was trained.
 
-        deadline: after it no step is taken; all of rho is spent.
+        deadline: must be None, see above.
 
         Raises:
-            InputError: The fitter is not trained by gradients, or the target is no attribute.
+            InputError: There is a deadline, the fitter is not trained by gradients, or the target is no
+                attribute.
         """
+        if deadline is not None:
+            raise InputError(invalid("deadline", "left out of a training", "Set Training(steps=...)."))
         if not hasattr(fitter, "learner"):
             remedy = "Use model='diffusion'."
             raise InputError(invalid("model", "one that is trained by gradients", remedy, got=fitter.name))
@@ -125,14 +132,13 @@ class Training:
             rate = Fraction(int(rate * 2**31), 2**32)
         learner = trainable.learner(domain, self.target, ways, float(rate) * total)
 
-        def over(step: int) -> bool:
+        def tell(step: int) -> None:
             if step % TOLD == 0:
                 on_step(Step("train", f"{self.steps} steps on samples of the rows", step, curator.progress))
-            return deadline is not None and deadline.passed
 
         weights = trainable.alone(
             lambda: curator.train(
-                learner, curator.remaining, steps=self.steps, rate=rate, clip=self.clip, over=over
+                learner, curator.remaining, steps=self.steps, rate=rate, clip=self.clip, on_gradient=tell
             )
         )
         on_step(Step("fit", "rows drawn by the network", 0, 1.0))

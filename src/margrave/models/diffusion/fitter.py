@@ -32,8 +32,9 @@ __all__ = ["Diffusion"]
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
-DRAWS = 32
-"""Most draws of a row in one gradient: the door adds up the products of all pairs of them."""
+DRAWS, PAIRS = 32, 1 << 13
+"""Most draws of a row in one gradient, and most pairs of them over all layers: the door adds up the products
+of all pairs, in whole numbers that have to stay below 2^63 (`measure.gradients`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ class Diffusion:
         if not self.widths or min(self.widths) < 1:
             remedy = "Try (128, 128)."
             raise InputError(invalid("widths", "one or more, each at least 1", remedy, got=self.widths))
+        if self.draws**2 * (len(self.widths) + 1) > PAIRS:
+            most = f"so few that draws^2 times the number of layers is at most {PAIRS}"
+            raise InputError(invalid("draws and widths", most, "Try draws=2."))
         if not (math.isfinite(self.rate) and self.rate > 0 and 0 <= self.average < 1):
             remedy = "Try rate=0.008 and average=0.99."
             raise InputError(invalid("rate", "above 0, and average in [0, 1)", remedy, got=self.rate))
