@@ -361,7 +361,7 @@ def test_a_release_with_a_lost_spend_is_as_good_as_any(
     assert len(found.sample(50, rng=0)) == 50
 
 
-@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.skipif(os.name == "nt", reason="this machine has no POSIX signals")
 def test_the_command_line_resumes_after_kill_9(tmp_path: Path) -> None:
     frame(3000).to_csv(tmp_path / "t.csv", index=False)
     command = [

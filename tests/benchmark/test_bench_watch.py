@@ -89,7 +89,7 @@ def test_what_a_process_leaves_behind_is_killed(tmp_path: Path) -> None:
 
 def test_the_two_ways_to_look_at_memory_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if not Path("/bin/ps").exists() or not Path("/proc/self/stat").exists():
-        pytest.skip("needs both ps and /proc")
+        pytest.skip("this machine has not both ps and /proc")
     body = f"held = bytearray(b'x') * 50_000_000; open({str(tmp_path / 'up')!r}, 'w');"
     body += "import time; time.sleep(60)"
     child = Child([*LIGHT, body], os.environ)

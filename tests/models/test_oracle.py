@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import subprocess
@@ -17,7 +16,7 @@ from margrave.schema.domain import Domain
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi is not installed"),
+    pytest.mark.oracle("mbi"),
 ]
 
 DOMAIN = Domain(tuple("abcdef"), (4, 3, 5, 2, 6, 3))

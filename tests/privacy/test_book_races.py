@@ -106,7 +106,7 @@ def test_processes_that_race_cannot_overspend(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.skipif(os.name == "nt", reason="this machine has no POSIX signals")
 def test_killed_in_the_middle_nothing_is_given_back(tmp_path: Path) -> None:
     kept = book(tmp_path, 0.2)
     processes = racers(kept.path, 8, 40)
