@@ -23,7 +23,7 @@ from margrave.measure import gaussian
 from margrave.privacy.events import Event
 from margrave.privacy.journal import read_ledger
 
-WAIT = 120.0
+WAIT = 600.0
 HIDDEN = re.compile(r"^\.[0-9a-f]{12}\.(out\.csv|report\.html|p\.margrave)$")
 
 

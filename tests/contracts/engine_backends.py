@@ -170,12 +170,12 @@ def _postgres() -> Iterator[int]:
         yield port
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(timeout=30)
+        server.wait(timeout=300)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait(port: int) -> None:
-    for _ in range(150):
+    for _ in range(1500):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             time.sleep(0.5)
             return

@@ -76,7 +76,7 @@ def test_fitted_marginals_are_those_of_mbi(case, tmp_path):
         check=True,
         env=environment,
         capture_output=True,
-        timeout=300,
+        timeout=900,
     )
     fitter = PGM(strength=1e-2, penalty="squares", tolerance=1e-5, max_iterations=20_000)
     model = fitter.fit(DOMAIN, measurements, total=2000.0)

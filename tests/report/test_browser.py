@@ -49,7 +49,7 @@ def _run(folder: Path, page: str, *options: str) -> str:
         *(str(_browser()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
         *(f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()),
     ]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.decode(errors="replace")
 
