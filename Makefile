@@ -4,8 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CONSTRAINTS := $(if $(CONSTRAIN),-c constraints.txt,)
+# Processes that share the tests: one a core, or as many as are asked for.
+WORKERS ?= auto
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-extras test-slow lint clean
 
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "margrave needs Python 3.10 or newer; try: make PYTHON=python3.12")'
@@ -18,11 +21,21 @@ $(VENV)/.dev: $(VENV)/.core constraints.txt
 	$(PIP) $(CONSTRAINTS) -e '.[test,lint]'
 	@touch $@
 
+$(VENV)/.extras: $(VENV)/.dev
+	$(PIP) $(CONSTRAINTS) -e '.[test,lint,boost,engines,gpu]'
+	@touch $@
+
 demo: $(VENV)/.core
 	$(BIN)/margrave demo --out demo-output
 
 test: lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# What `make test` skips where the optional parts of margrave are missing; here a missing one is a failure.
+test-extras: export MARGRAVE_REQUIRE_EXTRAS = 1
+test-extras: $(VENV)/.extras
+	$(PYTEST) -m 'needs_extra and not slow'
+	$(PYTEST) -m slow tests/contracts/test_engine_contract.py
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

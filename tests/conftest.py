@@ -1,22 +1,47 @@
-"""Noise of the fast tier: the same at every run, so that no run fails by the luck of a draw.
+"""Threads, noise and skipped tests.
 
-Each test and each fixture draws from a generator of its own, begun from its name:
-the order of the tests and what ran before change nothing. The slow tier, which tests the noise itself,
-keeps the operating system's. MARGRAVE_TEST_NOISE=system has the fast tier draw from it too; a number
-instead is another draw of everything.
+**Threads.** One for every library that would start as many as there are cores: threads that wait for each
+other spin, and on a machine with other work a test then takes many times as long. Processes that tests start
+inherit it.
+
+**Noise of the fast tier**: the same at every run, so that no run fails by the luck of a draw. Each test and
+each fixture draws from a generator of its own, begun from its name: the order of the tests, what ran before
+and how many processes share the tests change nothing. The slow tier, which tests the noise itself, keeps the
+operating system's. MARGRAVE_TEST_NOISE=system has the fast tier draw from it too; a number instead is another
+draw of everything.
+
+**Skipped tests.** The markers `needs_extra` and `oracle` skip a test whose library is not installed; see
+`extras`. A test that skips in another way fails, so that no test is left out of every run unseen. With
+MARGRAVE_REQUIRE_EXTRAS=1 a missing extra fails the tests that need it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, final
+
+# Libraries read these when they are loaded, so they are set before the first import of one.
+os.environ |= dict.fromkeys(
+    (
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+        "RAYON_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ),
+    "1",
+)
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+import extras
 from margrave import entropy
 
 Began: TypeAlias = Generator[None, Any, Any]
@@ -44,7 +69,7 @@ NOISE = Noise()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    known = CHOICE != "system" and config.option.markexpr == "not slow"
+    known = CHOICE != "system" and "not slow" in config.option.markexpr
     if known:
         entropy.system_bytes = NOISE.system_bytes
     # No deadline: a busy machine is no failure.
@@ -62,3 +87,52 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 def pytest_runtest_call(item: pytest.Item) -> Began:
     NOISE.begin(item.nodeid)
     return (yield)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if isinstance(item, pytest.Function) and (name := extras.imported_by(item.module.__name__)):
+        item.add_marker(pytest.mark.needs_extra(name))
+
+
+def _absences(item: pytest.Item, marker: str, absence: Callable[[str], str | None]) -> list[str]:
+    """Why what a test names with a marker cannot be used here, where that is so."""
+    named = [name for mark in item.iter_markers(marker) for name in mark.args]
+    return [reason for name in named if (reason := absence(name))]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for reason in _absences(item, "needs_extra", extras.absence):
+        if extras.REQUIRED:
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    for reason in _absences(item, "oracle", extras.oracle_absence):
+        pytest.skip(reason)
+
+
+def _is_declared(item: pytest.Item, reason: str) -> bool:
+    """Whether a marker of the test, or the machine, accounts for a skip."""
+    return (
+        reason.startswith(extras.THIS_MACHINE)
+        or reason in _absences(item, "needs_extra", extras.absence)
+        or reason in _absences(item, "oracle", extras.oracle_absence)
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    raised = None if call.excinfo is None else call.excinfo.value
+    if isinstance(raised, pytest.skip.Exception) and not _is_declared(item, str(raised.msg)):
+        report.outcome = "failed"
+        report.longrepr = f"skipped without the marker needs_extra or oracle: {raised.msg}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    report = yield
+    declared = {f"Skipped: {extras.absence(name)}" for name in extras.EXTRAS}
+    if report.outcome == "skipped" and report.longrepr[2] not in declared:
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid} skips itself without extras.import_extra"
+    return report

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import margrave as mg
-from margrave.errors import InputError, MissingExtraError, ReleaseError, SchemaError
+from margrave.errors import InputError, ReleaseError, SchemaError
 from margrave.privacy.journal import read_ledger
 
 ROWS = 3000
@@ -240,26 +240,16 @@ def test_report_is_one_file_and_names_the_guarantee(synthesis: mg.Synthesis, tmp
         synthesis.report(tmp_path / "no" / "report.html")
 
 
+@pytest.mark.needs_extra("torch", "ibis")
 @pytest.mark.parametrize("name", ["dp_merf", "tabddpm"])
 def test_a_table_that_is_counted_where_it_lies_is_refused_before_a_ledger_is_made(
     name: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("torch", reason="pip install 'margrave[gpu]'")
-    ibis = pytest.importorskip("ibis", reason="pip install 'margrave[ibis]'")
+    import ibis
+
     table = ibis.memtable(pa.Table.from_pandas(_frame(50), preserve_index=False))
     synthesizer = mg.Synthesizer(name, epsilon=1.0, delta=1e-6, ledger=tmp_path / "l.jsonl")
     for call in (synthesizer.fit, synthesizer.plan):
         with pytest.raises(InputError, match="in memory or a file"):
             call(table)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["gem", "rap", "rap_pp", "privpgd", "dp_merf", "tabddpm"])
-def test_a_method_without_its_library_is_refused_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(module: str) -> None:
-        raise ImportError(module)
-
-    monkeypatch.setattr("margrave.models.device.import_module", absent)
-    with pytest.raises(MissingExtraError, match=r"pip install 'margrave\[gpu\]'"):
-        mg.Synthesizer(name, epsilon=1.0)
-    assert mg.Synthesizer("auto", epsilon=1.0).fitter.name == "auto"

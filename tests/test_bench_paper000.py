@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
 import math
 from pathlib import Path
@@ -128,7 +127,7 @@ def test_the_protected_answer_is_estimated_near_the_truth(paper: ModuleType) -> 
     assert abs(fits.estimated(prepared, query) - float(np.mean(parts))) < 0.02
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.needs_extra("torch")
 def test_the_curve_misses_the_protected_query_and_says_so(
     paper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from torch_fitters import REASON, TINY, WITHOUT
+from torch_fitters import NEEDS_TORCH, TINY
 
 import margrave as mg
 from command_line import call
@@ -42,12 +42,7 @@ QUICK = TINY | {
     "merf": lambda: Merf(network=TINY["network"](), features=16),
 }
 """Those that need PyTorch, in sizes for small tables."""
-NAMES = [
-    pytest.param(
-        name, marks=pytest.mark.skipif(WITHOUT, reason=REASON) if METHODS[name].fitter in QUICK else ()
-    )
-    for name in METHODS
-]
+NAMES = [pytest.param(name, marks=[NEEDS_TORCH] if METHODS[name].fitter in QUICK else []) for name in METHODS]
 __all__ = ["repeatable"]
 
 
@@ -81,7 +76,7 @@ def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
     return mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA, **parts, **more)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", METHODS)
 def test_the_plan_is_said_for_every_method_with_its_own_settings(name: str) -> None:
     plan = mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA).plan(_table(), rows=300)
     assert plan.method == name
@@ -149,7 +144,7 @@ EXACT = [
     ("private_gsd", "one-way marginal", 1),
     ("private_gsd", "pair", 2),
     ("independent", "one-way marginal", 1),
-    pytest.param("tabddpm", "one-way marginal", 1, marks=pytest.mark.skipif(WITHOUT, reason=REASON)),
+    pytest.param("tabddpm", "one-way marginal", 1, marks=NEEDS_TORCH),
 ]
 """Where the split does not hang on what the strategy finds."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from fractions import Fraction
@@ -25,8 +24,7 @@ from margrave.schema.rules import Ordered
 from margrave.select import Training
 from stopping import Killed, killing, repeatable
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed: pip install 'margrave[gpu]'", allow_module_level=True)
+pytestmark = pytest.mark.needs_extra("torch")
 
 __all__ = ["repeatable"]
 

@@ -16,7 +16,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
-from margrave.parts import accountant, aimed, bounded, prepared, shown, timed
+from margrave.parts import accountant, aimed, bounded, check_libraries, shown, timed
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import Place
@@ -121,7 +121,7 @@ class Synthesizer:
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
-        self.fitter = prepared(bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits))
+        self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
         self.target, self.missing, self.engine = target, tuple(missing), engine
@@ -132,7 +132,7 @@ class Synthesizer:
 
     @one_blas_thread()
     def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
-        """Spend the whole budget on a table and return what may be known about it.
+        """Spend the whole budget on a table and return the release with its fitted model.
 
         Args:
             data: A pandas or polars frame, an Arrow table, an ibis table, the path of a CSV, TSV, Parquet or
@@ -140,13 +140,12 @@ class Synthesizer:
             resume: Go on with the run that was stopped, from its ledger: same table, same arguments. What was
                 released is not paid for again. A number is the run's, where a book has several alike.
 
-        Returns:
-            The release with its fitted model.
-
         Raises:
             InputError: The table, the schema or the ledger path cannot be used.
             BudgetError: A spend would pass the budget; nothing was released by it.
+            MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
+        check_libraries(self.fitter)
         source, frame = self._open(data)
         declared = self._declared(source)
         _check_rows(source, declared)

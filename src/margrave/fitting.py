@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from margrave import __version__
 from margrave.errors import InputError, invalid
 from margrave.models.table import resolve
+from margrave.parts import check_libraries
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.ledger import check_budget
 from margrave.privacy.unit import Neighbours
@@ -42,10 +43,13 @@ def fit_tables(
 
     Raises:
         InputError: The file cannot be used, there is no table, or nobody says what was promised.
+        MissingExtraError: The model computes with a library that is not installed.
 
     Example:
         ``fit_tables("census_tables.parquet").sample(1000)``
     """
+    fitter = resolve(model) if isinstance(model, str) else model
+    check_libraries(fitter)
     if not isinstance(tables, Tables):
         known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
         tables = read_tables(tables, schema=known)
@@ -55,7 +59,7 @@ def fit_tables(
         raise InputError(invalid("guarantee", "stated for tables that carry none", remedy))
     if not tables.measurements:
         raise InputError(invalid("tables", "one or more", "The file holds none."))
-    return _fitted(tables, resolve(model) if isinstance(model, str) else model, total, promise)
+    return _fitted(tables, fitter, total, promise)
 
 
 def stated_guarantee(epsilon: float, delta: float, neighbours: Neighbours | None = None) -> Guarantee:

@@ -15,7 +15,7 @@ from margrave.privacy.unit import Neighbours
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Source, Strategy
 
-__all__ = ["accountant", "aimed", "bounded", "prepared", "shown", "timed"]
+__all__ = ["accountant", "aimed", "bounded", "check_libraries", "shown", "timed"]
 
 
 def accountant(
@@ -92,16 +92,18 @@ def bounded(fitter: Fitter, limits: Limits) -> Fitter:
     return limited
 
 
-def prepared(fitter: Fitter) -> Fitter:
-    """The fitter, found to have the libraries it computes with.
+def check_libraries(fitter: Fitter) -> None:
+    """Check that the libraries and the device a fitter computes with are there.
+
+    It is called where computing starts, before a table is opened: a plan computes nothing and needs neither.
 
     Raises:
-        MissingExtraError: One is not installed.
+        InputError: The fitter's device is not on this machine.
+        MissingExtraError: A library is not installed.
     """
     within: Any = getattr(fitter, "fitter", fitter)
     if hasattr(within, "prepare"):
         within.prepare()
-    return fitter
 
 
 def shown(source: Source, strategy: Strategy) -> Source:

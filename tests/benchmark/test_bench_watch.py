@@ -12,10 +12,12 @@ import pytest
 from margrave.benchmark.watch import Child, Ended, group_memory
 
 LIGHT = [sys.executable, "-I", "-S", "-c"]
+MOST = 300.0
+"""Seconds to wait for what happens at once on an idle machine."""
 
 
-def ended(child: Child, most: float = 20.0) -> Ended:
-    stop = time.monotonic() + most
+def ended(child: Child) -> Ended:
+    stop = time.monotonic() + MOST
     while time.monotonic() < stop:
         found = child.poll()
         if found is not None:
@@ -36,7 +38,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    stop = time.monotonic() + 5
+    stop = time.monotonic() + MOST
     while alive(pid) and time.monotonic() < stop:
         time.sleep(0.02)
     return not alive(pid)
@@ -47,29 +49,29 @@ def test_one_that_ends_by_itself_gives_its_code_and_what_it_used() -> None:
     found = ended(Child([*LIGHT, body], os.environ))
     assert (found.how, found.code) == ("exit", 7)
     assert 0 < found.cpu < 20
-    assert 0 < found.wall < 20
+    assert 0 < found.wall < MOST
     assert found.peak > 60_000_000
 
 
 def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    inner = "import time; time.sleep(60)"
+    inner = "import time; time.sleep(600)"
     body = (
         f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-I', '-S', '-c', {inner!r}]);"
     )
-    body += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); time.sleep(60)"
-    child = Child([*LIGHT, body], os.environ, max_seconds=1.5)
+    body += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); time.sleep(600)"
+    child = Child([*LIGHT, body], os.environ, max_seconds=3)
     found = ended(child)
     assert found.how == "time"
-    assert found.wall >= 1.5
+    assert found.wall >= 3
     assert gone(int((tmp_path / "pid").read_text()))
     assert group_memory(child.pid) == 0
 
 
 def test_memory_counts_over_the_whole_group() -> None:
-    inner = "held = bytearray(b'x') * 90_000_000; import time; time.sleep(60)"
+    inner = "held = bytearray(b'x') * 90_000_000; import time; time.sleep(600)"
     start = f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {inner!r}])"
-    body = f"import subprocess, sys, time; [{start} for _ in 'ab']; time.sleep(60)"
-    found = ended(Child([*LIGHT, body], os.environ, max_seconds=15, max_bytes=150_000_000))
+    body = f"import subprocess, sys, time; [{start} for _ in 'ab']; time.sleep(600)"
+    found = ended(Child([*LIGHT, body], os.environ, max_seconds=MOST, max_bytes=150_000_000))
     assert found.how == "memory"
     assert found.peak > 150_000_000
 
@@ -80,7 +82,7 @@ def test_a_signal_from_outside_is_told_from_a_limit() -> None:
 
 
 def test_what_a_process_leaves_behind_is_killed(tmp_path: Path) -> None:
-    inner = "import time; time.sleep(60)"
+    inner = "import time; time.sleep(600)"
     body = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-I', '-S', '-c', {inner!r}]);"
     body += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))"
     assert ended(Child([*LIGHT, body], os.environ)).how == "exit"
@@ -89,11 +91,11 @@ def test_what_a_process_leaves_behind_is_killed(tmp_path: Path) -> None:
 
 def test_the_two_ways_to_look_at_memory_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if not Path("/bin/ps").exists() or not Path("/proc/self/stat").exists():
-        pytest.skip("needs both ps and /proc")
+        pytest.skip("this machine has not both ps and /proc")
     body = f"held = bytearray(b'x') * 50_000_000; open({str(tmp_path / 'up')!r}, 'w');"
-    body += "import time; time.sleep(60)"
+    body += "import time; time.sleep(600)"
     child = Child([*LIGHT, body], os.environ)
-    stop = time.monotonic() + 10
+    stop = time.monotonic() + MOST
     while not (tmp_path / "up").exists() and time.monotonic() < stop:
         time.sleep(0.02)
     first = group_memory(child.pid)

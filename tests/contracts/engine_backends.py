@@ -15,19 +15,26 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from extras import postgres_folder
 from margrave.engines.opening import open_source
 from margrave.schema.frame import Frame
 
-__all__ = ["NOT_HELD", "STREAMS", "Backends"]
+__all__ = ["NOT_HELD", "SERVED", "STREAMS", "Backends"]
 
 STREAMS = ("stream-csv", "stream-parquet", "stream-arrow", "duckdb-file")
+
+SERVED = {
+    name: pytest.param(name, marks=pytest.mark.needs_extra(extra))
+    for name, extra in (("ibis-duckdb", "ibis"), ("postgres", "postgres"), ("spark", "spark"))
+}
+"""Engines that need an extra, as parameters of tests."""
 
 NOT_HELD = {
     "duckdb-file": {"length"},
@@ -36,13 +43,6 @@ NOT_HELD = {
     "spark": {"length", "ns", "clock"},
 }
 """Columns of the tables whose type a backend has not, or stores as another."""
-
-
-def _absent(what: str) -> NoReturn:
-    """Skip, or fail where the engines have to be there."""
-    if os.environ.get("MARGRAVE_REQUIRE_ENGINES"):
-        pytest.fail(f"{what} is missing")
-    pytest.skip(f"{what} is missing")
 
 
 class Backends:
@@ -85,10 +85,8 @@ class Backends:
         return open_source(path, engine="memory" if engine == "memory-csv" else "stream")
 
     def _ibis(self, engine: str, table: pa.Table, path: Path) -> Any:
-        try:
-            import ibis
-        except ImportError:
-            _absent("margrave[ibis]")
+        import ibis
+
         if engine == "ibis-duckdb":
             connection = ibis.duckdb.connect(_database(path.with_suffix(".duckdb"), table))
             self._stack.callback(connection.disconnect)
@@ -120,12 +118,8 @@ def _database(path: Path, table: pa.Table) -> str:
 
 @contextlib.contextmanager
 def _spark() -> Iterator[Any]:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        _absent("margrave[spark]")
-    if shutil.which("java") is None:
-        _absent("Java")
+    from pyspark.sql import SparkSession
+
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -146,19 +140,11 @@ def _spark() -> Iterator[Any]:
         session.stop()
 
 
-def _server() -> Path:
-    """The folder of PostgreSQL's programs."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    named = shutil.which("postgres")
-    if not found and named is None:
-        _absent("the PostgreSQL server")
-    return (found[-1] if found else Path(named or "")).parent
-
-
 @contextlib.contextmanager
 def _postgres() -> Iterator[int]:
     """A server on a free port, in a folder of its own; it refuses to run as root."""
-    programs = _server()
+    programs = postgres_folder()
+    assert programs is not None, "the marker needs_extra skips tests that need a server"
     folder = tempfile.mkdtemp(prefix="margrave-postgres-")
     become: list[str] = []
     if os.geteuid() == 0:
@@ -184,12 +170,12 @@ def _postgres() -> Iterator[int]:
         yield port
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(timeout=30)
+        server.wait(timeout=300)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait(port: int) -> None:
-    for _ in range(150):
+    for _ in range(1500):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             time.sleep(0.5)
             return

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from torch_fitters import SMALL, small
+from torch_fitters import SMALL, SMALL_NAMES
 
 from margrave.errors import InputError, SchemaError
 from margrave.models.independent import Independent
@@ -49,10 +49,10 @@ def measured(cliques):
     return made
 
 
-@pytest.fixture(scope="module", params=[*FITTERS, *SMALL])
+@pytest.fixture(scope="module", params=[*FITTERS, *SMALL_NAMES])
 def model(request):
     tree = request.param == "pgm tree"
-    fitter = small(request.param) if request.param in SMALL else FITTERS[request.param]
+    fitter = SMALL[request.param]() if request.param in SMALL else FITTERS[request.param]
     return fitter.fit(DOMAIN, measured(CLIQUES[:3] if tree else CLIQUES))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import test_strategy_contract as contract
-from torch_fitters import REASON, SMALL, TINY, WITHOUT
+from torch_fitters import NEEDS_TORCH, SMALL, TINY
 
 import margrave as mg
 from margrave import select
@@ -104,7 +104,7 @@ def _pairs() -> list[Any]:
                 continue
             marks = [] if (i + j) % 4 == 0 or selector in OWN else [pytest.mark.slow]
             if generator in TORCH:
-                marks.append(pytest.mark.skipif(WITHOUT, reason=REASON))
+                marks.append(NEEDS_TORCH)
             cases.append(pytest.param(selector, generator, marks=marks, id=f"{selector}-{generator}"))
     return cases
 
@@ -139,13 +139,13 @@ def test_the_cover_has_every_selector_and_generator_twice() -> None:
             assert sum(case[place] == name for case in quick) >= (1 if name in (*OWN, *TRAINED) else 2)
 
 
-@pytest.mark.skipif(WITHOUT, reason=REASON)
+@NEEDS_TORCH
 def test_the_page_says_what_the_code_says() -> None:
     written = (ROOT / "docs" / "methods" / "matrix.md").read_text(encoding="utf-8")
     assert written == BENCH.page(_said()), "run python bench/matrix.py"
 
 
-@pytest.mark.skipif(WITHOUT, reason=REASON)
+@NEEDS_TORCH
 def test_what_does_not_go_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     refused = {pair: word for pair, word in _said().items() if word in ("small", "no")}
     assert refused["AllPairs", "pgm"] == "small"
@@ -165,13 +165,17 @@ def test_what_does_not_go_is_refused_before_anything_is_spent(tmp_path: Path) ->
         assert not ledger.exists() or read_ledger(ledger)[1] == ()
 
 
-@pytest.mark.parametrize("generator", FITTERS)
+FROM_MARGINALS = [
+    pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else [])
+    for name in FITTERS
+    if name not in TRAINED
+]
+"""Generators that learn from marginals."""
+
+
+@pytest.mark.parametrize("generator", FROM_MARGINALS)
 def test_which_generators_keep_no_association(generator: str) -> None:
     """What the page calls `ones`: a dependent pair becomes a product."""
-    if generator in TRAINED:
-        pytest.skip("it learns nothing from marginals, and refuses them")
-    if generator in TORCH and WITHOUT:
-        pytest.skip(REASON)
     counts = np.array([[450.0, 50.0], [50.0, 450.0]])
     if generator == "merf":
         fitter: Any = Merf(network=SMALL["network"](), features=64)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import test_strategy_contract as contract
-from torch_fitters import REASON, WITHOUT
+from torch_fitters import NEEDS_TORCH
 
 import margrave as mg
 from margrave.models.merf import Merf
@@ -17,7 +17,7 @@ from margrave.models.network import Network
 from margrave.schema.rules import Ordered
 from margrave.select.mean_embedding import MeanEmbedding
 
-pytestmark = pytest.mark.skipif(WITHOUT, reason=REASON)
+pytestmark = NEEDS_TORCH
 
 
 def _tiny() -> Merf:

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from torch_fitters import REASON, SMALL, small
+from torch_fitters import NEEDS_TORCH, SMALL
 
 from margrave.errors import InputError, SchemaError
 from margrave.models.merf.fitter import Merf
@@ -44,12 +44,14 @@ def measured(cliques, *, noise=3.0, seed=0):
     return made
 
 
-@pytest.fixture(params=FITTERS)
+TORCH = (*SMALL, "merf")
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else []) for name in FITTERS])
 def fitter(request):
     if request.param == "merf":
-        pytest.importorskip("torch", reason=REASON)
         return Merf(SMALL["network"](), features=16)
-    return small(request.param) if request.param in SMALL else resolve(request.param)
+    return SMALL[request.param]() if request.param in SMALL else resolve(request.param)
 
 
 @pytest.fixture(params=CASES)

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from torch_fitters import SMALL, small
+from torch_fitters import SMALL, SMALL_NAMES
 
 from margrave.errors import InputError
 from margrave.models.independent import Independent
@@ -83,9 +83,9 @@ def broken(domain, found):
     return int((~domain.rules.possible(columns, found.rows)).sum())
 
 
-@pytest.fixture(scope="module", params=[*FITTERS, *SMALL])
+@pytest.fixture(scope="module", params=[*FITTERS, *SMALL_NAMES])
 def fitter(request):
-    return small(request.param) if request.param in SMALL else FITTERS[request.param]
+    return SMALL[request.param]() if request.param in SMALL else FITTERS[request.param]
 
 
 def fitted(fitter, rules):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import test_strategy_contract as contract
-from torch_fitters import REASON, TINY, WITHOUT
+from torch_fitters import NEEDS_TORCH, TINY
 
-pytestmark = pytest.mark.skipif(WITHOUT, reason=REASON)
+pytestmark = NEEDS_TORCH
 
 
 @pytest.mark.parametrize("fitter", TINY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,7 @@ from margrave.models.network import Network
 from margrave.models.particles import Particles
 from margrave.models.relaxed import Relaxed
 
-WITHOUT = importlib.util.find_spec("torch") is None
-REASON = "torch is not installed: pip install 'margrave[gpu]'"
+NEEDS_TORCH = pytest.mark.needs_extra("torch")
 
 SMALL: dict[str, Callable[[], Any]] = {
     "network": lambda: Network(components=30, noise=8, widths=(16,), steps=120, rate=0.03),
@@ -33,9 +31,5 @@ TINY: dict[str, Callable[[], Any]] = {
 }
 """For what must hold however rough the fit."""
 
-
-def small(name: str) -> Any:
-    """The small fitter of a name, or a skip where PyTorch is missing."""
-    if WITHOUT:
-        pytest.skip(REASON)
-    return SMALL[name]()
+SMALL_NAMES = [pytest.param(name, marks=NEEDS_TORCH) for name in SMALL]
+"""The names of SMALL as parameters of tests."""

@@ -3,22 +3,22 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("ibis", reason="margrave[ibis] is missing")
-
-import duckdb
-import ibis
-
-from margrave.engines import pushdown, pushdown_engine
+from extras import import_extra
 from margrave.engines.memory import open_source as in_memory
 from margrave.engines.opening import open_here, open_source
-from margrave.engines.pushdown_engine import PushdownEngine
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real
 from margrave.schema.schema import Schema
+
+ibis = import_extra("ibis", __name__)
+
+from margrave.engines import pushdown, pushdown_engine  # noqa: E402 - they import ibis
+from margrave.engines.pushdown_engine import PushdownEngine  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

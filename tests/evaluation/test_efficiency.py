@@ -142,10 +142,14 @@ def test_the_logistic_f1_is_scikit_learns() -> None:
     assert score_metrics(_task("town"), ["logistic_f1"])[0].value > 0.5
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+EVERY_LEARNER = [
+    pytest.param(name, marks=[pytest.mark.needs_extra("boost")] if learner.module != "sklearn" else [])
+    for name, learner in LEARNERS.items()
+]
+
+
+@pytest.mark.parametrize("name", EVERY_LEARNER)
 def test_where_there_is_nothing_to_learn_shares_and_means_are_predicted(name: str) -> None:
-    if absent(LEARNERS[name]):
-        pytest.skip(f"{name} is not installed, see the extra boost")
     flat, slope = np.column_stack([np.ones(4), np.full(4, np.nan)]), np.arange(8.0).reshape(4, 2)
     chances = learn(LEARNERS[name], flat, np.array([0, 1, 1, 1]), slope, 0)
     assert chances.tolist() == [[0.25, 0.75]] * 4
@@ -158,15 +162,15 @@ def test_classes_that_only_a_model_thinks_of_do_not_count() -> None:
     assert efficiency.macro_f1(actual, chances) == pytest.approx((2 / 3 + 1) / 2)
 
 
-def test_a_class_of_one_row_and_missing_numbers_do_no_harm() -> None:
+@pytest.mark.parametrize("name", EVERY_LEARNER)
+def test_a_class_of_one_row_and_missing_numbers_do_no_harm(name: str) -> None:
     inputs = np.column_stack([np.arange(30.0), np.where(np.arange(30) % 4 == 0, np.nan, 1.0)])
     wanted = np.r_[np.zeros(15, int), np.ones(14, int), 2]
-    for learner in LEARNERS.values():
-        if not absent(learner):
-            known = np.nan_to_num(inputs) if learner.dense else inputs
-            chances = learn(learner, known, wanted, known, 0)
-            assert chances.shape == (30, 3)
-            np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
+    learner = LEARNERS[name]
+    known = np.nan_to_num(inputs) if learner.dense else inputs
+    chances = learn(learner, known, wanted, known, 0)
+    assert chances.shape == (30, 3)
+    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
 
 
 def test_boosting_learns_from_a_long_table_in_which_a_class_has_one_row() -> None:

@@ -6,11 +6,13 @@ import functools
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from counted import encoded
 from people import SCHEMA, made
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from margrave.errors import InputError, SchemaError
 from margrave.evaluation import METRICS, Score, Task, score_metrics, score_references
@@ -43,6 +45,23 @@ def _bracket(target: str) -> tuple[dict[str, Score], ...]:
     tasks = [Task(real, table, SCHEMA, held_out=held_out, target=target, rules=RULES) for table in tables]
     names = sorted(NUMERIC_TARGET) if target == "tax" else None
     return tuple({score.name: score for score in score_metrics(task, names)} for task in tasks)
+
+
+def test_every_metric_runs_on_one_thread() -> None:
+    """So that a score does not hang on the number of cores, and threads do not wait for each other."""
+    seen: list[int] = []
+
+    class Threads:
+        facts = METRICS["average_tv"].facts
+
+        def run(self, task: Task) -> Score:
+            seen.extend(entry["num_threads"] for entry in threadpool_info())
+            return self.facts.score(0.0, "none")
+
+    one: list[Any] = [Threads()]
+    with threadpool_limits(limits=2):
+        score_metrics(Task(made(20, 0), made(20, 1), SCHEMA), one)
+    assert set(seen) == {1}
 
 
 @pytest.mark.parametrize("name", METRICS)

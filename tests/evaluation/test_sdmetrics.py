@@ -71,9 +71,9 @@ def test_the_score_is_the_mean_of_its_parts() -> None:
         assert score.value == pytest.approx(np.mean(list(score.parts.values())), abs=1e-12)
 
 
+@pytest.mark.oracle("sdmetrics")
 @pytest.mark.filterwarnings("ignore")
 def test_scores_are_those_that_sdmetrics_gives_here() -> None:
-    pytest.importorskip("sdmetrics", reason="SDMetrics is not installed, see the extra oracles")
     ours, theirs = _ours(), _theirs()
     for name in NAMES:
         assert ours[name] == pytest.approx(theirs[name], abs=1e-9)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from people import SCHEMA, made
@@ -64,9 +66,10 @@ def test_the_embedding_is_the_papers() -> None:
     assert centres(1).tolist() == [0.5]
 
 
+@pytest.mark.oracle("ot")
 @pytest.mark.filterwarnings("ignore")
 def test_the_distance_of_rows_is_pots() -> None:
-    ot = pytest.importorskip("ot", reason="POT is not installed, see the extra oracles")
+    ot = importlib.import_module("ot")
     real, synthetic = made(60, 0), made(50, 1, 0.7)
     task = Task(real, synthetic, SCHEMA)
     score = score_metrics(task, ["average_sw1"])[0]

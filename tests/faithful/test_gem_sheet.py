@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 from fractions import Fraction
@@ -21,9 +20,7 @@ from margrave.select.top_q import TopQ
 SIZES = {"a": 4, "b": 3, "c": 5}
 PAIRS = list(itertools.combinations(SIZES, 2))
 TINY = Network(components=20, noise=8, widths=(16,), steps=25, rate=0.03)
-torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install 'margrave[gpu]'"
-)
+needs_torch = pytest.mark.needs_extra("torch")
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), Fraction(67, 100)])
@@ -46,7 +43,7 @@ def test_a_round_is_split_by_alpha_as_in_the_papers_formula(alpha: Fraction) -> 
         assert math.sqrt(answer.sigma_squared) == pytest.approx(sigma, rel=1e-6)
 
 
-@torch
+@needs_torch
 def test_draws_on_a_frozen_network_follow_the_softmax_of_its_errors() -> None:
     table, draws = chain(SIZES, 600), 1800
     exact = [counted(table, pair, [SIZES[name] for name in pair]) for pair in PAIRS]
@@ -65,7 +62,7 @@ def test_draws_on_a_frozen_network_follow_the_softmax_of_its_errors() -> None:
         assert (pvalue > 1e-4) if fits else (pvalue < 1e-6)
 
 
-@torch
+@needs_torch
 def test_training_follows_from_the_answers_whatever_the_table_was() -> None:
     """The same answers without the table give the same questions and, bit by bit, the same networks."""
     recorder, watched = Recorder(opened(chain(SIZES), SIZES)[0]), Watched(TINY)

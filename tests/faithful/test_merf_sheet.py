@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -27,9 +26,7 @@ LISTED = ("c", "d")
 DIGITS = 14
 WAVE = wave(1 << DIGITS)
 TINY = Merf(network=Network(components=30, noise=8, widths=(24,), steps=150, rate=0.02), features=16)
-torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install 'margrave[gpu]'"
-)
+needs_torch = pytest.mark.needs_extra("torch")
 
 
 def row(codes: list[int]) -> Encoded:
@@ -98,7 +95,7 @@ def people(rows: int = 400) -> pa.Table:
     )
 
 
-@torch
+@needs_torch
 def test_training_again_never_comes_back_to_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """One release; after it every way to the rows is shut, and the generator is trained twice more."""
     synthesis = mg.Synthesizer(
@@ -122,7 +119,7 @@ def test_training_again_never_comes_back_to_the_table(monkeypatch: pytest.Monkey
     assert len(spent) == 3
 
 
-@torch
+@needs_torch
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_labels_come_in_the_proportions_that_were_released(share: float) -> None:
     """The released weights are off on purpose; rows follow them and not what the moments hint at."""

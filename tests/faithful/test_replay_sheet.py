@@ -9,7 +9,6 @@ show.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -81,12 +80,8 @@ TORCH: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "rap": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10)),
     "rap++": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10, blocks="points", thresholds=1)),
 }
-REASON = "torch is not installed: pip install 'margrave[gpu]'"
-WITHOUT = importlib.util.find_spec("torch") is None
 CASES = [
-    pytest.param(
-        strategy, fitter, id=name, marks=pytest.mark.skipif(name in TORCH and WITHOUT, reason=REASON)
-    )
+    pytest.param(strategy, fitter, id=name, marks=[pytest.mark.needs_extra("torch")] if name in TORCH else [])
     for name, (strategy, fitter) in (LIGHT | TORCH).items()
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -16,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import margrave.measure.gradients as door
+from extras import import_extra
 from margrave.engines.memory import open_source
 from margrave.engines.opening import open_source as open_any
 from margrave.errors import BudgetError, InputError
@@ -29,10 +29,7 @@ from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.schema import Schema
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed: pip install 'margrave[gpu]'", allow_module_level=True)
-
-import torch
+torch = import_extra("torch", __name__)
 
 SIZES = {"a": 5, "b": 3}
 DRAWS, OUT, INTO = 3, 4, 6
@@ -243,8 +240,10 @@ def test_a_row_has_the_same_factors_in_a_file_in_batches(tmp_path: Path) -> None
     np.testing.assert_array_equal(*answers)
 
 
+@pytest.mark.needs_extra("ibis")
 def test_what_is_not_protected_is_refused_before_anything_is_spent() -> None:
-    ibis = pytest.importorskip("ibis", reason="pip install 'margrave[ibis]'")
+    import ibis
+
     for more in (
         {"neighbours": Neighbours(Unit(), "replace_one")},
         {"neighbours": Neighbours(Unit("id", 2))},

@@ -159,8 +159,10 @@ def test_a_file_in_batches_and_a_frame_give_the_same_sums(tmp_path: Path) -> Non
     np.testing.assert_array_equal(*answers)
 
 
+@pytest.mark.needs_extra("ibis")
 def test_engines_without_rows_are_refused_before_anything_is_spent() -> None:
-    ibis = pytest.importorskip("ibis", reason="pip install 'margrave[ibis]'")
+    import ibis
+
     ledger = _ledger(Neighbours())
     curator = Curator(open_any(ibis.memtable(_table()))[0], ledger)
     curator.discover(Schema.from_sizes(dict(zip(DOMAIN.names, DOMAIN.sizes, strict=True))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import subprocess
 import sys
 
@@ -27,8 +26,7 @@ from margrave.schema.encoded import Encoded
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed: pip install 'margrave[gpu]'", allow_module_level=True)
+pytestmark = pytest.mark.needs_extra("torch")
 
 DOMAIN = Domain(("y", "a", "b", "c"), (2, 8, 6, 3), (0, 8, 5, 0))
 ROWS = 3000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import itertools
 
 import numpy as np
@@ -17,8 +16,7 @@ from margrave.models.network.generator import Generator
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed: pip install 'margrave[gpu]'", allow_module_level=True)
+pytestmark = pytest.mark.needs_extra("torch")
 
 DOMAIN = Domain(("a", "b", "c"), (4, 3, 6), (0, 0, 5))
 PAIRS = list(itertools.combinations(DOMAIN.names, 2))

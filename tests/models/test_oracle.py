@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import subprocess
@@ -17,7 +16,7 @@ from margrave.schema.domain import Domain
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi is not installed"),
+    pytest.mark.oracle("mbi"),
 ]
 
 DOMAIN = Domain(tuple("abcdef"), (4, 3, 5, 2, 6, 3))
@@ -77,7 +76,7 @@ def test_fitted_marginals_are_those_of_mbi(case, tmp_path):
         check=True,
         env=environment,
         capture_output=True,
-        timeout=300,
+        timeout=900,
     )
     fitter = PGM(strength=1e-2, penalty="squares", tolerance=1e-5, max_iterations=20_000)
     model = fitter.fit(DOMAIN, measurements, total=2000.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 
 import numpy as np
@@ -25,8 +24,7 @@ from margrave.schema.domain import Domain
 from margrave.schema.rules import Ordered
 from margrave.schema.schema import Schema
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed: pip install 'margrave[gpu]'", allow_module_level=True)
+pytestmark = pytest.mark.needs_extra("torch")
 
 DOMAIN = Domain(("a", "b", "c"), (4, 3, 6), (0, 0, 5))
 ROWS = 500

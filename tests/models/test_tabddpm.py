@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import numpy as np
 import pytest
 
+from extras import import_extra
 from margrave.errors import InputError, ReleaseError
 from margrave.measure.gradients import NORM, clipped
 from margrave.models.diffusion import Diffusion, denoiser
@@ -18,7 +20,7 @@ from margrave.models.diffusion.schedule import cosine
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'margrave[gpu]'")
+torch = import_extra("torch", __name__)
 
 DOMAIN = Domain(("y", "n", "c", "m", "one", "w"), (2, 7, 4, 5, 1, 700), (0, 5, 0, 5, 0, 0))
 RNG = np.random.default_rng(0)
@@ -240,10 +242,11 @@ def test_factors_are_the_gradient_of_the_loss(monkeypatch, fine):
         assert error < (1e-4 if fine else 0.06)
 
 
+@pytest.mark.oracle("opacus")
 @pytest.mark.slow  # half a minute of imports
 def test_rows_have_the_gradients_that_opacus_finds(monkeypatch):
     _fine(monkeypatch)
-    grad_sample = pytest.importorskip("opacus.grad_sample", reason="pip install opacus")
+    grad_sample = importlib.import_module("opacus.grad_sample")
     learner, _, state = _learner()
     codes, uniform = _codes(20), _uniform(learner, 20)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import sys
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from enumeration import random_layout
 
+from extras import absence
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
 from margrave.models.device import Device, opened
@@ -27,16 +27,14 @@ from margrave.models.pooled import pool
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install 'margrave[gpu]'"
-)
+needs_torch = pytest.mark.needs_extra("torch")
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 3, 4, 2), (5, 0, 4, 0))
 ROWS = 10_000.0
 
 
 def devices() -> list[str]:
     """The processor, and a GPU where there is one."""
-    if importlib.util.find_spec("torch") is None:
+    if absence("torch"):
         return ["torch-cpu"]
     import torch
 
@@ -206,13 +204,13 @@ def test_an_unknown_device_is_refused(fitter: type, name: str) -> None:
 
 @needs_torch
 @pytest.mark.parametrize("name", ["cuda:999", "mps", "cuda"])
-def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(name: str) -> None:
+def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
-    if (name == "cuda" and torch.cuda.is_available()) or (
-        name == "mps" and torch.backends.mps.is_available()
-    ):
-        pytest.skip(f"this machine has {name}")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(InputError, match="device must be one that torch finds on this machine"):
         Mixture(device=name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import itertools
 
 import numpy as np
@@ -195,9 +194,7 @@ def test_rules_bring_the_model_nearer_to_the_rows_inside_and_outside(sigma: floa
     assert off[1][False] < off[0][False]
 
 
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install 'margrave[gpu]'"
-)
+needs_torch = pytest.mark.needs_extra("torch")
 
 
 @needs_torch

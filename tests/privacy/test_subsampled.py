@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -58,16 +59,18 @@ def test_it_is_the_larger_of_both_directions_by_integration(
 
 @pytest.mark.parametrize(("order", "rate", "ratio"), CASES)
 def test_it_is_that_of_other_libraries(order: int, rate: Fraction, ratio: Fraction) -> None:
-    accounting = pytest.importorskip("dp_accounting", reason="pip install dp-accounting")
+    import dp_accounting as accounting
+
     theirs = accounting.rdp.RdpAccountant([order])
     event = accounting.PoissonSampledDpEvent(float(rate), accounting.GaussianDpEvent(float(ratio) ** -0.5))
     theirs.compose(event, 7)
     assert 7 * float(sampled_divergence(order, rate, ratio)) == pytest.approx(theirs._rdp[0], rel=1e-7)
 
 
+@pytest.mark.oracle("opacus")
 @pytest.mark.slow  # half a minute of imports
 def test_it_is_that_of_opacus() -> None:
-    analysis = pytest.importorskip("opacus.accountants.analysis.rdp", reason="pip install opacus")
+    analysis = importlib.import_module("opacus.accountants.analysis.rdp")
     for order, rate, ratio in CASES:
         found = 7 * float(sampled_divergence(order, rate, ratio))
         noise = float(ratio) ** -0.5
@@ -127,7 +130,8 @@ def test_the_noise_keeps_the_whole_run_within_epsilon_by_an_independent_account(
     epsilon: float, delta: float, rate: int, steps: int
 ) -> None:
     """A fifth of rho for counts and the rest for a training, as `Training` spends it."""
-    accounting = pytest.importorskip("dp_accounting", reason="pip install dp-accounting")
+    import dp_accounting as accounting
+
     order = best_order(epsilon, delta, Fraction(1, rate), steps, Fraction(4, 5))
     renyi = Renyi(order)
     rho = renyi.total(epsilon, Fraction(delta))

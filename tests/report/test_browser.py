@@ -38,7 +38,7 @@ def _axe() -> str | None:
     return Path(path).read_text(encoding="utf-8") if path and Path(path).exists() else None
 
 
-pytestmark = pytest.mark.skipif(_browser() is None, reason="no Chromium on this machine")
+pytestmark = pytest.mark.skipif(_browser() is None, reason="this machine has no Chromium")
 
 
 def _run(folder: Path, page: str, *options: str) -> str:
@@ -49,7 +49,7 @@ def _run(folder: Path, page: str, *options: str) -> str:
         *(str(_browser()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
         *(f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()),
     ]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.decode(errors="replace")
 
@@ -139,7 +139,7 @@ def test_it_prints(pages: dict[str, str], tmp_path: Path) -> None:
     assert len(content) > 50_000
 
 
-@pytest.mark.skipif(_axe() is None, reason="no axe-core on this machine")
+@pytest.mark.skipif(_axe() is None, reason="this machine has no axe-core")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["comparison", "release"])
 def test_axe_finds_nothing(name: str, theme: str, pages: dict[str, str], tmp_path: Path) -> None:

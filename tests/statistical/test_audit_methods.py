@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from test_audit import STRATEGIES, told_apart
-from torch_fitters import REASON, TINY, WITHOUT
+from torch_fitters import NEEDS_TORCH, TINY
 
 import margrave.measure.gaussian as door
 from margrave import Integer, Schema, Synthesis, Synthesizer
@@ -133,10 +133,7 @@ def _quarter_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 NAMES = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(WITHOUT and METHODS[name].fitter in (*TINY, "merf"), reason=REASON),
-    )
+    pytest.param(name, marks=[NEEDS_TORCH] if METHODS[name].fitter in (*TINY, "merf") else [])
     for name in SMALLER
 ]
 

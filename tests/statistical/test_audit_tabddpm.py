@@ -10,7 +10,6 @@ the clipping left out, or with every row taken instead of a sample, the audit mu
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 import margrave.measure.gradients as door
+from extras import import_extra
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.privacy.accounting import Renyi
@@ -32,10 +32,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.schema import Schema
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed: pip install 'margrave[gpu]'", allow_module_level=True)
-
-import torch
+torch = import_extra("torch", __name__)
 
 STEPS, RATE, EPSILON, DELTA, ORDER, PLAIN = 6, Fraction(1, 4), 8.0, 1e-5, 3, 10
 

@@ -157,7 +157,8 @@ def test_draws_are_independent_of_their_neighbours() -> None:
 
 @pytest.mark.parametrize("sigma", [Fraction(1), Fraction(73, 10), Fraction(1000)])
 def test_gaussian_against_opendp(sigma: Fraction) -> None:
-    dp = pytest.importorskip("opendp.prelude")
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
     theirs = np.asarray(dp.m.make_gaussian(*space, scale=float(sigma))([0] * 30_000))
@@ -168,7 +169,8 @@ def test_gaussian_against_opendp(sigma: Fraction) -> None:
 
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(50)])
 def test_laplace_against_opendp(scale: Fraction) -> None:
-    dp = pytest.importorskip("opendp.prelude")
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
     theirs = np.asarray(dp.m.make_laplace(*space, scale=float(scale))([0] * 30_000))

@@ -58,9 +58,10 @@ def warm_up(method: str) -> None:
     import margrave.models.pgm.fitter
     import margrave.synthesis  # noqa: F401
     from margrave._api import Synthesizer
+    from margrave.parts import check_libraries
 
     with suppress(MissingExtraError):
-        Synthesizer(method, epsilon=1.0, delta=1e-5)
+        check_libraries(Synthesizer(method, epsilon=1.0, delta=1e-5).fitter)
 
 
 def made_rows(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from margrave.evaluation.learners import one_thread
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Score
 from margrave.evaluation.scoring import score_metrics, score_references
@@ -61,8 +60,7 @@ def asked(
         seed=seed,
         rules=() if declared is None else declared.rules,
     )
-    with one_thread():
-        return score_metrics(task, metrics), score_references(task, metrics)
+    return score_metrics(task, metrics), score_references(task, metrics)
 
 
 def held_rows(source: Source, raw: Any, schema: Schema) -> Rows:

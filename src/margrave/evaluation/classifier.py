@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.evaluation.comparison import Score
-from margrave.evaluation.learners import stops_early
+from margrave.evaluation.learners import one_thread, stops_early
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -79,8 +79,9 @@ def _chances(
         early_stopping=stops_early(known),
         random_state=seed,
     )
-    model.fit(_matrix(train, names), known)
-    chances[:, model.classes_] = model.predict_proba(_matrix(test, names))
+    with one_thread():
+        model.fit(_matrix(train, names), known)
+        chances[:, model.classes_] = model.predict_proba(_matrix(test, names))
     return chances
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from margrave.errors import InputError, invalid
+from margrave.evaluation.learners import one_thread
 from margrave.evaluation.score import Score
 from margrave.evaluation.splits import references
 from margrave.evaluation.table import METRICS, metric
@@ -21,7 +22,8 @@ GROUND_TRUTH = "real rows"
 def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> tuple[Score, ...]:
     """Scores of a task's synthetic table, in the order asked for. **Not private**: do not publish them.
 
-    Metrics made from counts share one pass over each table.
+    Metrics made from counts share one pass over each table. Models are trained on one thread, so that a score
+    does not depend on the number of cores and a busy machine does not slow it down further.
 
     Args:
         task: The tables.
@@ -45,7 +47,8 @@ def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> 
     """
     chosen = _chosen(task, metrics)
     task.survey([one for one in chosen if _counted(one)])
-    return tuple(one.run(task) for one in chosen)
+    with one_thread():
+        return tuple(one.run(task) for one in chosen)
 
 
 def score_references(
