@@ -161,10 +161,10 @@ class Synthesizer:
                 schema = curator.discover(self.schema, rho, self.on_step)
                 model = modelled(self, curator, ledger, deadline)
         self.on_step(Step("fit", "done", 0, 1.0))
-        return Synthesis(self._release(schema, curator, ledger, model, frame), model)
+        return Synthesis(self._release(schema, curator, ledger, model, frame, declared), model)
 
     def _release(
-        self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame
+        self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame, declared: Schema
     ) -> Release:
         return Release(
             schema=schema,
@@ -178,6 +178,7 @@ class Synthesizer:
             frame=frame.kind,
             dtypes={name: frame.dtypes[name] for name in schema.names},
             notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
+            declared=tuple(column.name for column in declared.columns if column.known),
         )
 
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
