@@ -74,7 +74,9 @@ def killing(monkeypatch: pytest.MonkeyPatch, step: int, when: str) -> Iterator[l
         patched = fail(name, early=when == "before")
         for cls in (Journal, BookRun):
             patch.setattr(cls, name, patched)
-            patch.setattr(cls, "discard", cls.release)  # a killed process tidies nothing up
+            patch.setattr(
+                cls, "discard", lambda self, refusal: self.release()
+            )  # a killed process tidies nothing
         yield calls
 
 

@@ -108,7 +108,7 @@ def test_a_run_that_fails_before_it_asks_gives_all_back(
     monkeypatch.setattr(Discovery, "run", fail)
     assert synthesize(folder).code == 2
     (run,) = rows(folder, "runs")
-    assert (run["state"], run["events"], run["rho_counted"]) == ("closed", 0, 0.0)
+    assert (run["state"], run["events"], run["rho_counted"]) == ("refused", 0, 0.0)
     assert rows(folder, "show")[0]["left"] == pytest.approx(2.0)
     alone = (folder / "t.csv", "-e", 1, "-o", folder / "out.csv", "--ledger", folder / "alone.jsonl")
     assert call("synthesize", *alone).code == 2

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import platform
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from margrave import __version__
+from margrave.declarations import check_no_oracle, check_rows, declared_schema
 from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
@@ -19,12 +19,11 @@ from margrave.models.table import resolve
 from margrave.parts import accountant, aimed, bounded, check_libraries, shown, timed
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
-from margrave.privacy.place import Place
+from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
 from margrave.resuming import check_clockless, facts, modelled
-from margrave.schema.columns import Binned
 from margrave.schema.schema import Schema
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from margrave.evaluation.comparison import Comparison
     from margrave.measure.curator import Curator
     from margrave.privacy.book import Book
-    from margrave.protocols import Fitter, Source, Strategy
+    from margrave.protocols import Fitter, Model, Source, Strategy
     from margrave.schema.frame import Frame
 
 __all__ = ["Synthesizer", "evaluate", "synthesize"]
@@ -60,6 +59,9 @@ class Synthesizer:
         unit: Whom to protect: a `Unit`, the name of an owner column (one row each), or None for rows.
         adjacency: "add_remove" or "replace_one".
         schema: What is public about the columns: a `Schema`, the path of a schema.json, or None.
+        outside: What becomes of a value that the schema rules out: "refuse" ends the run with an error, which
+            a book does not allow; "absorb" counts it in the nearest bin or as "(other)", see
+            `Schema.absorb_outside`.
         select: A strategy object instead of the method's.
         model: A fitter object or its name instead of the method's.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
@@ -98,6 +100,7 @@ class Synthesizer:
         unit: Unit | str | None = None,
         adjacency: Adjacency = "add_remove",
         schema: Schema | str | Path | None = None,
+        outside: Literal["refuse", "absorb"] = "refuse",
         select: Strategy | None = None,
         model: Fitter | str | None = None,
         target: str | None = None,
@@ -112,12 +115,11 @@ class Synthesizer:
         on_step: OnStep = silent,
     ) -> None:
         check_budget(epsilon, delta)
-        recipe = named(method)
-        self.method = method
+        self.method, recipe = method, named(method)
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
-        self.schema = _schema(schema)
+        self.schema = declared_schema(schema, outside)
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
@@ -146,16 +148,24 @@ class Synthesizer:
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
         check_libraries(self.fitter)
-        source, frame = self._open(data)
-        declared = self._declared(source)
-        _check_rows(source, declared)
-        curator, ledger = self._door(source, declared, resume)
-        with ledger:
-            rho = ledger.total * self.discovery_share(declared)
-            schema = curator.discover(self.schema, rho, self.on_step)
-            model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
+        check_no_oracle(self.schema, self.place)
+        with self.place.attempt() as attempt:
+            source, frame = self._open(data)
+            declared = self._declared(source)
+            if attempt is None:
+                check_rows(source, declared)
+            curator, ledger = self._door(source, declared, resume, attempt)
+            with ledger:
+                rho = ledger.total * self.discovery_share(declared)
+                schema = curator.discover(self.schema, rho, self.on_step)
+                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
         self.on_step(Step("fit", "done", 0, 1.0))
-        release = Release(
+        return Synthesis(self._release(schema, curator, ledger, model, frame, declared), model)
+
+    def _release(
+        self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame, declared: Schema
+    ) -> Release:
+        return Release(
             schema=schema,
             measurements=curator.measurements,
             guarantee=self.promise(ledger),
@@ -167,8 +177,8 @@ class Synthesizer:
             frame=frame.kind,
             dtypes={name: frame.dtypes[name] for name in schema.names},
             notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
+            declared=tuple(column.name for column in declared.columns if column.known),
         )
-        return Synthesis(release, model)
 
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
         """What `fit` would do, from column names and storage types alone; nothing is spent.
@@ -197,19 +207,21 @@ class Synthesizer:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
         return shown(source, self.strategy), frame
 
-    def _door(self, source: Source, declared: Schema, resume: bool | int = False) -> tuple[Curator, Ledger]:
+    def _door(
+        self, source: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None
+    ) -> tuple[Curator, Ledger]:
         """The curator of a table, with its ledger."""
         from margrave.measure.curator import Curator
         from margrave.measure.discover import searches_values
 
         if resume is not False:
             check_clockless(self)
-        keep = self.place.keep(facts(self, source.columns, declared), resume)
+        keep = self.place.keep(facts(self, source.columns, declared), resume, attempt)
         ledger = self.new_ledger(searches_values(declared), keep)
         try:
             curator = Curator(source, ledger)
-        except BaseException:
-            ledger.discard()  # nothing was spent: the name, or the reservation, is free again
+        except BaseException as error:
+            ledger.discard(error)  # nothing was spent: the name, or the reservation, is free again
             raise
         self._ledger = ledger
         return curator, ledger
@@ -352,22 +364,6 @@ def _asked(
             small = isinstance(source, MemorySource)
             tables[name] = (source, read_table(table, missing)[0].select(schema.names) if small else None)
     return asked(metrics, tables, schema, declared=known, target=target, seed=seed)
-
-
-def _check_rows(source: Source, declared: Schema) -> None:
-    """Refuse rows that a declaration rules out, before anything is spent. **Not private.**
-
-    Raises:
-        InputError: A column that is declared strictly holds something else.
-    """
-    sure = []
-    for column in declared.attributes:
-        trial = column if column.missing is not None else dataclasses.replace(column, missing=True)
-        trial = dataclasses.replace(trial, rare=0.0) if isinstance(trial, Binned) else trial
-        if column.strict and trial.known:
-            sure.append(trial)
-    if sure:
-        source.only([column.name for column in sure]).bind(Schema(tuple(sure)))
 
 
 def _shared(

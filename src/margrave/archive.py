@@ -56,6 +56,7 @@ def save_release(release: Release, path: str | Path) -> None:
         "frame": release.frame,
         "dtypes": dict(release.dtypes),
         "notes": dict(release.notes),
+        "declared": None if release.declared is None else list(release.declared),
         "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
     body = json.dumps(document, indent=1, ensure_ascii=False).encode()
@@ -147,7 +148,13 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         frame=str(document["frame"]),
         dtypes=_texts(document["dtypes"]),
         notes=_texts(document["notes"]),
+        declared=_names(document.get("declared"), schema),
     )
+
+
+def _names(document: Any, schema: Schema) -> tuple[str, ...] | None:
+    """Names of columns, or None where they were not recorded."""
+    return None if document is None else tuple(schema[name].name for name in document)
 
 
 def _texts(document: Any) -> dict[str, str]:

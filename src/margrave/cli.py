@@ -50,6 +50,10 @@ METHODS_HELP = (
 )
 Method = Annotated[str, typer.Option(help=METHODS_HELP)]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
+Outside = Annotated[
+    Literal["refuse", "absorb"],
+    typer.Option(help="A value the schema rules out: an error, or the nearest bin or (other)."),
+]
 Owner = Annotated[
     str | None,
     typer.Option(help="Column that says whose row it is: protects owners and leaves it out; else rows."),
@@ -90,6 +94,7 @@ def synthesize(
     delta: Delta = 1e-9,
     method: Method = "auto",
     schema: SchemaFile = None,
+    outside: Outside = "refuse",
     owner: Owner = None,
     max_rows: MaxRows = 1,
     adjacency: Adjacency = "add_remove",
@@ -115,7 +120,7 @@ def synthesize(
     files = {"out": out, "ledger": kept, "report": report, "release": release}
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
-    options |= {"ledger": kept, "dataset": dataset, "analyst": analyst}
+    options |= {"outside": outside, "ledger": kept, "dataset": dataset, "analyst": analyst}
     asked = (method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
     going_on = run if run is not None else resume
@@ -131,6 +136,7 @@ def plan(
     delta: Delta = 1e-9,
     method: Method = "auto",
     schema: SchemaFile = None,
+    outside: Outside = "refuse",
     owner: Owner = None,
     max_rows: MaxRows = 1,
     adjacency: Adjacency = "add_remove",
@@ -143,7 +149,7 @@ def plan(
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
-    options = {"target": target, **_limits(max_memory, max_seconds)}
+    options = {"outside": outside, "target": target, **_limits(max_memory, max_seconds)}
     synthesizer = _synthesizer(method, epsilon, delta, schema, owner, max_rows, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))

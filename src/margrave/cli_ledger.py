@@ -13,6 +13,7 @@ import typer
 from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
+    from margrave.privacy.attempts import Attempt
     from margrave.privacy.book import Book
     from margrave.privacy.book_records import Account, BookedRun
 
@@ -79,6 +80,14 @@ def runs(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> No
 
 
 @ledger_app.command()
+def refusals(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> None:
+    """All runs that ended in an error or were killed: each error told its caller which it was."""
+    book = _book(file)
+    found = [_attempt(book, one) for one in book.attempts(dataset) if one.outcome is None or one.refused]
+    _tell(found, as_json, "no run has been refused")
+
+
+@ledger_app.command()
 def events(
     file: BookFile,
     dataset: Dataset = None,
@@ -109,6 +118,7 @@ def export(
         everything = {
             "caps": [_account(account) for account in book.accounts(dataset)],
             "runs": [_run(booked) for booked in book.runs(dataset)],
+            "refusals": [_attempt(book, one) for one in book.attempts(dataset) if one.refused],
             "events": _events(book, dataset, None),
         }
         write_text(out, json.dumps(everything, indent=2) + "\n")
@@ -132,6 +142,12 @@ def close(
     _book(file).give_up(run)
 
 
+@ledger_app.command()
+def retire(file: BookFile) -> None:
+    """Close a book for good: all its caps count as spent. For one that was restored from an older copy."""
+    _book(file).retire()
+
+
 def _book(file: Path) -> Book:
     from margrave.privacy.book import Book
 
@@ -150,6 +166,8 @@ def _account(account: Account) -> dict[str, Any]:
         "spent": _epsilon(account.spent.together),
         "reserved": _epsilon(account.reserved.together),
         "left": round(account.left, 6),
+        "refused": account.refused,
+        "retired": account.retired,
         "since": cap.made,
     }
 
@@ -175,6 +193,23 @@ def _run(booked: BookedRun) -> dict[str, Any]:
     }
 
 
+def _attempt(book: Book, attempt: Attempt) -> dict[str, Any]:
+    from margrave.privacy.accounting import event_rho
+
+    spends = [] if attempt.run is None else book.events(attempt.run)
+    return {
+        "attempt": attempt.number,
+        "dataset": attempt.dataset,
+        "analyst": attempt.analyst,
+        "run": attempt.run,
+        "began": attempt.began,
+        "ended": attempt.ended,
+        "events": len(spends),
+        "rho": float(sum(event_rho(event) for event, _ in spends)),
+        "refusal": attempt.outcome or "not ended: going, or killed",
+    }
+
+
 def _events(book: Book, dataset: str | None, run: int | None) -> list[dict[str, Any]]:
     from margrave.privacy.accounting import event_delta, event_rho
     from margrave.privacy.event_json import event_to_json
@@ -191,13 +226,22 @@ def _events(book: Book, dataset: str | None, run: int | None) -> list[dict[str, 
 
 
 def _audit(book: Book, dataset: str | None) -> list[dict[str, Any]]:
-    """A line a spend, with its run; a run without one has a line of its own."""
+    """A line a spend, with its run; a run without one, and a refusal before any run, has its own line."""
     spends: dict[int, list[dict[str, Any]]] = {}
     for event in _events(book, dataset, None):
         spends.setdefault(event["run"], []).append(event)
-    return [
-        _line(_run(booked), event) for booked in book.runs(dataset) for event in spends.get(booked.run, [{}])
+    attempts = book.attempts(dataset)
+    ended = {one.run: one.outcome for one in attempts if one.refused}
+    lines = [
+        _line(_run(booked) | {"refusal": ended.get(booked.run)}, event)
+        for booked in book.runs(dataset)
+        for event in spends.get(booked.run, [{}])
     ]
+    for one in attempts:
+        if one.refused and one.run is None:
+            said = {"dataset": one.dataset, "analyst": one.analyst, "state": "refused", "opened": one.began}
+            lines.append(_line({**said, "ended": one.ended, "refusal": one.outcome}, {}))
+    return lines
 
 
 def _line(run: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +257,7 @@ def _line(run: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
         "max_rows",
         "adjacency",
     )
-    ends = ("accounting", "opened", "ended")
+    ends = ("accounting", "opened", "ended", "refusal")
     asked = {name: run.get(name) for name in (*names, *ends)}
     spent = {f"event_{name}": event.get(name) for name in ("number", "made", "event", "what", "rho", "delta")}
     parameters = event.get("parameters")

@@ -15,7 +15,7 @@ from margrave.errors import InputError, invalid
 from margrave.measure.owners import owner_sizes as ask
 from margrave.measure.owners import size_starts
 from margrave.privacy.accounting import GDP
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.ledger import Ledger, check_budget
 from margrave.privacy.place import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
@@ -129,24 +129,24 @@ def owner_sizes(
     Args:
         data: As for `Synthesizer.fit`.
         owner: Name of the column that says whose row it is.
-        epsilon: Above 0; a tenth of what the release will get is plenty.
-        delta: Between 0 and 1.
+        epsilon, delta: A tenth of the epsilon that the release will get is plenty.
         adjacency: "add_remove" or "replace_one".
         most: Owners with more rows are not told apart.
-        missing: Texts that mean a missing value in CSV and TSV files.
-        ledger, dataset, analyst: As for `Synthesizer`.
+        missing, ledger, dataset, analyst: As for `Synthesizer`.
 
     Raises:
         InputError: The table or an argument cannot be used.
         BudgetError: A cap in the book leaves no room.
     """
-    source = _opened(data, owner, missing)
+    check_budget(epsilon, delta)
     neighbours = Neighbours(Unit(owner), adjacency)
-    facts = {"question": f"rows of owners, 1 to {most} and more"}
-    keep = Place(ledger, dataset, analyst).keep(facts)
-    with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
-        found = ask(source, most, book)
-        promise = Guarantee(book.epsilon, book.delta, float(book.total), neighbours, "gdp")
+    place = Place(ledger, dataset, analyst)
+    with place.attempt() as attempt:
+        source = _opened(data, owner, missing)
+        keep = place.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
+        with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
+            found = ask(source, most, book)
+            promise = Guarantee(book.epsilon, book.delta, float(book.total), neighbours, "gdp")
     return OwnerSizes(size_starts(most), found.values, float(found.sigma), promise)
 
 

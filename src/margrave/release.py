@@ -140,6 +140,7 @@ class Release:
         frame: "pandas", "polars" or "arrow": the kind of table that went in.
         dtypes: The storage type of each column that went in, as text, by name.
         notes: Public remarks on the run, such as its version.
+        declared: Names of the columns of which nothing had to be discovered; None in files of older versions.
     """
 
     schema: Schema
@@ -153,6 +154,14 @@ class Release:
     frame: str = "arrow"
     dtypes: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    declared: tuple[str, ...] | None = None
+
+    @property
+    def declared_columns(self) -> tuple[str, ...]:
+        """Names of the columns that were wholly declared; where that was not recorded, of the strict ones."""
+        if self.declared is not None:
+            return self.declared
+        return tuple(column.name for column in self.schema.columns if column.strict)
 
     @property
     def domain(self) -> Domain:

@@ -21,7 +21,7 @@ from margrave.privacy.book import Book
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
-        ("PRAGMA user_version = 2", "Update margrave"),
+        ("PRAGMA user_version = 3", "Update margrave"),
         ("PRAGMA application_id = 7", "a book of margrave"),
         ("DROP TABLE caps", "intact"),
         ("UPDATE runs SET rho = 'much'", "intact"),
@@ -38,6 +38,9 @@ from margrave.privacy.book import Book
         ("UPDATE events SET event = replace(event, '\"l2_squared\": 1', '\"l2_squared\": 0')", "intact"),
         ("UPDATE answers SET body = replace(body, '[]', '{}')", "intact"),
         ("UPDATE events SET seq = 7", "intact"),
+        ("UPDATE attempts SET outcome = 'done'", "intact"),
+        ("UPDATE attempts SET id = 2", "intact"),
+        ("DROP TABLE retired", "intact"),
         ("UPDATE events SET event = '{}'", "intact"),
         ("UPDATE answers SET body = x'00'", "intact"),
         ("UPDATE answers SET events = 9", "intact"),

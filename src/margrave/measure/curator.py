@@ -106,7 +106,13 @@ class Curator:
 
         Returns:
             The known schema.
+
+        Raises:
+            InputError: The run is in a book and a column is strict: its refusal of a row would be free.
         """
+        if self._ledger.shared and declared is not None and declared.strict_columns:
+            remedy = "Use declared.absorb_outside(): whether a row breaks a declaration is private."
+            raise InputError(invalid("declared", "without strict columns in a book", remedy))
         discovery = Discovery(self._source, self._gaussian, self._ledger, on_step)
         schema, found = discovery.run(declared, rho)
         self._engine = self._source.bind(schema)

@@ -5,12 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import secrets
+import sqlite3
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
 
 from margrave.errors import BudgetError, InputError, invalid
+from margrave.privacy.attempts import (
+    Attempt,
+    attempts_in,
+    begin_attempt,
+    current_minute,
+    end_attempt,
+    end_attempts_of,
+    link_attempt,
+)
 from margrave.privacy.book_file import BookFile, create
 from margrave.privacy.book_records import Account, BookedRun, Cap, caps_in, change, runs_in
 from margrave.privacy.book_run import BookRun, recorded_events
@@ -31,7 +40,9 @@ class Book:
     **Privacy.** Opening a run reserves its whole promise in the same transaction that checks the caps:
     writers follow each other, so two runs at once cannot both take what only one of them may. What all runs
     together promise, and why a cap holds, is proved in `margrave.privacy.composition`. A crash gives
-    nothing back. The book holds public things only: names the steward and the analysts give, promises,
+    nothing back. A run that ends in an error has told its caller which; epsilon does not cover that, so every
+    attempt is on record from before its table is opened. The book holds public things only: names the
+    steward and the analysts give, promises, refusals in margrave's own words,
     events, released answers; never a value or a count of a private table.
 
     Args:
@@ -83,7 +94,7 @@ class Book:
         check_budget(epsilon, delta)
         _check_name("dataset", dataset)
         _check_name("analyst", analyst, empty=True)
-        made = Cap(dataset, analyst, _bare(neighbours), float(epsilon), float(delta), _now())
+        made = Cap(dataset, analyst, _bare(neighbours), float(epsilon), float(delta), current_minute())
         with self._file.writing() as db:
             for booked in runs_in(db, dataset, analyst):
                 _steps(booked.header.neighbours, made)
@@ -95,7 +106,29 @@ class Book:
             change(db, "caps", int(row or 0))
         return made
 
-    def open_run(self, dataset: str, analyst: str, header: LedgerHeader, rho: Fraction) -> BookRun:
+    def begin_attempt(self, dataset: str, analyst: str) -> int:
+        """Record, before the private table is opened, that somebody asks about it.
+
+        Returns:
+            The attempt's number, for `open_run` or `resume_run`, or `end_attempt` where it comes to neither.
+
+        Raises:
+            InputError: The data set has no cap.
+        """
+        _check_name("dataset", dataset)
+        _check_name("analyst", analyst, empty=True)
+        with self._file.writing() as db:
+            _caps_for(db, dataset, analyst)
+            return begin_attempt(db, dataset, analyst)
+
+    def end_attempt(self, attempt: int, outcome: str) -> None:
+        """Record how an attempt ended, unless its run has done so."""
+        with self._file.writing() as db:
+            end_attempt(db, attempt, outcome)
+
+    def open_run(
+        self, dataset: str, analyst: str, header: LedgerHeader, rho: Fraction, attempt: int | None = None
+    ) -> BookRun:
         """Reserve a run's whole promise and open it.
 
         Args:
@@ -103,9 +136,11 @@ class Book:
             analyst: Who asks; may be empty.
             header: What the run promises.
             rho: What its ledger may spend.
+            attempt: The attempt that it belongs to; None begins one.
 
         Raises:
-            InputError: The data set has no cap, or one whose neighbours the run says nothing about.
+            InputError: The book is retired, or the data set has no cap, or one whose neighbours the run says
+                nothing about.
             BudgetError: It would pass a cap; nothing is reserved.
         """
         _check_name("dataset", dataset)
@@ -116,23 +151,28 @@ class Book:
         charge = Charge(Fraction(header.epsilon), Fraction(header.delta), rho, header.partition_delta)
         token = secrets.token_hex(16)
         with self._file.writing() as db:
-            caps = [cap for cap in caps_in(db, dataset) if cap.analyst in ("", analyst)]
-            if not any(not cap.analyst for cap in caps):
-                remedy = "Set one: margrave ledger cap FILE --dataset NAME --epsilon E --delta D."
-                raise InputError(invalid("dataset", "one with a cap", remedy, got=dataset))
-            for cap in caps:
+            _check_in_use(db)
+            for cap in _caps_for(db, dataset, analyst):
                 _check_room(cap, runs_in(db, dataset, cap.analyst), charge, header.neighbours)
             run = db.execute(
                 "INSERT INTO runs (dataset, analyst, header, rho, state, token, opened)"
                 " VALUES (?, ?, ?, ?, 'open', ?, ?)",
-                (dataset, analyst, json.dumps(header_to_json(header)), str(rho), token, _now()),
+                (dataset, analyst, json.dumps(header_to_json(header)), str(rho), token, current_minute()),
             ).lastrowid
             change(db, "runs", int(run or 0))
+            attempt = begin_attempt(db, dataset, analyst) if attempt is None else attempt
+            link_attempt(db, attempt, int(run or 0))
         self._file.settle()
-        return BookRun(self._file, int(run or 0), token)
+        return BookRun(self._file, int(run or 0), token, attempt)
 
     def resume_run(
-        self, dataset: str, analyst: str, header: LedgerHeader, rho: Fraction, run: int | None = None
+        self,
+        dataset: str,
+        analyst: str,
+        header: LedgerHeader,
+        rho: Fraction,
+        run: int | None = None,
+        attempt: int | None = None,
     ) -> BookRun:
         """Take over a run that was stopped; the process that had it can spend nothing more.
 
@@ -144,6 +184,7 @@ class Book:
             header: What the run promises and its public facts: must be those that were recorded.
             rho: What its ledger may spend.
             run: Its number; needed only where several stopped runs are alike.
+            attempt: The attempt that takes it up; None begins one.
 
         Raises:
             InputError: There is no such run, or more than one.
@@ -156,7 +197,10 @@ class Book:
                 raise InputError(invalid("resume", "done by the version that began it", "Start a new run."))
             if chosen.state == "open":
                 db.execute("UPDATE runs SET token = ? WHERE id = ?", (token, chosen.run))
-        return BookRun(self._file, chosen.run, token)
+                end_attempts_of(db, chosen.run)
+            attempt = begin_attempt(db, dataset, analyst) if attempt is None else attempt
+            link_attempt(db, attempt, chosen.run)
+        return BookRun(self._file, chosen.run, token, attempt)
 
     def give_up(self, run: int) -> None:
         """Mark an open run as crashed: all it reserved stays spent, and it cannot be resumed.
@@ -167,7 +211,31 @@ class Book:
         with self._file.writing() as db:
             if db.execute("SELECT state FROM runs WHERE id = ?", (run,)).fetchone() != ("open",):
                 raise InputError(invalid("run", "an open run of this book", "See its runs.", got=run))
-            change(db, "runs", run, state="crashed", ended=_now(), token="")
+            _give_up(db, run)
+
+    def retire(self) -> None:
+        """Close the book for good: all that its caps allow counts as spent, and no run can spend any more.
+
+        For a book that was restored from an older copy: it does not know what was spent after the copy was
+        made, so nothing may be granted on the strength of it. It can still be read.
+        """
+        with self._file.writing() as db:
+            if not _is_retired(db):
+                db.execute("INSERT INTO retired (made) VALUES (?)", (current_minute(),))
+            for (run,) in db.execute("SELECT id FROM runs WHERE state = 'open'").fetchall():
+                _give_up(db, run)
+        self._file.settle()
+
+    @property
+    def retired(self) -> bool:
+        """Whether it is closed for good."""
+        with self._file.reading() as db:
+            return _is_retired(db)
+
+    def attempts(self, dataset: str | None = None) -> list[Attempt]:
+        """Every time somebody asked, refusals and killed processes included, oldest first."""
+        with self._file.reading() as db:
+            return attempts_in(db, dataset)
 
     def caps(self, dataset: str | None = None) -> list[Cap]:
         """The caps that count."""
@@ -182,7 +250,15 @@ class Book:
     def accounts(self, dataset: str | None = None) -> list[Account]:
         """How every cap stands."""
         with self._file.reading() as db:
-            return [_account(cap, runs_in(db, cap.dataset, cap.analyst)) for cap in caps_in(db, dataset)]
+            retired = _is_retired(db)
+            return [
+                dataclasses.replace(
+                    _account(cap, runs_in(db, cap.dataset, cap.analyst)),
+                    refused=sum(one.refused for one in attempts_in(db, cap.dataset, cap.analyst)),
+                    retired=retired,
+                )
+                for cap in caps_in(db, dataset)
+            ]
 
     def events(self, run: int) -> list[tuple[Event, str]]:
         """The events of a run and when they were recorded."""
@@ -272,5 +348,29 @@ def _check_name(param: str, name: str, *, empty: bool = False) -> None:
         raise InputError(invalid(param, "a printable name of at most 200 letters", "Give it one.", got=name))
 
 
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+def _caps_for(db: sqlite3.Connection, dataset: str, analyst: str) -> list[Cap]:
+    """The caps that a run of this analyst has to keep.
+
+    Raises:
+        InputError: The data set has none for all analysts.
+    """
+    caps = [cap for cap in caps_in(db, dataset) if cap.analyst in ("", analyst)]
+    if not any(not cap.analyst for cap in caps):
+        remedy = "Set one: margrave ledger cap FILE --dataset NAME --epsilon E --delta D."
+        raise InputError(invalid("dataset", "one with a cap", remedy, got=dataset))
+    return caps
+
+
+def _give_up(db: sqlite3.Connection, run: int) -> None:
+    change(db, "runs", run, state="crashed", ended=current_minute(), token="")
+    end_attempts_of(db, run)
+
+
+def _is_retired(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("SELECT count(*) FROM retired").fetchone() != (0,))
+
+
+def _check_in_use(db: sqlite3.Connection) -> None:
+    if _is_retired(db):
+        remedy = "All that its caps allow counts as spent: its steward closed it for good."
+        raise InputError(invalid("ledger", "a book that is not retired", remedy))

@@ -26,11 +26,18 @@ __all__ = ["SUFFIXES", "BookFile", "create"]
 
 SUFFIXES = (".book", ".db", ".sqlite", ".sqlite3")
 """Names that end like this mean a book; all others a ledger of JSON lines."""
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x4D524756
 WAIT = 60.0
 """Seconds to wait for other writers."""
 
+ATTEMPTS = (
+    """CREATE TABLE attempts (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, analyst TEXT NOT NULL,
+        run INTEGER REFERENCES runs (id), began TEXT NOT NULL, ended TEXT, outcome TEXT, seal TEXT)""",
+    "CREATE TABLE retired (id INTEGER PRIMARY KEY, made TEXT NOT NULL)",
+)
+"""Tables that books of version 1 lack."""
 TABLES = (
     """CREATE TABLE caps (
         id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, analyst TEXT NOT NULL, owner TEXT,
@@ -46,6 +53,7 @@ TABLES = (
     """CREATE TABLE answers (
         run INTEGER NOT NULL REFERENCES runs (id), first INTEGER NOT NULL, events INTEGER NOT NULL,
         body BLOB NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, first))""",
+    *ATTEMPTS,
 )
 
 
@@ -113,6 +121,17 @@ class BookFile:
             # A page that cannot be read would hide runs, and hidden runs would be spent again.
             if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise _damaged()
+        if version < VERSION:
+            self._upgrade()
+
+    def _upgrade(self) -> None:
+        """Add the tables that a book of version 1 lacks, unless another process has just done so."""
+        with self.writing() as db:
+            if db.execute("PRAGMA user_version").fetchone() == (VERSION,):
+                return
+            for table in ATTEMPTS:
+                db.execute(table)
+            db.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:

@@ -16,13 +16,16 @@ from margrave.privacy.history import LedgerHeader
 from margrave.privacy.journal import header_from_json
 from margrave.privacy.unit import Neighbours, Unit
 
-__all__ = ["Account", "BookedRun", "Cap", "caps_in", "change", "runs_in", "seal"]
+__all__ = ["ATTEMPT", "Account", "BookedRun", "Cap", "caps_in", "change", "read_sealed", "runs_in", "seal"]
 
 USUAL_DELTA = 1e-9
 ROUNDING = Fraction(1, 1 << 128)
 CAP = "id, dataset, analyst, owner, adjacency, epsilon, delta, made"
 RUN = "id, dataset, analyst, header, rho, state, spent, searched, opened, ended"
-STATES = ("open", "closed", "crashed")
+ATTEMPT = "id, dataset, analyst, run, began, ended, outcome"
+FIELDS = {"caps": CAP, "runs": RUN, "attempts": ATTEMPT}
+"""Fields of the tables whose rows are sealed one by one."""
+STATES = ("open", "closed", "crashed", "refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Cap:
         neighbours: Whom the cap protects; its max_rows does not matter.
         epsilon: For all runs together.
         delta: For all runs together; at least twice what one run promises, see `composition`.
-        made: When it was set.
+        made: When it was set, to the minute.
     """
 
     dataset: str
@@ -56,8 +59,9 @@ class BookedRun:
         analyst: Who asked, as they said; may be empty.
         header: What it promises.
         rho: What it reserved, exact.
-        state: "open" (going, or killed), "closed" (ended normally) or "crashed" (given up by the steward).
-        opened: When.
+        state: "open" (going, killed, or ended in an error after a spend), "closed" (ended normally),
+            "refused" (ended in an error before any spend) or "crashed" (given up by the steward).
+        opened: When, to the minute.
         ended: When; None while open.
         events: How many spends it recorded.
         spent: rho of its events once it is closed, rounded up a little; else what it reserved.
@@ -92,15 +96,21 @@ class Account:
         cap: The cap.
         spent: By closed runs.
         reserved: By all runs, open and crashed ones in full: what counts.
+        refused: How many attempts ended in an error; each told its caller which.
+        retired: Whether the book is closed for good, so that all of the cap counts as spent.
     """
 
     cap: Cap
     spent: Standing
     reserved: Standing
+    refused: int = 0
+    retired: bool = False
 
     @property
     def left(self) -> float:
         """About the epsilon of one more run that fits, if it promises a delta of 1e-9."""
+        if self.retired:
+            return 0.0
         rho = float(self.reserved.rho_left)
         by_rho = zcdp_epsilon(rho, USUAL_DELTA) if rho > 0 else 0.0
         room = self.reserved.total.delta + Fraction(USUAL_DELTA) <= Fraction(self.cap.delta) / 2
@@ -110,7 +120,7 @@ class Account:
 def caps_in(db: sqlite3.Connection, dataset: str | None) -> list[Cap]:
     """The last cap set for each data set, analyst and neighbours."""
     found: dict[tuple[str, str, Neighbours], Cap] = {}
-    for _, name, analyst, owner, adjacency, epsilon, delta, made in _sealed(db, "caps", CAP):
+    for _, name, analyst, owner, adjacency, epsilon, delta, made in read_sealed(db, "caps", CAP):
         if dataset in (None, name):
             who = Neighbours(Unit(owner), adjacency)
             if not (0 < epsilon < math.inf and 0 < delta < 1):
@@ -123,7 +133,7 @@ def runs_in(db: sqlite3.Connection, dataset: str | None = None, analyst: str = "
     """The runs on a data set (None for all), of one analyst (empty for all)."""
     counts = dict(db.execute("SELECT run, count(*) FROM events GROUP BY run").fetchall())
     found = []
-    for run, name, who, said, total, state, spent, searched, opened, ended in _sealed(db, "runs", RUN):
+    for run, name, who, said, total, state, spent, searched, opened, ended in read_sealed(db, "runs", RUN):
         if state not in STATES:
             raise ValueError
         if dataset in (None, name) and analyst in ("", who):
@@ -143,12 +153,12 @@ def seal(*fields: object) -> str:
 
 
 def change(db: sqlite3.Connection, table: str, row: int, **fields: object) -> None:
-    """Change fields of a run or a cap, or none, and seal it; a sealed row is checked before.
+    """Change fields of a run, a cap or an attempt, or none, and seal it; a sealed row is checked before.
 
     Raises:
         ValueError: The row was damaged.
     """
-    names = RUN if table == "runs" else CAP
+    names = FIELDS[table]
     query = f"SELECT {names}, seal FROM {table} WHERE id = ?"  # noqa: S608  (names of ours)
     *before, mark = db.execute(query, (row,)).fetchone()
     if mark is not None and mark != seal(*before):
@@ -159,7 +169,7 @@ def change(db: sqlite3.Connection, table: str, row: int, **fields: object) -> No
     db.execute(f"UPDATE {table} SET seal = ? WHERE id = ?", (seal(*after), row))  # noqa: S608
 
 
-def _sealed(db: sqlite3.Connection, table: str, names: str) -> list[tuple[Any, ...]]:
+def read_sealed(db: sqlite3.Connection, table: str, names: str) -> list[tuple[Any, ...]]:
     """All rows of a table, none missing or changed by chance.
 
     Raises:

@@ -7,12 +7,12 @@ import math
 import sqlite3
 import zlib
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from fractions import Fraction
 
 from margrave.errors import InputError, invalid
 from margrave.privacy.accounting import event_delta, event_rho
 from margrave.privacy.answers import Answer, answer_from_bytes, answer_to_bytes
+from margrave.privacy.attempts import DONE, current_minute, end_attempt
 from margrave.privacy.book_file import BookFile
 from margrave.privacy.book_records import change, seal
 from margrave.privacy.event_json import event_from_json, event_to_json
@@ -34,12 +34,13 @@ class BookRun:
         file: The book's file.
         run: The run's number.
         token: What it was opened with.
+        attempt: The number of the attempt that opened or resumed it.
     """
 
-    __slots__ = ("_file", "_history", "_token", "run")
+    __slots__ = ("_attempt", "_file", "_history", "_token", "run")
 
-    def __init__(self, file: BookFile, run: int, token: str) -> None:
-        self._file, self.run, self._token = file, run, token
+    def __init__(self, file: BookFile, run: int, token: str, attempt: int) -> None:
+        self._file, self.run, self._token, self._attempt = file, run, token, attempt
         with file.reading() as db:
             events = [event for event, _ in recorded_events(db, run)]
             answers = {}
@@ -52,6 +53,11 @@ class BookRun:
         self._history = History(tuple(events), answers)
 
     @property
+    def shared(self) -> bool:
+        """Whether it shares caps with other runs: always."""
+        return True
+
+    @property
     def history(self) -> History:
         """What was there when it was opened."""
         return self._history
@@ -62,7 +68,7 @@ class BookRun:
         Raises:
             InputError: The run is no longer this process's, or the file cannot be written.
         """
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        now = current_minute()
         with self._file.writing() as db:
             self._check(db)
             (first,) = db.execute("SELECT count(*) FROM events WHERE run = ?", (self.run,)).fetchone()
@@ -89,7 +95,6 @@ class BookRun:
 
     def close(self) -> None:
         """End the run: from now on it counts by what it spent, rounded up to a small fraction."""
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self._file.writing() as db:
             events = [event for event, _ in recorded_events(db, self.run)]
             spent = _up(sum((event_rho(event) for event in events), Fraction(0)))
@@ -97,21 +102,28 @@ class BookRun:
             mine = db.execute("SELECT state, token FROM runs WHERE id = ?", (self.run,)).fetchone()
             if mine == ("open", self._token):
                 sums = {"spent": str(spent), "searched": str(searched)}
-                change(db, "runs", self.run, state="closed", ended=now, token="", **sums)
+                change(db, "runs", self.run, state="closed", ended=current_minute(), token="", **sums)
+            end_attempt(db, self._attempt, DONE)
         self._file.settle()
 
     def release(self) -> None:
         """Stop here; the run stays open, and all it reserved stays reserved."""
         self._token = "released"  # noqa: S105  (no password: a word that no run's token is)
 
-    def discard(self) -> None:
-        """Close a run that recorded nothing, which gives its reservation back; else as `release`."""
-        with self._file.reading() as db:
+    def discard(self, refusal: str) -> None:
+        """End in an error; one that recorded nothing gives its reservation back, another can be resumed.
+
+        The reservation and the record of the refusal change in one transaction: a process killed before it
+        leaves the run open, in full, and its attempt without an outcome.
+        """
+        with self._file.writing() as db:
             (count,) = db.execute("SELECT count(*) FROM events WHERE run = ?", (self.run,)).fetchone()
-        if count:
-            self.release()
-        else:
-            self.close()
+            mine = db.execute("SELECT state, token FROM runs WHERE id = ?", (self.run,)).fetchone()
+            if not count and mine == ("open", self._token):
+                change(db, "runs", self.run, state="refused", ended=current_minute(), token="")
+            end_attempt(db, self._attempt, refusal)
+        self._file.settle()
+        self.release()
 
     def forget(self) -> None:
         """Delete the stored answers of a run that has ended."""

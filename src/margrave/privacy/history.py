@@ -60,6 +60,10 @@ class RunJournal(Protocol):
     """Where one run's ledger is kept."""
 
     @property
+    def shared(self) -> bool:
+        """Whether it shares caps with other runs on the same data, as in a book."""
+
+    @property
     def history(self) -> History:
         """What was there when it was opened."""
 
@@ -75,8 +79,12 @@ class RunJournal(Protocol):
     def release(self) -> None:
         """Stop here, so that another process may resume; nothing more is accepted from this one."""
 
-    def discard(self) -> None:
-        """Take back a run that recorded nothing; else as `release`."""
+    def discard(self, refusal: str) -> None:
+        """End in an error: take back a run that recorded nothing, else as `release`.
+
+        Args:
+            refusal: The error in public words, for journals that keep it.
+        """
 
     def forget(self) -> None:
         """Drop the stored answers: what they led to has been saved elsewhere."""

@@ -76,6 +76,11 @@ class Journal:
         self._answers, self._history = AnswerFile(self._path, header.key), History()
 
     @property
+    def shared(self) -> bool:
+        """Whether it shares caps with other runs: never."""
+        return False
+
+    @property
     def history(self) -> History:
         """What was there when it was opened."""
         return self._history
@@ -110,7 +115,7 @@ class Journal:
 
     release = close
 
-    def discard(self) -> None:
+    def discard(self, refusal: str) -> None:
         """Remove the file of a run that recorded nothing."""
         self.close()
         try:

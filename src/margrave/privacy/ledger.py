@@ -14,6 +14,7 @@ from typing import NoReturn, TypeVar
 from margrave.errors import BudgetError, InputError, invalid
 from margrave.privacy.accounting import Accountant, event_delta
 from margrave.privacy.answers import Answer
+from margrave.privacy.attempts import describe_refusal
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.events import Event
 from margrave.privacy.history import History, LedgerHeader, Replay, RunJournal
@@ -203,6 +204,11 @@ class Ledger:
         return self._rho.exhausted or self._deltas.exhausted
 
     @property
+    def shared(self) -> bool:
+        """Whether the run shares caps with other runs on the same data, as in a book."""
+        return self._journal is not None and self._journal.shared
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """Every spend, in order, those of a stopped process included."""
         return tuple(self._events)
@@ -278,10 +284,17 @@ class Ledger:
         if self._journal is not None:
             self._journal.release()
 
-    def discard(self) -> None:
-        """Take back a run that has recorded nothing (its file, its reservation); otherwise as `release`."""
+    def discard(self, error: BaseException | None = None) -> None:
+        """End a run in an error.
+
+        One that has recorded nothing gives its file or its reservation back; another stays spent and can be
+        resumed. A book keeps a record of the refusal in either case.
+
+        Args:
+            error: Why; None if nobody wants the run any more.
+        """
         if self._journal is not None:
-            self._journal.discard()
+            self._journal.discard("given back" if error is None else describe_refusal(error))
 
     def forget(self) -> None:
         """Drop the stored answers: the release has been saved."""
@@ -330,11 +343,11 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if kind is None:
             self.close()
         else:
-            self.discard()  # which only releases it where something was spent
+            self.discard(error)
 
     def __repr__(self) -> str:
         return (

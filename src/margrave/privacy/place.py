@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, MargraveError, invalid
+from margrave.privacy.attempts import describe_refusal
 from margrave.privacy.book_file import SUFFIXES
 from margrave.privacy.history import LedgerHeader, RunJournal
 from margrave.privacy.journal import Journal
@@ -17,7 +19,15 @@ if TYPE_CHECKING:
     from margrave.privacy.book import Book
     from margrave.privacy.ledger import Keep
 
-__all__ = ["Place"]
+__all__ = ["BookAttempt", "Place"]
+
+
+@dataclass(frozen=True, slots=True)
+class BookAttempt:
+    """An attempt that is going on: its book, and its number there."""
+
+    book: Book
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +63,41 @@ class Place:
             return Path(self.ledger).suffix.lower() in SUFFIXES
         return self.ledger is not None
 
-    def keep(self, run: Mapping[str, str], resume: bool | int = False) -> Keep | None:
+    @contextmanager
+    def attempt(self) -> Iterator[BookAttempt | None]:
+        """What a run does with a private table, from before it is opened; a book records how it ends.
+
+        Whatever error ends the block stays as it is: where its record cannot be written, the attempt stays
+        without an outcome, which the book shows as well.
+
+        Yields:
+            The attempt, for `keep`; None without a book.
+
+        Raises:
+            InputError: The book cannot be used, or the data set has no cap in it.
+        """
+        if not self.in_book:
+            yield None
+            return
+        book = self._book()
+        number = book.begin_attempt(self.dataset or "", self.analyst or "")
+        try:
+            yield BookAttempt(book, number)
+        except BaseException as error:
+            with suppress(MargraveError):
+                book.end_attempt(number, describe_refusal(error))
+            raise
+
+    def keep(
+        self, run: Mapping[str, str], resume: bool | int = False, attempt: BookAttempt | None = None
+    ) -> Keep | None:
         """What opens the run's journal; None where none is kept.
 
         Args:
             run: Public facts about the run, by which it is known again.
             resume: Whether to go on with a run that was stopped; its number, where a book has several
                 alike.
+            attempt: What it is a part of, in a book; None begins an attempt with the run.
 
         Raises:
             InputError: There is nothing to resume from.
@@ -71,19 +109,24 @@ class Place:
             return None
 
         def opened(header: LedgerHeader, rho: Fraction) -> RunJournal:
-            return self._open(replace(header, run=dict(run)), rho, resume)
+            return self._open(replace(header, run=dict(run)), rho, resume, attempt)
 
         return opened
 
-    def _open(self, header: LedgerHeader, rho: Fraction, resume: bool | int) -> RunJournal:
+    def _book(self) -> Book:
         from margrave.privacy.book import Book
 
+        return self.ledger if isinstance(self.ledger, Book) else Book(Path(str(self.ledger)))
+
+    def _open(
+        self, header: LedgerHeader, rho: Fraction, resume: bool | int, attempt: BookAttempt | None
+    ) -> RunJournal:
         place = self.ledger
         if isinstance(place, str | Path) and not self.in_book:
             return Journal(Path(place), header, resume=resume is not False)
-        book = place if isinstance(place, Book) else Book(Path(str(place)))
+        book, begun = (self._book(), None) if attempt is None else (attempt.book, attempt.number)
         dataset, analyst = self.dataset or "", self.analyst or ""
         if resume is False:
-            return book.open_run(dataset, analyst, header, rho)
+            return book.open_run(dataset, analyst, header, rho, begun)
         number = None if resume is True else int(resume)
-        return book.resume_run(dataset, analyst, header, rho, number)
+        return book.resume_run(dataset, analyst, header, rho, number, begun)

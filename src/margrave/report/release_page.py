@@ -67,7 +67,7 @@ def _sections(release: Release, sides: Sides) -> tuple[Section, ...]:
         Section("guarantee", "The guarantee", guarantee_section(release)),
         Section("quality", "Quality of the fit", verdict.render()),
         Section("ledger", "The ledger", ledger_section(release)),
-        Section("schema", "The schema", schema_section(release.schema)),
+        Section("schema", "The schema", schema_section(release)),
         Section("columns", "Columns", columns_section(release.schema, sides)),
         Section("pairs", "Pairs of columns", pairs_section(sides)),
         Section("definitions", "Definitions", definitions(DEFINITIONS)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from margrave.release import Release
 from margrave.report.markup import Markup, join, named, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.tables import row, table
 from margrave.schema.columns import Binned, Column, Identifier, Listed, Temporal
-from margrave.schema.schema import Schema
 
 __all__ = ["schema_section"]
 
@@ -15,7 +15,7 @@ LEAST_SHARE = 0.005
 HEADS = ("Column", "Kind", "Origin", "Missing", "Values or bins", "Codes")
 
 
-def schema_section(schema: Schema) -> Markup:
+def schema_section(release: Release) -> Markup:
     """The section of the page."""
     return join(
         tag(
@@ -26,15 +26,20 @@ def schema_section(schema: Schema) -> Markup:
                 "and are in the ledger."
             ),
         ),
-        table("Columns", HEADS, [_line(column) for column in schema.columns], numeric=1),
+        table(
+            "Columns",
+            HEADS,
+            [_line(column, column.name in release.declared_columns) for column in release.schema.columns],
+            numeric=1,
+        ),
     )
 
 
-def _line(column: Column) -> Markup:
+def _line(column: Column, declared: bool) -> Markup:
     origin = tag(
         "span",
-        "declared" if column.strict else "discovered",
-        class_="chip" if column.strict else "chip found",
+        "declared" if declared else "discovered",
+        class_="chip" if declared else "chip found",
     )
     return row(
         named(column.name),

@@ -86,8 +86,8 @@ def guarantee_section(release: Release) -> Markup:
 
 def public_facts(release: Release) -> Markup:
     """The facts that the guarantee does not cover."""
-    declared = [column.name for column in release.schema.columns if column.strict]
-    found = [column.name for column in release.schema.columns if not column.strict]
+    declared = list(release.declared_columns)
+    found = [column.name for column in release.schema.columns if column.name not in declared]
     items: list[Child] = [
         "the names of the columns, their order and their storage types"
         + (f" ({_storage(release)})" if release.dtypes else ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -11,12 +12,20 @@ import numpy as np
 from margrave.errors import SchemaError, invalid
 from margrave.schema.column import Column, Scalar
 
-__all__ = ["Boolean", "Categorical", "Listed", "Ordinal"]
+__all__ = ["Boolean", "Categorical", "Listed", "Ordinal", "other_label"]
 
 
 def _is_scalar(value: object) -> bool:
     number = isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
     return isinstance(value, str) or bool(number)
+
+
+def other_label(values: Collection[Scalar]) -> str:
+    """A label for all values that are not listed: "(other)", in more brackets where that is one of them."""
+    label = "(other)"
+    while label in values:
+        label = f"({label})"
+    return label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import (
+    Binned,
     Boolean,
     Categorical,
     Column,
@@ -26,6 +27,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.domain import Domain
+from margrave.schema.listed import other_label
 from margrave.schema.rules import Rule, check_names, rule_from_json
 from margrave.schema.rules_codes import CodeRules, code_rules
 
@@ -146,6 +148,31 @@ class Schema:
             self[name]
         return Schema(tuple(new.get(column.name, column) for column in self.columns), self.rules)
 
+    @property
+    def strict_columns(self) -> tuple[str, ...]:
+        """Names of the columns whose declaration ends a run with an error where a row breaks it.
+
+        These are the strict columns of which the values or bins are declared. Where bins are still to be
+        discovered, or values to be listed, every value finds a place.
+        """
+        return tuple(column.name for column in self.attributes if column.strict and _all_but_missing(column))
+
+    def absorb_outside(self) -> Schema:
+        """The same schema, which takes in what lies outside its declarations instead of strict_columns it.
+
+        No column is strict any more. A number, date or time beyond the bounds counts in the nearest bin, a
+        fraction among whole numbers is rounded down, text in a column of numbers is missing, and a value that
+        is not listed becomes `other`: a categorical or ordinal column that has no such label is given
+        "(other)". What then has no code becomes the likeliest one, see `encode_column`; in a boolean column
+        that is false.
+
+        Example:
+            >>> column = Categorical(name="sex", values=("F", "M"), missing=False)
+            >>> Schema((column,)).absorb_outside()["sex"].labels
+            ('F', 'M', '(other)')
+        """
+        return Schema(tuple(_absorbing(column) for column in self.columns), self.rules)
+
     def to_json(self) -> dict[str, Any]:
         """A JSON document; parts that hold their default are left out."""
         columns = [_column_to_json(column) for column in self.columns]
@@ -199,6 +226,19 @@ class Schema:
             raise SchemaError(
                 invalid("schema", "valid JSON in UTF-8", "Check it with a JSON editor.")
             ) from None
+
+
+def _all_but_missing(column: Column) -> bool:
+    """Whether all of a column is declared, but perhaps for its missing values and the merging of bins."""
+    column = column if column.missing is not None else dataclasses.replace(column, missing=True)
+    return dataclasses.replace(column, rare=0.0).known if isinstance(column, Binned) else column.known
+
+
+def _absorbing(column: Column) -> Column:
+    if not isinstance(column, Categorical | Ordinal) or column.values is None or not column.strict:
+        return dataclasses.replace(column, strict=False)
+    other = other_label(column.values) if column.other is None else column.other
+    return dataclasses.replace(column, strict=False, other=other)
 
 
 def _column_to_json(column: Column) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""What becomes of rows that break a declaration: an error, or the nearest thing that was declared."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from margrave.errors import InputError, invalid
+from margrave.schema.columns import Binned
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.privacy.place import Place
+    from margrave.protocols import Source
+
+__all__ = ["OUTSIDE", "check_no_oracle", "check_rows", "declared_schema"]
+
+OUTSIDE = ("refuse", "absorb")
+"""What may become of a value outside its column's declaration; see `Schema.absorb_outside`."""
+
+
+def declared_schema(schema: Schema | str | Path | None, outside: str) -> Schema | None:
+    """The schema that a run is given, with what it says about values outside.
+
+    Raises:
+        InputError: The file cannot be read, or outside is not one of `OUTSIDE`.
+    """
+    if outside not in OUTSIDE:
+        raise InputError(invalid("outside", f"one of {list(OUTSIDE)}", "Leave it out.", got=outside))
+    known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+    return known.absorb_outside() if known is not None and outside == "absorb" else known
+
+
+def check_no_oracle(schema: Schema | None, place: Place) -> None:
+    """Refuse strict declarations in a book, from the schema alone and before the table is opened.
+
+    A strict declaration says exactly whether any row breaks it, and costs nothing. Where runs share a cap,
+    a few dozen of them would find one person's value by halving, and the book would show nothing spent.
+
+    Raises:
+        InputError: The run is kept in a book and a column is strict.
+    """
+    if schema is None or not place.in_book or not schema.strict_columns:
+        return
+    remedy = (
+        "Say outside='absorb' (--outside absorb) to count values outside in the nearest bin or as '(other)', "
+        'or "strict": false in those columns. An error for a row that breaks a declaration tells about the '
+        "rows and is paid for by no epsilon."
+    )
+    constraint = f"without strict columns in a book, which {list(schema.strict_columns)} are"
+    raise InputError(invalid("schema", constraint, remedy))
+
+
+def check_rows(source: Source, declared: Schema) -> None:
+    """Refuse rows that a declaration rules out, before anything is spent. **Not private.**
+
+    Only for runs that are not kept in a book: see `check_no_oracle`.
+
+    Raises:
+        InputError: A column that is declared strictly holds something else.
+    """
+    sure = []
+    for name in declared.strict_columns:
+        column = declared[name]
+        trial = column if column.missing is not None else dataclasses.replace(column, missing=True)
+        sure.append(dataclasses.replace(trial, rare=0.0) if isinstance(trial, Binned) else trial)
+    if sure:
+        source.only([column.name for column in sure]).bind(Schema(tuple(sure)))
