@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ibis
+import ibis.expr.operations as ops
 import numpy as np
 import pyarrow as pa
 
@@ -211,6 +212,8 @@ def text_bytes(text: Any, backend: str) -> Any:
         what = f"columns of text in {backend}"
         remedy = f"Export the table to Parquet, or use one of {sorted(READS_BYTES)}."
         raise InputError(invalid(what, "in a backend whose text can be grouped byte by byte", remedy))
+    if backend == "postgres":  # ibis takes enumerations for text already and would leave a cast out
+        text = ops.Cast(text, "string").to_expr()
     function, more = TO_BYTES[backend]
     return function(text, *more)
 
