@@ -35,6 +35,12 @@ class Source(Protocol):
     """A private table before encoding. Answers are exact: **not private**.
 
     Column names, their order and their storage types are taken as public; all else is private.
+
+    **Additivity.** Every answer comes from one scan, and in it a row counts for one cell at most, which
+    depends on that row alone: the answer on a table is the sum of the answers on its parts. The names that
+    `values` gives are part of this: a row counts for its own value, spelt as it is. Every sensitivity that
+    the door claims rests on it; tests/contracts/test_additivity_contract.py holds every engine to it.
+    `bounded` keeps rows of one owner in a way that does not depend on other owners' rows.
     """
 
     @property
@@ -54,6 +60,9 @@ class Source(Protocol):
     def bounded(self, owner: str, max_rows: int) -> Source:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column."""
 
+    def rows(self) -> Counts:
+        """How many rows there are: shape [1]."""
+
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
 
@@ -66,21 +75,31 @@ class Source(Protocol):
     def sizes(self, owner: str, most: int) -> Counts:
         """Owners by how many rows they have, 1 to most, and more: shape [most + 1]."""
 
-    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+    def histogram(
+        self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
+    ) -> Counts:
         """Cells with a reading by half-open interval, outside ones in the end ones: [edges - 1].
 
-        read: as what a cell's number is read, one of `schema.looks.READS`; cells without one are not counted.
+        read: as what a cell's number is read, one of `schema.looks.READS`.
+        absent: whether cells without a reading are counted, too, in one more cell at the end.
         """
 
-    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
-        """The distinct present values as text, and how many rows hold each."""
+    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, and how many rows hold each.
+
+        absent: whether rows without a value are counted, too, in one more cell at the end.
+        """
 
     def bind(self, schema: Schema) -> Engine:
         """The table encoded under a known schema."""
 
 
 class Engine(Protocol):
-    """Exact counts over an integer-coded table. **Not private**."""
+    """Exact counts over an integer-coded table. **Not private**.
+
+    Additive as a `Source` is: a row is counted in exactly one cell of every clique's table, which depends on
+    that row alone, so every table sums to the number of rows.
+    """
 
     @property
     def domain(self) -> Domain:

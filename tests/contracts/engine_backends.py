@@ -54,6 +54,11 @@ class Backends:
         self._connections: dict[str, Any] = {}
         self._made = 0
 
+    @property
+    def folder(self) -> Path:
+        """Where files are made."""
+        return self._folder
+
     def close(self) -> None:
         """Stop what was started."""
         with warnings.catch_warnings():
@@ -84,6 +89,20 @@ class Backends:
                 return open_source(self._ibis(engine, table, path))
         return open_source(path, engine="memory" if engine == "memory-csv" else "stream")
 
+    def open_ibis(self, engine: str, table: pa.Table, collation: str = "") -> Any:
+        """The table in the backend that the engine's first word names, its column t in a collation.
+
+        "ibis-duckdb default" makes the collation that of all text of the connection.
+        """
+        self._made += 1
+        backend = engine.split()[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = self._ibis(backend, table, self._folder / f"t{self._made}.{backend}")
+            if not collation:
+                return found
+            return _collated(found, engine, collation)
+
     def _ibis(self, engine: str, table: pa.Table, path: Path) -> Any:
         import ibis
 
@@ -107,6 +126,30 @@ class Backends:
         return connection.table(f"t{self._made}")
 
 
+def _collated(table: Any, engine: str, collation: str) -> Any:
+    connection, name = table.get_backend(), table.get_name()
+    if engine == "ibis-duckdb default":
+        connection.raw_sql(f"SET default_collation = '{collation}'")
+        return table
+    if engine.startswith("ibis-duckdb"):
+        connection.raw_sql(f"ALTER TABLE {name} ALTER t TYPE VARCHAR COLLATE {collation}")
+    elif engine.startswith("postgres"):
+        made = f'CREATE COLLATION IF NOT EXISTS "{collation}" '
+        with connection.con.cursor() as cursor:
+            cursor.execute(f"{made} (provider = icu, locale = '{collation}', deterministic = false)")
+            cursor.execute(f'ALTER TABLE {name} ALTER t TYPE text COLLATE "{collation}"')
+        connection.con.commit()
+    else:
+        session = connection._session
+        view = f"{name}c"
+        rest = ", ".join(field for field in table.columns if field != "t")
+        session.sql(f"SELECT collate(t, '{collation}') AS t, {rest} FROM {name}").createOrReplaceTempView(
+            view
+        )
+        return connection.table(view)
+    return connection.table(name)
+
+
 def _database(path: Path, table: pa.Table) -> str:
     import duckdb
 
@@ -128,6 +171,7 @@ def _spark() -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "America/New_York",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[2]").appName("margrave")

@@ -41,7 +41,8 @@ class Coding:
         column: Its declaration.
         code: The expression of its codes, int32 and never null; None if they are looked up.
         faults: Truths that no row of a strict column may have, by their key in FAULTS.
-        value: What is looked up, and `keys`, its values with their codes, shape [values].
+        stored: The storage form of what is looked up.
+        keys: Its values, an Arrow array without repeats, and `codes`, their codes, both of shape [values].
         absent: The code of a null.
         unseen: The code of a value that is not among the keys.
     """
@@ -49,7 +50,7 @@ class Coding:
     column: Column
     code: Any
     faults: dict[str, Any]
-    value: Any = None
+    stored: Stored | None = None
     keys: Any = None
     codes: NDArray[np.int64] | None = None
     absent: int = 0
@@ -91,13 +92,13 @@ def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
     if stored.form == "text" and all(isinstance(value, str) for value in values):
         faults = _faults(column, stored)
         if "unseen" in faults:
-            named = [ibis.literal(value, type="string") for value in values]
+            named = [stored.literal(value) for value in values]
             faults["unseen"] = (
                 stored.value.notnull() & ~stored.value.isin(named) if named else stored.value.notnull()
             )
         keys = pa.array(list(values), pa.string())
         codes = np.arange(len(values), dtype=np.int64)
-        return _by_key(Coding(column, None, faults, stored.value, keys, codes, absent, fallback))
+        return _by_key(Coding(column, None, faults, stored, keys, codes, absent, fallback))
     return _looked_up(column, stored, distinct, absent)
 
 
@@ -140,17 +141,23 @@ def _looked_up(column: Column, stored: Stored, distinct: Distinct, absent: int) 
     codes = encode_column(stored.arrow(values), column).astype(np.int64)
     held = values.is_valid()
     kept = np.asarray(held.to_numpy(zero_copy_only=False), dtype=np.bool_)
-    return _by_key(Coding(column, None, {}, stored.value, values.filter(held), codes[kept], absent, absent))
+    keys = values.filter(held)
+    if stored.form == "text":
+        keys = keys.cast(pa.string())
+    return _by_key(Coding(column, None, {}, stored, keys, codes[kept], absent, absent))
 
 
 def _by_key(found: Coding) -> Coding:
     """With comparisons where the keys are few."""
-    if len(found.keys) > FEW or found.codes is None:
+    if len(found.keys) > FEW or found.codes is None or found.stored is None:
         return found
-    kind = found.value.type()
-    cases = [(found.value.isnull(), ibis.literal(found.absent, type="int32"))]
-    for key, place in zip(found.keys.to_pylist(), found.codes.tolist(), strict=True):
-        same = found.value == (number(key) if isinstance(key, float) else ibis.literal(key, type=kind))
-        cases.append((same, ibis.literal(place, type="int32")))
-    code = ibis.cases(*cases, else_=ibis.literal(found.unseen, type="int32"))
+    value = found.stored.value
+    cases = [
+        (found.stored.literal(key), ibis.literal(place, type="int32"))
+        for key, place in zip(found.keys.to_pylist(), found.codes.tolist(), strict=True)
+    ]
+    code = ibis.literal(found.unseen, type="int32")
+    if cases:
+        code = value.cases(*cases, else_=code)  # the value once, not once a key
+    code = ibis.ifelse(value.isnull(), ibis.literal(found.absent, type="int32"), code)
     return Coding(found.column, code, found.faults)

@@ -5,20 +5,22 @@ They mirror `schema.storage`, `schema.looks` and `schema.encode`; the contract s
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ibis
+import ibis.expr.operations as ops
 import numpy as np
 import pyarrow as pa
 
+from margrave.engines.batches import guarded
 from margrave.errors import InputError, invalid
 from margrave.schema import clock, iso
 from margrave.schema.storage import EXACT
 
-__all__ = ["ODD", "Stored", "interval", "multiple", "number", "stored", "whole"]
+__all__ = ["ODD", "Stored", "interval", "is_text", "multiple", "number", "stored", "text_bytes", "whole"]
 
 ODD = float(1 << 52)
 """Numbers of this size and more are looked at here, value by value: SQL has no exact arithmetic for them."""
@@ -46,21 +48,50 @@ SPELT = _builtin(_spelt, "date_format", "timestamp", "string", gives="string")
 """Spark's spelling of a moment; its ibis backend takes no microseconds out of one."""
 
 
-@dataclass(frozen=True, slots=True)
+def _bytes_of(text):  # type: ignore[no-untyped-def]
+    """Stands for a function of the backend."""
+
+
+def _bytes_in(text, encoding):  # type: ignore[no-untyped-def]
+    """Stands for a function of the backend."""
+
+
+CAST_TO_BYTES = frozenset({"bigquery", "databricks", "pyspark"})
+"""Backends in which a cast of text to bytes gives its UTF-8 bytes."""
+
+TO_BYTES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "duckdb": (_builtin(_bytes_of, "encode", "string", gives="binary"), ()),
+    "postgres": (_builtin(_bytes_in, "convert_to", "string", "string", gives="binary"), ("UTF8",)),
+    "snowflake": (_builtin(_bytes_in, "to_binary", "string", "string", gives="binary"), ("UTF-8",)),
+    "trino": (_builtin(_bytes_of, "to_utf8", "string", gives="binary"), ()),
+}
+"""The function of other backends that gives the UTF-8 bytes of a text, and its further arguments."""
+
+FROM_TEXT = _builtin(_bytes_in, "decode", "string", "string", gives="binary")
+"""PostgreSQL's bytes of their hexadecimal digits."""
+
+READS_BYTES = CAST_TO_BYTES | TO_BYTES.keys()
+"""Backends in which text can be read. In all others columns of text are refused."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
     """A column as what `schema.storage.normal` makes of it.
 
     Args:
         name: The column's name.
         kind: The Arrow type that stands for its storage. Public.
-        form: "int", "float", "bool" or "text".
-        value: The expression: whole numbers of the unit of `schema.clock`, finite float64, truths or text.
+        form: "int", "uint", "float", "bool" or "text".
+        value: The expression: whole numbers of the unit of `schema.clock`, finite float64, truths, or the
+            UTF-8 bytes of text (`text_bytes`).
+        backend: Name of ibis' backend.
     """
 
     name: str
     kind: Any
     form: str
     value: Any
+    backend: str
 
     @property
     def number(self) -> Any:
@@ -77,7 +108,7 @@ class Stored:
         """
         held = clock.meaning(self.kind) if clock.is_temporal(self.kind) else read
         if self.form != "int":
-            return Stored(self.name, self.kind, "float", self.number)
+            return dataclasses.replace(self, form="float", value=self.number)
         if read in (held, "number"):
             return self
         if (held, read) == ("moment", "date"):
@@ -85,15 +116,27 @@ class Stored:
             rest = ibis.ifelse(rest < 0, rest + iso.DAY, rest)
             # The half keeps a quotient that the backend takes in double precision on the right side.
             days = ((self.value - rest + iso.DAY // 2) / iso.DAY).floor()
-            return Stored(self.name, pa.int64(), "int", days.cast("int64"))
+            return dataclasses.replace(self, kind=pa.int64(), value=days.cast("int64"))
         if (held, read) == ("date", "moment"):
             most = clock.MOST // iso.DAY
-            return Stored(self.name, pa.int64(), "int", self.value.clip(-most, most) * iso.DAY)
+            return dataclasses.replace(self, kind=pa.int64(), value=self.value.clip(-most, most) * iso.DAY)
         constraint = f"stored as what it is declared, a {read}"
         raise InputError(invalid(f"column {self.name!r}", constraint, f"It stores a {held}."))
 
+    def literal(self, key: Any) -> Any:
+        """A value, as `arrow` gives them, as a literal to compare `value` with."""
+        if self.form == "text":
+            return byte_literal(key.encode(), self.backend)
+        return number(key) if isinstance(key, float) else ibis.literal(key, type=self.value.type())
+
     def arrow(self, values: Any) -> Any:
-        """Values that were fetched, as an Arrow array of the storage type."""
+        """Values that were fetched, as an Arrow array of the storage type.
+
+        Raises:
+            InputError: Text is not valid UTF-8.
+        """
+        if self.form == "text":
+            return guarded(lambda: values.cast(pa.string()), "made of text in valid Unicode")
         if self.form != "int" or not clock.is_temporal(self.kind):
             return values
         kept = clock.held(pa.array([], self.kind)).type
@@ -113,25 +156,9 @@ def stored(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Sto
     Raises:
         InputError: The column stores what has no column kind.
     """
-    column = table[name]
-    if column.type().is_date():
-        return Stored(name, kind, "int", _days(column))
-    if column.type().is_timestamp():
-        return Stored(name, kind, "int", _micros(column, backend, instant))
-    if column.type().is_time():
-        return Stored(name, kind, "int", _clock(column))
-    if pa.types.is_null(kind):
-        return Stored(name, kind, "text", ibis.null("string"))
-    if column.type().is_string() or pa.types.is_string(kind):
-        return Stored(name, kind, "text", column.cast("string"))
-    if column.type().is_boolean():
-        return Stored(name, kind, "bool", column)
-    if pa.types.is_uint64(kind):
-        return Stored(name, kind, "uint", column)
-    if column.type().is_integer():
-        return Stored(name, kind, "int", column.cast("int64"))
-    if column.type().is_numeric():
-        return Stored(name, kind, "float", _finite(column))
+    form, value = _form(table[name], kind, backend, instant)
+    if value is not None:
+        return Stored(name, kind, form, value, backend)
     raise InputError(
         invalid(
             f"column {name!r}",
@@ -139,6 +166,63 @@ def stored(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Sto
             "Cast it to text or numbers, or drop the column.",
         )
     )
+
+
+def _form(column: Any, kind: Any, backend: str, instant: bool) -> tuple[str, Any]:
+    """The form of a column and the expression of its values, None if it stores what has no column kind."""
+    stored_type = column.type()
+    if stored_type.is_date():
+        return "int", _days(column)
+    if stored_type.is_timestamp():
+        return "int", _micros(column, backend, instant)
+    if stored_type.is_time():
+        return "int", _clock(column)
+    if pa.types.is_null(kind):
+        return "text", ibis.null("binary")
+    if is_text(stored_type, kind):
+        return "text", text_bytes(column.cast("string"), backend)
+    if stored_type.is_boolean():
+        return "bool", column
+    if pa.types.is_uint64(kind):
+        return "uint", column
+    if stored_type.is_integer():
+        return "int", column.cast("int64")
+    return "float", _finite(column) if stored_type.is_numeric() else None
+
+
+def is_text(stored_type: Any, kind: Any) -> bool:
+    """Whether a column is read as text: its type in the backend, the Arrow type that stands for it."""
+    return bool(stored_type.is_string() or pa.types.is_string(kind))
+
+
+def text_bytes(text: Any, backend: str) -> Any:
+    """The UTF-8 bytes of a text expression, null for null.
+
+    A backend may hold different texts for equal: a collation that ignores case, accents or trailing blanks
+    merges them wherever text is compared, grouped or joined, and names the group by one row of its choice.
+    Bytes have no collation: they are equal only if they are the same. So no text is ever compared, grouped or
+    joined as text, and the answer for a row depends on that row's own bytes alone.
+
+    Raises:
+        InputError: It is not known how the backend gives the bytes of a text. Decided by its name alone.
+    """
+    if backend in CAST_TO_BYTES:
+        return text.cast("binary")
+    if backend not in TO_BYTES:
+        what = f"columns of text in {backend}"
+        remedy = f"Export the table to Parquet, or use one of {sorted(READS_BYTES)}."
+        raise InputError(invalid(what, "in a backend whose text can be grouped byte by byte", remedy))
+    if backend == "postgres":  # ibis takes enumerations for text already and would leave a cast out
+        text = ops.Cast(text, "string").to_expr()
+    function, more = TO_BYTES[backend]
+    return function(text, *more)
+
+
+def byte_literal(value: bytes, backend: str) -> Any:
+    """Bytes that are public as a literal."""
+    if backend == "postgres":  # what ibis writes for bytes is none of its forms
+        return FROM_TEXT(ibis.literal(value.hex()), "hex")
+    return ibis.literal(value, type="binary")
 
 
 def _finite(column: Any) -> Any:

@@ -136,6 +136,10 @@ class MemorySource:
             raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
         return codes
 
+    def rows(self) -> Counts:
+        """How many rows there are: shape [1]."""
+        return Counts(np.array([self._table.num_rows], dtype=np.int64))
+
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
         return Counts(profile(self._array(column), column))
@@ -148,28 +152,35 @@ class MemorySource:
         """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
         return Counts(spellings(self._array(column), read, column))
 
-    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+    def histogram(
+        self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
+    ) -> Counts:
         """Cells with a reading by half-open interval, outside ones in the end ones: [edges - 1].
 
         Args:
             column: Its name.
             edges: Increasing, two or more.
-            read: As what the cells are read, one of `schema.looks.READS`; those without such a number are
-                not counted.
+            read: As what the cells are read, one of `schema.looks.READS`.
+            absent: Whether cells without such a number are counted, too, in one more cell at the end.
 
         Raises:
             InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
         """
-        return Counts(histogram(self._array(column), edges, read, column))
+        return Counts(histogram(self._array(column), edges, read, column, absent=absent))
 
-    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
-        """The distinct present values as text, sorted, and how many rows hold each."""
+    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, sorted, and how many rows hold each.
+
+        absent: Whether rows without a value are counted, too, in one more cell at the end.
+        """
         codes, distinct = storage.texts(storage.listed(self._array(column), column))
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         held = sorted(
             (text, count) for text, count in zip(distinct.to_pylist(), counts, strict=True) if count
         )
-        return tuple(text for text, _ in held), Counts(np.array([count for _, count in held], dtype=np.int64))
+        none = [int((codes < 0).sum())] if absent else []
+        found = np.array([*(count for _, count in held), *none], dtype=np.int64)
+        return tuple(text for text, _ in held), Counts(found)
 
     def bind(self, schema: Schema) -> MemoryEngine:
         """The table encoded under a known schema.

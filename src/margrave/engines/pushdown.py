@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
 
@@ -15,11 +14,21 @@ from numpy.typing import NDArray
 
 from margrave.engines.codings import FAULTS, Coding, coding
 from margrave.engines.counts import Counts, summed
-from margrave.engines.expressions import ODD, Stored, interval, multiple, stored, whole
+from margrave.engines.expressions import (
+    ODD,
+    Stored,
+    interval,
+    is_text,
+    multiple,
+    stored,
+    text_bytes,
+    whole,
+)
 from margrave.engines.fetching import fetched, quiet
 from margrave.engines.frames import read_table
 from margrave.engines.memory import MemorySource
 from margrave.engines.pushdown_engine import PushdownEngine
+from margrave.engines.pushdown_owners import check_owner_type, draw_rows
 from margrave.engines.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
@@ -38,10 +47,15 @@ def open_table(table: Any) -> tuple[PushdownSource, Frame]:
     """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**
 
     Raises:
-        InputError: A column stores what has no column kind, or a name repeats.
+        InputError: A column stores what has no column kind, a name repeats, or there is text and it is not
+            known how this backend gives its bytes.
     """
     schema = _arrow_schema(table)
     frame = read_table(schema.empty_table())[1]
+    backend = table.get_backend().name
+    for field in schema:
+        if is_text(table[field.name].type(), field.type):
+            text_bytes(table[field.name].cast("string"), backend)  # refuses what it does not know
     return PushdownSource(table, schema), frame
 
 
@@ -78,8 +92,9 @@ class PushdownSource:
     """A private table that its own backend counts (the `Source` of protocols). **Not private.**
 
     Only grouped counts come here. For text those are the rows of each distinct value, at most MOST_VALUES of
-    them, which the functions that read tables in memory then look at. Its repr shows names only and it
-    refuses to be pickled.
+    them, which the functions that read tables in memory then look at. Text is grouped, compared and joined by
+    its bytes (`expressions.text_bytes`), so that what a row counts for depends on that row alone, whatever
+    the backend's collations hold for equal. Its repr shows names only and it refuses to be pickled.
 
     Args:
         table: An ibis.Table.
@@ -117,10 +132,8 @@ class PushdownSource:
     def bounded(self, owner: str, max_rows: int) -> PushdownSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
-        The backend draws a number for each row with its own random(), which is never seeded from here, and
-        the least of each owner are kept; the choice is stored there (`Table.cache`), so that all later counts
-        are of the same rows. The proof needs numbers that are independent of the rows and unknown to whoever
-        sees the release, not secure ones.
+        See `pushdown_owners.draw_rows` for the draw and its proof. What is drawn is stored in the backend
+        (`Table.cache`), so that it is worked out once.
 
         Raises:
             InputError: There is no such column, it has missing values, it is the only one, or max_rows is
@@ -134,13 +147,9 @@ class PushdownSource:
                 invalid("owner", "beside another column", "Keep a column to release.", got=owner)
             )
         names = [name for name in self._schema.names if name != owner]
-        columns = {f"c{place}": self._table[name] for place, name in enumerate(names)}
-        fresh = f"u{secrets.token_hex(8)}"  # ibis takes equal expressions for one, and would reuse its rows
-        drawn = self._table.select(o=self._stored(owner).value, **{fresh: ibis.random()}, **columns)
-        rank = ibis.row_number().over(group_by=drawn.o, order_by=drawn[fresh])
-        kept = drawn.mutate(r=rank).filter(lambda t: t.r < max_rows)
-        back = {name: kept[f"c{place}"] for place, name in enumerate(names)}
-        table = quiet(kept.select(**back).cache, "a table whose backend can store a part of it")
+        columns = {name: self._stored(name) for name in names}
+        table = draw_rows(self._table, self._stored(owner), columns, max_rows)
+        table = quiet(table.cache, "a table whose backend can store a part of it")
         return PushdownSource(table, pa.schema([self._schema.field(name) for name in names]))
 
     def sizes(self, owner: str, most: int) -> Counts:
@@ -157,10 +166,16 @@ class PushdownSource:
 
     def _check_owner(self, owner: str) -> None:
         self._known(owner, "owner")
+        check_owner_type(owner, self._table[owner].type())
         absent = self._table.select(v=self._stored(owner).value).filter(lambda t: t.v.isnull())
         if fetched(absent.aggregate(n=absent.count()))["n"][0].as_py():
             constraint = "a column without missing values"
             raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+
+    def rows(self) -> Counts:
+        """How many rows there are: shape [1]."""
+        found = fetched(self._table.aggregate(n=self._table.count()))
+        return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
@@ -179,16 +194,32 @@ class PushdownSource:
         if held.form == "text":
             return self._weighed(column, lambda array: grids(array, steps, read, column))
         table, (number,) = self._valued([held.reading(read)])
-        odd = number.value.abs() >= ODD if number.form == "float" else ibis.literal(False)
         place: Any = ibis.literal(len(steps), type="int64")
         for index in reversed(range(len(steps))):
             place = ibis.ifelse(multiple(number, float(steps[index])), index, place)
-        place = ibis.ifelse(number.value.isnull() | odd, ibis.null("int64"), place)
-        found = self._grouped(table, place, len(steps) + 1)
+        place = ibis.ifelse(number.value.isnull(), ibis.null("int64"), place)
         if number.form != "float":
-            return found
-        values, rows = self._few(table, number.value, odd)
-        return summed([found, _weighed(lambda array: grids(array, steps, "number", column), values, rows)])
+            return self._grouped(table, place, len(steps) + 1)
+        return self._float_grids(table, number, place, steps)
+
+    def _float_grids(self, table: Any, number: Stored, place: Any, steps: Sequence[float]) -> Counts:
+        """Rows by place, but very large numbers by their value, and their place found here: one scan."""
+        odd = number.value.abs() >= ODD
+        rows = table.select(
+            p=ibis.ifelse(odd, ibis.null("int64"), place),
+            m=ibis.ifelse(odd, number.value, ibis.literal(0.0)),
+            w=number.value.notnull(),
+        )
+        most = MOST_VALUES + len(steps) + 2
+        found = fetched(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()).limit(most))
+        counts = np.asarray(found["n"].to_numpy(), dtype=np.int64)
+        large = np.asarray(found["p"].is_null().to_numpy(), dtype=np.bool_)
+        _check_values(int(large.sum()), number.name)
+        result = np.zeros(len(steps) + 1, dtype=np.int64)
+        places = np.asarray(found["p"].fill_null(0).to_numpy(), dtype=np.int64)
+        np.add.at(result, places[~large], counts[~large])
+        values = found["m"].combine_chunks().filter(pa.array(large))
+        return summed([Counts(result), _weighed(lambda array: grids(array, steps), values, counts[large])])
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
@@ -197,8 +228,12 @@ class PushdownSource:
             return Counts(spellings(pa.array([], held.kind), read, column))
         return self._weighed(column, lambda array: spellings(array, read, column))
 
-    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+    def histogram(
+        self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
+    ) -> Counts:
         """Cells with a reading by half-open interval, as `schema.looks.histogram`: [edges - 1].
+
+        absent: Whether cells without a reading are counted, too, in one more cell at the end.
 
         Raises:
             InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
@@ -206,13 +241,18 @@ class PushdownSource:
         held = self._stored(column)
         histogram(pa.array([], held.kind), edges, read, column)
         if held.form == "text":
-            return self._weighed(column, lambda array: histogram(array, edges, read, column))
+            return self._weighed(column, lambda array: histogram(array, edges, read, column, absent=absent))
         cells = len(edges) - 1
         table, (number,) = self._valued([held.reading(read)])
-        return self._grouped(table, interval(number, np.asarray(edges)[1:-1], range(cells)), cells)
+        place = interval(number, np.asarray(edges)[1:-1], range(cells))
+        if absent:
+            place = ibis.coalesce(place, ibis.literal(cells, type="int32"))
+        return self._grouped(table, place, cells + absent)
 
-    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
+    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
+
+        absent: Whether rows without a value are counted, too, in one more cell at the end.
 
         Raises:
             InputError: There are more than MOST_VALUES.
@@ -222,7 +262,8 @@ class PushdownSource:
         counts = np.zeros(len(names), dtype=np.int64)
         np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
         listed = sorted((t, n) for t, n in zip(names.to_pylist(), counts.tolist(), strict=True) if n)
-        found = Counts(np.array([count for _, count in listed], dtype=np.int64))
+        none = [int(rows[codes < 0].sum())] if absent else []
+        found = Counts(np.array([*(count for _, count in listed), *none], dtype=np.int64))
         return tuple(text for text, _ in listed), found
 
     def bind(self, schema: Schema) -> PushdownEngine:
@@ -271,25 +312,25 @@ class PushdownSource:
     def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
         """The distinct values of a column in their storage form, null among them, and their rows."""
         if self._last is None or self._last[0] != name:
-            self._last = (name, *self._few(self._table, self._stored(name).value, ibis.literal(True), name))
+            self._last = (name, *self._few(self._table, self._stored(name).value, name))
         return self._last[1], self._last[2]
 
     @staticmethod
-    def _few(table: Any, value: Any, where: Any, name: str = "") -> tuple[Any, NDArray[np.int64]]:
+    def _few(table: Any, value: Any, name: str) -> tuple[Any, NDArray[np.int64]]:
         # Nulls apart: what reads the backend's answer may make whole numbers with nulls floats.
-        zero = {"string": "", "boolean": False}.get(str(value.type()), 0)
-        filled = ibis.ifelse(value.isnull(), ibis.literal(zero, type=value.type()), value)
-        rows = table.select(v=filled, m=value.isnull(), w=where).filter(lambda t: t.w)
+        filled = value
+        if not value.type().is_binary():
+            zero = ibis.literal(False if value.type().is_boolean() else 0, type=value.type())
+            filled = ibis.ifelse(value.isnull(), zero, value)
+        rows = table.select(v=filled, m=value.isnull())
         found = fetched(rows.group_by("v", "m").agg(n=lambda t: t.count()).limit(MOST_VALUES + 2))
-        if len(found) > MOST_VALUES:
-            constraint = f"of at most {MOST_VALUES} different values"
-            remedy = "Declare its values, or that it is an identifier, or drop it."
-            raise InputError(invalid(f"column {name!r}", constraint, remedy))
+        _check_values(len(found), name)
         values = pc.if_else(found["m"], None, found["v"]).combine_chunks()
         return values, np.asarray(found["n"].to_numpy(), dtype=np.int64)
 
     def _weighed(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
-        return _weighed(look, *self._distinct(column))
+        values, rows = self._distinct(column)
+        return _weighed(look, self._stored(column).arrow(values), rows)
 
     def _grouped(self, table: Any, place: Any, cells: int) -> Counts:
         """Rows by a place below cells, those where it is null left out."""
@@ -311,6 +352,13 @@ class PushdownSource:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A private table cannot be pickled. Release it through a Curator.")
+
+
+def _check_values(found: int, name: str) -> None:
+    if found > MOST_VALUES:
+        constraint = f"of at most {MOST_VALUES} different values"
+        remedy = "Declare its values, or that it is an identifier, or drop it."
+        raise InputError(invalid(f"column {name!r}", constraint, remedy))
 
 
 def _weighed(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:

@@ -152,15 +152,37 @@ def _encoded(table: Any, codings: Sequence[Coding]) -> tuple[Any, list[Any]]:
     if not codings:
         return table.select(c=ibis.literal(0)), []
     codes = table.select(
-        **{f"c{i}": found.value if found.code is None else found.code for i, found in enumerate(codings)}
+        **{
+            f"c{i}": found.stored.value if found.stored is not None else found.code
+            for i, found in enumerate(codings)
+        }
     )
     keep = []
     for i, found in enumerate(codings):
-        if found.code is None:
-            lookup = ibis.memtable(pa.table({f"k{i}": found.keys, f"n{i}": found.codes}))
+        if found.stored is not None:
+            lookup = ibis.memtable(_lookup(i, found))
             codes = codes.left_join(lookup, codes[f"c{i}"] == lookup[f"k{i}"])
             keep.append(lookup)
     return codes.select(**{f"c{i}": _code(codes, i, found) for i, found in enumerate(codings)}), keep
+
+
+def _lookup(i: int, found: Coding) -> Any:
+    """The keys of a coding and their codes, as columns k and n: text by its bytes, as `Stored` has it.
+
+    Each row is joined with one row of this table at most, whatever the rows are: keys are compared as numbers
+    or as bytes, and none is there twice.
+    """
+    keys, codes = found.keys, pa.array(found.codes)
+    if pa.types.is_string(keys.type):
+        keys = keys.cast(pa.binary())
+    elif pa.types.is_floating(keys.type):  # zero and minus zero are equal to the backend: one of them stays
+        plain = np.asarray(keys.to_numpy(zero_copy_only=False), dtype=np.float64) + 0.0
+        first = pa.array(np.unique(plain, return_index=True)[1])
+        keys, codes = pa.array(plain).take(first), codes.take(first)
+    if len(keys.unique()) != len(keys):
+        what = f"column {found.column.name!r}"
+        raise InputError(invalid(what, "declared with distinct values", "Name each value once."))
+    return pa.table({f"k{i}": keys, f"n{i}": codes})
 
 
 def _code(codes: Any, i: int, found: Coding) -> Any:

@@ -17,7 +17,7 @@ from margrave.engines.frames import read_table
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.engines.owners import kept_rows, ones, owner_sizes
 from margrave.engines.scratch import HELD, Scratch
-from margrave.engines.tallies import MOST_VALUES, Part, tally
+from margrave.engines.tallies import MOST_VALUES, Part, Texts, tally
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
 from margrave.schema.columns import Column
@@ -120,6 +120,10 @@ class StreamSource:
                 raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
             yield codes, names
 
+    def rows(self) -> Counts:
+        """How many rows there are: shape [1]."""
+        return Counts(np.array([self._rows], dtype=np.int64))
+
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
         return self._sum(column, lambda part: part.kinds(column))
@@ -132,30 +136,42 @@ class StreamSource:
         """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
         return self._sum(column, lambda part: part.spellings(column, read))
 
-    def histogram(self, column: str, edges: NDArray[np.float64], read: str = "number") -> Counts:
+    def histogram(
+        self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
+    ) -> Counts:
         """Cells with a reading by half-open interval, as `schema.looks.histogram`: [edges - 1].
 
         Raises:
             InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
         """
-        return self._sum(column, lambda part: part.histogram(column, edges, read))
+        return self._sum(column, lambda part: part.histogram(column, edges, read, absent=absent))
 
-    def values(self, column: str) -> tuple[tuple[str, ...], Counts]:
+    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
+
+        absent: Whether rows without a value are counted, too, in one more cell at the end.
 
         Raises:
             InputError: There are more than MOST_VALUES.
         """
         self._known(column)
-        tables = (storage.listed(table.column(column), column) for table in self._tables([column]))
-        held = tally((storage.texts(array) for array in tables), Part(), MOST_VALUES)
+        none = 0
+
+        def read() -> Iterator[Texts]:
+            nonlocal none
+            for table in self._tables([column]):
+                codes, names = storage.texts(storage.listed(table.column(column), column))
+                none += int((codes < 0).sum())
+                yield codes, names
+
+        held = tally(read(), Part(), MOST_VALUES)
         if held is None:
             constraint = f"of at most {MOST_VALUES} different values"
             remedy = "Declare its values, or that it is an identifier, or drop it."
             raise InputError(invalid(f"column {column!r}", constraint, remedy))
         listed = sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True))
-        found = Counts(np.array([count for _, count in listed], dtype=np.int64))
-        return tuple(text for text, _ in listed), found
+        counts = [*(count for _, count in listed), *([none] if absent else [])]
+        return tuple(text for text, _ in listed), Counts(np.array(counts, dtype=np.int64))
 
     def _sum(self, column: str, look: Callable[[MemorySource], Counts]) -> Counts:
         self._known(column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -84,6 +84,7 @@ class Curator:
         self._noise = SecureSource() if noise is None else noise
         self._gaussian = Gaussian(ledger, self._noise)
         self._engine: Engine | None = None
+        self._row_count = 0
         self._measurements: list[NoisyMarginal] = []
         self._cache: dict[Clique, NDArray[np.int64]] = {}
         self._total = ledger.planned
@@ -115,7 +116,7 @@ class Curator:
             raise InputError(invalid("declared", "without strict columns in a book", remedy))
         discovery = Discovery(self._source, self._gaussian, self._ledger, on_step)
         schema, found = discovery.run(declared, rho)
-        self._engine = self._source.bind(schema)
+        self._engine, self._row_count = _bind(self._source, schema)
         self._cache.clear()
         self._measurements += found
         self._total = self._ledger.planned
@@ -163,7 +164,7 @@ class Curator:
         """
         if not self._ledger.neighbours.rows_are_public:
             return None
-        return max(float(self._open.count([()])[0].reveal().sum()), 1.0)
+        return max(float(self._counts([()])[0].sum()), 1.0)
 
     def sigma(self, rho: Fraction) -> float:
         """Standard deviation of the noise that rho buys on one marginal, in rows."""
@@ -298,12 +299,40 @@ class Curator:
         if missing:
             counted = self._open.count(missing)
             fresh = {c: counts.reveal() for c, counts in zip(missing, counted, strict=True)}
+            _check_totals(fresh.values(), self._row_count)
         if fresh and sum(t.size for held in (self._cache, fresh) for t in held.values()) <= CACHED_CELLS:
             self._cache.update(fresh)
         return [fresh[c] if c in fresh else self._cache[c] for c in cliques]
 
     def __repr__(self) -> str:
         return "Curator()"
+
+
+def _bind(source: Source, schema: Schema) -> tuple[Engine, int]:
+    """The table encoded under a schema, and its number of rows, which the engine has to find too.
+
+    Every sensitivity rests on each row being in one cell of a table. A net for engines in which it is not:
+    a backend that holds two values for equal may join one row with several codes, which adds rows.
+
+    What the error tells: the two numbers are equal for every table of an engine that counts each row once,
+    whatever the rows are, so where nothing is wrong the answer is the same for all tables. It is asked before
+    anything is measured, and the error holds no number.
+
+    Raises:
+        InputError: The numbers of rows differ: the backend does not count each row once, or the table
+            changed in between.
+    """
+    engine = source.bind(schema)
+    rows = int(source.rows().reveal()[0])
+    _check_totals([counts.reveal() for counts in engine.count([()])], rows)
+    return engine, rows
+
+
+def _check_totals(tables: Iterable[NDArray[np.int64]], rows: int) -> None:
+    """Refuse exact tables that do not hold each of the rows once; see `_bind` for what the error tells."""
+    if any(int(table.sum()) != rows for table in tables):
+        constraint = "one whose backend counts each row once, and left alone while it is counted"
+        raise InputError(invalid("table", constraint, "Export it to Parquet, and run on the copy."))
 
 
 def _name(clique: Clique) -> str:

@@ -158,10 +158,13 @@ class Looking:
         return dataclasses.replace(column, spelling=spelling, zone=zone)
 
     def _cells(self, edges: Array) -> NDArray[np.int64]:
-        """Rows without a reading, and rows by cell: each row is in exactly one. **Not private.**"""
-        inside = self.source.histogram(self.column.name, edges, self.column.read).reveal()
-        rows = self.source.kinds(self.column.name).reveal().sum()
-        return np.concatenate([[rows - inside.sum()], inside])
+        """Rows without a reading, and rows by cell: each row is in exactly one. **Not private.**
+
+        Both come from one scan: a difference of two scans would move by more than one row's worth if the
+        table changed in between.
+        """
+        found = self.source.histogram(self.column.name, edges, self.column.read, absent=True).reveal()
+        return np.roll(found, 1)
 
     def _steps(self, edges: Array) -> tuple[float, ...]:
         """The steps to ask for; none where each cell is one whole number."""

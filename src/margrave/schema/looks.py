@@ -96,15 +96,18 @@ def places(values: Numbers, edges: Any) -> NDArray[np.int64]:
 
 
 def histogram(
-    array: Any, edges: NDArray[np.float64], read: str = "number", name: str = ""
+    array: Any, edges: NDArray[np.float64], read: str = "number", name: str = "", *, absent: bool = False
 ) -> NDArray[np.int64]:
     """Cells with a reading by the half-open interval it lies in, those outside in the end ones: [edges - 1].
+
+    With `absent` the cells without a reading are counted, too, in one more cell at the end: [edges].
 
     Args:
         array: An Arrow array.
         edges: Increasing, two or more.
         read: As what the cells are read, one of `READS`.
         name: The column's name, for the error.
+        absent: Whether cells without a reading are counted.
 
     Raises:
         InputError: The edges do not increase, or the storage has no such reading.
@@ -114,7 +117,8 @@ def histogram(
         raise InputError(invalid("edges", "increasing, two or more", "Sort them and drop repeats."))
     values, known = readings(array, read, name)
     last = len(edges) - 2
-    return np.bincount(np.clip(places(values[known], edges), 0, last), minlength=last + 1).astype(np.int64)
+    found = np.bincount(np.clip(places(values[known], edges), 0, last), minlength=last + 1).astype(np.int64)
+    return np.append(found, len(known) - int(known.sum())) if absent else found
 
 
 def grids(array: Any, steps: Sequence[float], read: str = "number", name: str = "") -> NDArray[np.int64]:

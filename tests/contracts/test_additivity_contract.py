@@ -1,0 +1,150 @@
+"""Additivity, the contract of every engine: a row falls in one cell, whatever the other rows are.
+
+For each row there is a fixed thing that it counts for: what a table in memory with this row alone answers.
+Every answer of every engine on every table has to be the sum of these over the table's rows. So the answer on
+a table is the sum of those on its parts, and one row more moves it by that row's own cell only; the tables
+come in pairs that differ by one row. The texts are those that collations hold for equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from additivity_backends import PUSHED, STREAMED, BigTables, open_small
+from additivity_tables import Nasty, Reference, answers, draw_tables, schemas
+from engine_backends import Backends
+
+from margrave.engines import codings
+from margrave.schema.columns import Integer
+from margrave.schema.schema import Schema
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MANY, SOME = 1000, 28
+NO_NUL = ("memory-csv", "stream-csv", "postgres")
+DATABASES = [name for name in PUSHED if not name.startswith("spark")]
+SPARKS = [name for name in PUSHED if name.startswith("spark")]
+
+
+@pytest.fixture(scope="module")
+def backends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backends]:
+    found = Backends(tmp_path_factory.mktemp("additivity"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def in_memory() -> Reference:
+    return Reference()
+
+
+def nasty(engine: str, number: int) -> list[Nasty]:
+    return draw_tables(number, nul=not engine.startswith(NO_NUL))
+
+
+def check_answers(
+    source: Any, table: Nasty, alone: Reference, columns: str = "tx", loose: bool = False
+) -> None:
+    """Every answer about the columns is the sum of what their values count for."""
+    for column, kind, values in (("t", "text", table.texts), ("x", table.kind, table.others)):
+        if column not in columns or not values:
+            continue
+        found = answers(source, column, "text" if loose else kind)
+        for name, expected in alone.expected(kind, values, loose).items():
+            np.testing.assert_array_equal(found[name], expected, f"{name} of {values}")
+
+
+def check_counts(source: Any, table: Nasty, alone: Reference, variant: int) -> None:
+    """Every marginal holds each row once, in its own cell."""
+    engine = source.bind(schemas(table.kind, variant))
+    assert int(source.rows().reveal()[0]) == len(table.texts)
+    codes = alone.codes(table, variant)
+    cliques = [(), ("t",), ("x",), ("x", "t")]
+    for clique, counts in zip(cliques, engine.count(cliques), strict=True):
+        expected = np.zeros(engine.domain.shape(clique), dtype=np.int64)
+        np.add.at(expected, tuple(np.array(codes[name], dtype=np.int64) for name in clique), 1)
+        if not clique:
+            expected = np.array(len(table.texts))
+        np.testing.assert_array_equal(counts.reveal(), expected, f"{clique} of {table}")
+
+
+def check_small(backends: Backends, engine: str, number: int, alone: Reference) -> None:
+    tables, text_file = nasty(engine, number), engine.endswith("csv")
+    if text_file:
+        alone = Reference(lambda table: backends.open("memory-csv", table)[0])
+    for place, source in enumerate(open_small(backends, engine, tables)):
+        check_answers(source, tables[place], alone, loose=text_file)
+        check_counts(source, tables[place], alone, place // 2 % 4)
+
+
+def check_pushed(
+    backends: Backends, engine: str, tables: list[Nasty], alone: Reference, every: int = 1
+) -> None:
+    """Texts of all tables, and all else of one pair in `every`; marginals of many tables are asked at once."""
+    big = BigTables(backends, engine, tables)
+    for place, table in enumerate(tables):
+        source, pair = big.source(place, table.kind), place // 2
+        full = pair % every == 0
+        check_answers(source, table, alone, "tx" if full else "t")
+        if full:
+            check_counts(source, table, alone, pair // every % 4)
+    if every > 1:
+        for kind, numbers in big.numbers.items():
+            for variant in range(4):
+                check_together(big.whole(kind), [(n, tables[n]) for n in numbers], alone, variant)
+
+
+@pytest.mark.parametrize("engine", STREAMED)
+def test_some_tables_are_counted_row_by_row(backends: Backends, engine: str, in_memory: Reference) -> None:
+    check_small(backends, engine, SOME, in_memory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", STREAMED)
+def test_many_tables_are_counted_row_by_row(backends: Backends, engine: str, in_memory: Reference) -> None:
+    check_small(backends, engine, MANY, in_memory)
+
+
+@pytest.mark.parametrize("engine", DATABASES)
+def test_some_tables_in_a_database_are_counted_row_by_row(
+    backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codings, "FEW", 12)
+    check_pushed(backends, engine, nasty(engine, SOME), in_memory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", DATABASES)
+def test_many_tables_in_a_database_are_counted_row_by_row(
+    backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codings, "FEW", 12)
+    check_pushed(backends, engine, nasty(engine, MANY), in_memory, every=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", SPARKS)
+def test_many_tables_in_spark_are_counted_row_by_row(
+    backends: Backends, engine: str, in_memory: Reference
+) -> None:
+    """A thousand in all: a query takes Spark a quarter of a second."""
+    tables = nasty(engine, MANY * 2 // 5 if " " in engine else MANY // 5)
+    check_pushed(backends, engine, tables, in_memory, every=40)
+
+
+def check_together(source: Any, tables: list[tuple[int, Nasty]], alone: Reference, variant: int) -> None:
+    """The marginals of many tables at once, by the number of the table."""
+    last = max(number for number, _ in tables)
+    number = Integer(name="g", lower=0, upper=last, bins=last + 1, missing=False)
+    schema = Schema((*schemas(tables[0][1].kind, variant).columns, number))
+    engine = source.bind(schema)
+    cliques = [("g",), ("g", "t"), ("g", "x"), ("t", "x", "g")]
+    for clique, counts in zip(cliques, engine.count(cliques), strict=True):
+        expected = np.zeros(schema.domain.shape(clique), dtype=np.int64)
+        for place, table in tables:
+            codes = {**alone.codes(table, variant), "g": [place] * len(table.texts)}
+            np.add.at(expected, tuple(np.array(codes[name], dtype=np.int64) for name in clique), 1)
+        np.testing.assert_array_equal(counts.reveal(), expected, str(clique))
