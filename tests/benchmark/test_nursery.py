@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from margrave.benchmark.datasets import TableEntry, expand_words, table_entry
+from margrave.benchmark.grid import read_grid
 from margrave.benchmark.nursery import (
     HALVES,
     NURSERY,
@@ -20,7 +23,11 @@ from margrave.benchmark.nursery import (
     load_nursery_table,
 )
 from margrave.benchmark.nursery.draws import Draws
-from margrave.errors import InputError
+from margrave.benchmark.nursery.packaged import LOADERS
+from margrave.benchmark.nursery.table import Half
+from margrave.benchmark.prepared import prepare
+from margrave.benchmark.store import Store
+from margrave.errors import InputError, MissingExtraError
 
 PINNED = json.loads((Path(__file__).parent / "nursery_fingerprints.json").read_text(encoding="utf-8"))
 MADE = [word for word, table in NURSERY.items() if not table.needs]
@@ -83,6 +90,58 @@ def test_a_table_of_the_other_half_is_refused_by_name() -> None:
         load_nursery_table("choosing/nothing")
     with pytest.raises(InputError, match="half must be one of"):
         list_nursery_tables("both")  # type: ignore[arg-type]
+
+
+def test_a_grid_and_a_folder_hold_tables_of_one_half(tmp_path: Path) -> None:
+    given = {"methods": ["real"], "epsilon": [1.0], "repeats": 1, "metrics": ["average_tv"]}
+    with pytest.raises(InputError, match="data must be tables of one half of the nursery"):
+        read_grid(None, given | {"data": ["choosing/survey-b", "reporting/survey-d"]})
+    with pytest.raises(InputError, match="survey-d is for reporting"):
+        read_grid(None, given | {"data": ["choosing/survey-d"]})
+    grids = [
+        read_grid(None, given | {"data": ["parity", word]})
+        for word in ("choosing/survey-b", "reporting/survey-d")
+    ]
+    store = Store(tmp_path / "out")
+    store.declare(grids[0])
+    store.declare(grids[0])
+    with pytest.raises(InputError, match="out must be tables of one half of the nursery"):
+        store.declare(grids[1])
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_word_stands_for_a_half(half: Half) -> None:
+    made = expand_words([half])
+    real = expand_words([f"{half}/real"])
+    assert sorted(made + real) == sorted(table.word for table in list_nursery_tables(half))
+    assert all(NURSERY[word].needs for word in real)
+    assert expand_words(["parity", f"{half}+raw"]) == ["parity", *(word + "+raw" for word in made)]
+    assert {table_entry(word, Path()).half for word in made} == {half}
+
+
+def test_entries_declare_or_leave_all_to_be_discovered() -> None:
+    declared, raw = (table_entry("choosing/visits-a" + end, Path()) for end in ("", "+raw"))
+    assert (declared.domain, raw.domain) == ("public", "discovered")
+    assert declared.name != raw.name
+    assert (raw.owner, raw.max_rows, raw.target) == ("patient", 4, "died")
+    assert TableEntry.from_json(json.loads(json.dumps(raw.to_json()))) == raw
+    prepared = prepare(raw, 0.2, 0)
+    assert prepared.public is None
+    assert prepared.train.num_rows + prepared.held_rows.size == 20_000
+    assert "patient" not in prepared.scoring.names
+
+
+@pytest.mark.parametrize("word", [word for word, table in NURSERY.items() if table.needs])
+def test_a_real_table_loads_or_says_what_to_install(word: str) -> None:
+    table = NURSERY[word]
+    if find_spec(LOADERS[table.needs].split(".")[0]) is None:
+        with pytest.raises(MissingExtraError, match=r"margrave\[nursery\]"):
+            table.load()
+        return
+    rows = table.load()
+    assert rows.num_rows == table.rows
+    assert {table.target, table.owner} - {""} <= set(rows.column_names)
+    assert table.fingerprint() == PINNED[word]
 
 
 def test_draws_are_those_of_the_raw_stream() -> None:

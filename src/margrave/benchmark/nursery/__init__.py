@@ -24,6 +24,7 @@ from margrave.benchmark.nursery import (
     interactions,
     journeys,
     loans,
+    packaged,
     regions,
     shapes,
     surveys,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HALVES", "NURSERY", "find_nursery_table", "list_nursery_tables", "load_nursery_table"]
 
-FAMILIES = (surveys, regions, interactions, codes, amounts, loans, dense, journeys, shapes, gaps)
+FAMILIES = (surveys, regions, interactions, codes, amounts, loans, dense, journeys, shapes, gaps, packaged)
 
 NURSERY: dict[str, NurseryTable] = {table.word: table for family in FAMILIES for table in family.TABLES}
 """Every table by its half and name, as in "choosing/loans-a"."""
