@@ -56,7 +56,7 @@ Methods = Annotated[
 ]
 Data = Annotated[
     list[str] | None,
-    typer.Option(help="adult, adult-discovered, dense, parity, rare, tails, a table file, or .toml files."),
+    typer.Option(help="adult, dense, choosing/loans-a (see `bench tables`), a table file, or .toml files."),
 ]
 Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", "-e", help="One or more, above 0.")]
 Repeats = Annotated[int | None, typer.Option(help="Runs of each cell; 5 by default. Noise differs.")]
@@ -157,6 +157,16 @@ def _tell(cell: Any, outcome: Mapping[str, Any], done: int, todo: int) -> None:
     wall = outcome.get("wall_seconds")
     took = "" if wall is None else f" in {wall:.1f} s"
     typer.echo(f"[{done}/{todo}] {cell.key} {ended}{took}", err=True)
+
+
+@bench_app.command()
+def tables() -> None:
+    """List the tables of the nursery: choose constants on one half, report figures on the other."""
+    from margrave.benchmark.nursery import NURSERY
+
+    for word, table in NURSERY.items():
+        extra = f" (needs {table.needs})" if table.needs else ""
+        typer.echo(f"{word:26}{table.rows:>10,} rows  {table.family}: {table.shows}{extra}")
 
 
 @bench_app.command(cls=_Command)

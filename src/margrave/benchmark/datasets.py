@@ -1,8 +1,8 @@
-"""Entries for tables: the shipped one, made-up hard cases, files. **Not private**: they are read exactly."""
+"""Entries for tables: the shipped one, hard cases, the nursery, files. **Not private**: read exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from margrave.benchmark.hard import MAKERS
+from margrave.benchmark.nursery import HALVES, find_nursery_table, list_nursery_tables
 from margrave.benchmark.specs import SUFFIXES, check_name, checked, digest, read_spec
 from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DOMAINS", "SHIPPED", "TableEntry", "load_table", "table_entry"]
+__all__ = ["DOMAINS", "RAW", "SHIPPED", "TableEntry", "expand_words", "load_table", "table_entry"]
 
 DOMAINS = ("public", "discovered")
 CUTS = ("equal", "quantile")
 SHIPPED = ("adult", "adult-discovered", "dense", "parity", "rare", "tails")
 """Entries that come with margrave: files of the folder data, beside this one."""
+RAW = "+raw"
+"""After the word of a table of the nursery: nothing of it is declared, every method has to discover it."""
 TABLES = (".csv", ".csv.gz", ".tsv", ".data", ".data.gz", ".txt", ".parquet", ".arrow", ".feather")
 KINDS: dict[str, type] = {
     "name": str,
@@ -59,6 +62,7 @@ class TableEntry:
         source: Where it comes from, and under which licence.
         shipped: The split of the shipped table, "train" or "test"; or
         make: A generator of `hard.MAKERS`, with `rows` and `seed`; or
+        nursery: The word of a table of the nursery, with its half; or
         file: A table file, relative to the root.
         separator: Between the fields of a text file.
         columns: Their names, where a text file has none in its first line.
@@ -98,12 +102,21 @@ class TableEntry:
     max_rows: int = 1
     rare: float = 0.0
     discovery: float = 0.0
+    nursery: str = ""
+
+    @property
+    def half(self) -> str:
+        """The half of the nursery that the table is in; empty if it is in none."""
+        return self.nursery.partition("/")[0]
 
     @property
     def digest(self) -> str:
         """A fingerprint of all that decides what its rows are; the path of its file is not part of it."""
         said = {key: value for key, value in asdict(self).items() if key not in ("file", "title", "source")}
-        said = {key: value for key, value in said.items() if value or key not in ("rare", "discovery")}
+        later = ("rare", "discovery", "nursery")  # entries of before these were added keep their fingerprint
+        said = {key: value for key, value in said.items() if value or key not in later}
+        if self.nursery:
+            said["made"] = find_nursery_table(self.nursery).fingerprint()
         return digest(said, *([Path(self.file)] if self.file else []))
 
     def to_json(self) -> dict[str, Any]:
@@ -123,8 +136,9 @@ def table_entry(word: str, base: Path, root: Path | None = None) -> TableEntry:
     """The entry that a word stands for.
 
     Args:
-        word: One of `SHIPPED`, the path of a TOML or JSON file, or of a table file: then every column is
-            taken as it comes, nothing is predicted, and its domain counts as public.
+        word: One of `SHIPPED`, a table of the nursery with its half as in "choosing/loans-a", the path of a
+            TOML or JSON file, or of a table file: then every column is taken as it comes, nothing is
+            predicted, and its domain counts as public.
         base: The folder that paths are relative to.
         root: The folder that files named in specs are relative to; that of the spec by default.
 
@@ -135,14 +149,52 @@ def table_entry(word: str, base: Path, root: Path | None = None) -> TableEntry:
         shipped = files("margrave.benchmark").joinpath("data").joinpath(f"{word}.toml")
         with as_file(shipped) as path:
             return replace(_specified(path, root), name=word)
+    if word.split("/")[0] in HALVES and not (base / word).is_file():
+        return _nursery_entry(word)
     path = base / word
     if path.suffix in SUFFIXES and path.is_file():
         return _specified(path, root)
     if path.name.endswith(TABLES) and path.is_file():
         name = check_name(path.name.split(".")[0], "data")
         return TableEntry(name, file=str(path.resolve()), separator="\t" if path.suffix == ".tsv" else ",")
-    known = f"one of {list(SHIPPED)}, a table file, or a .toml or .json file"
+    known = f"one of {list(SHIPPED)}, choosing/NAME or reporting/NAME, a table file, or a .toml or .json file"
     raise InputError(invalid("data", known, "Check the spelling.", got=word))
+
+
+def _nursery_entry(word: str) -> TableEntry:
+    table = find_nursery_table(word.removesuffix(RAW))
+    raw = word.endswith(RAW)
+    return TableEntry(
+        table.name + (RAW if raw else ""),
+        title=table.shows,
+        source=f"nursery, {table.half} half, {table.family}{': ' if table.source else ''}{table.source}",
+        rows=table.rows,
+        seed=table.seed,
+        target=table.target,
+        cut=table.cut,
+        domain="discovered" if raw else "public",
+        owner=table.owner,
+        max_rows=table.max_rows,
+        nursery=table.word,
+    )
+
+
+def expand_words(words: Sequence[str]) -> list[str]:
+    """Words of tables with those that stand for a part of the nursery spelt out.
+
+    "choosing" and "reporting" are the made-up tables of a half, "choosing/real" and "reporting/real" those
+    that other packages ship; each with "+raw" for the same tables with nothing declared.
+    """
+    spelt: list[str] = []
+    for word in words:
+        half, _, part = word.removesuffix(RAW).partition("/")
+        if half not in HALVES or part not in ("", "real"):
+            spelt.append(word)
+            continue
+        raw = RAW if word.endswith(RAW) else ""
+        tables = list_nursery_tables(half)
+        spelt += [table.word + raw for table in tables if bool(table.needs) == (part == "real")]
+    return spelt
 
 
 def _specified(path: Path, root: Path | None) -> TableEntry:
@@ -192,6 +244,8 @@ def load_table(entry: TableEntry) -> pa.Table:
         table = load_adult(entry.shipped)
     elif entry.make:
         table = MAKERS[entry.make](entry.rows, np.random.default_rng(entry.seed))
+    elif entry.nursery:
+        table = find_nursery_table(entry.nursery).load()
     else:
         table = _read(entry)
     wanted = [*entry.drop, *entry.text, *(name for name in (entry.target, entry.owner) if name)]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from margrave.benchmark.datasets import TableEntry, table_entry
+from margrave.benchmark.datasets import TableEntry, expand_words, table_entry
 from margrave.benchmark.methods import MethodEntry, method_entry
 from margrave.benchmark.specs import checked, read_spec
 from margrave.errors import InputError, invalid
 from margrave.evaluation.table import METRICS
 from margrave.limits import Limits, bytes_of
 
-__all__ = ["CHEAP", "Cell", "Grid", "read_grid"]
+__all__ = ["CHEAP", "Cell", "Grid", "check_halves", "read_grid"]
 
 CHEAP = (
     "average_sw1",
@@ -102,6 +102,7 @@ class Grid:
     def __post_init__(self) -> None:
         for param, entries in (("methods", self.methods), ("data", self.tables)):
             _several(param, [entry.name for entry in entries])
+        check_halves([entry.half for entry in self.tables], "data")
         _several("epsilon", self.epsilons)
         _several("metrics", self.metrics)
         if any(not (math.isfinite(epsilon) and epsilon > 0) for epsilon in self.epsilons):
@@ -161,12 +162,24 @@ def read_grid(spec: Path | None, given: Mapping[str, Any], root: Path | None = N
     memory = said.get("max_memory")
     return Grid(
         methods=tuple(method_entry(word, base["methods"]) for word in said["methods"]),
-        tables=tuple(table_entry(word, base["data"], root) for word in said["data"]),
+        tables=tuple(table_entry(word, base["data"], root) for word in expand_words(said["data"])),
         epsilons=tuple(float(value) for value in said["epsilon"]),
         limits=Limits(None if memory is None else bytes_of(memory), said.get("max_seconds")),
         metrics=_metrics(said.get("metrics", CHEAP)),
         **{key: said[key] for key in ("repeats", "delta", "share", "seed") if key in said},
     )
+
+
+def check_halves(halves: Sequence[str], param: str) -> None:
+    """Check that tables are of one half of the nursery at most: nothing may be chosen on the reporting half.
+
+    Raises:
+        InputError: They are of both.
+    """
+    found = sorted({half for half in halves if half})
+    if len(found) > 1:
+        remedy = "Choose on one half, then report on the other, in a folder of its own."
+        raise InputError(invalid(param, "tables of one half of the nursery", remedy, got=found))
 
 
 def _metrics(words: Sequence[str]) -> tuple[str, ...]:

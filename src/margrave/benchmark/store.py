@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from margrave.benchmark.grid import Cell, Grid
+from margrave.benchmark.datasets import TableEntry
+from margrave.benchmark.grid import Cell, Grid, check_halves
 from margrave.benchmark.results import read_results, write_results
 from margrave.errors import InputError, invalid
 from margrave.files import write_text
@@ -88,7 +89,7 @@ class Store:
         fresh: dict[str, Any] = {
             "format": FORMAT,
             "settings": grid.settings(),
-            "data": {table.name: _told(table) for table in grid.tables},
+            "data": {table.name: _told(table) | _half(table) for table in grid.tables},
             "methods": {method.name: _told(method) for method in grid.methods},
         }
         held = self._held(path)
@@ -96,6 +97,7 @@ class Store:
             _check_same(held, fresh)
             fresh["data"] = held["data"] | fresh["data"]
             fresh["methods"] = held["methods"] | fresh["methods"]
+            check_halves([entry.get("half", "") for entry in fresh["data"].values()], "out")
         text = json.dumps(fresh, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         if held is None or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
@@ -151,6 +153,11 @@ def _told(entry: Any) -> dict[str, str]:
     """A fingerprint of an entry, and what it is for those who read the results; no path."""
     said = getattr(entry, "title", "") or getattr(entry, "summary", "")
     return {"digest": entry.digest, "title": said, "source": getattr(entry, "source", "")}
+
+
+def _half(table: TableEntry) -> dict[str, str]:
+    """The half of the nursery that a table is in, if it is in one."""
+    return {"half": table.half} if table.half else {}
 
 
 def _check_same(held: Mapping[str, Any], fresh: Mapping[str, Any]) -> None:
