@@ -59,7 +59,8 @@ class Synthesizer:
         delta: Between 0 and 1, both excluded; far below one over the number of people.
         unit: Whom to protect: a `Unit`, the name of an owner column (one row each), or None for rows.
         adjacency: "add_remove" or "replace_one".
-        schema: What is public about the columns: a `Schema`, the path of a schema.json, or None.
+        schema: What is public about the columns: a `Schema`, the path of a schema.json, or None. What it says
+            about the owner's column is ignored, since that column is not released.
         select: A strategy object instead of the method's.
         model: A fitter object or its name instead of the method's.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
@@ -116,7 +117,7 @@ class Synthesizer:
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
-        self.schema = _schema(schema)
+        self.schema = _schema(schema, whom.owner)
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
@@ -385,8 +386,10 @@ def _shared(
     return schema, [source.bind(schema) for source in sources]
 
 
-def _schema(schema: Schema | str | Path | None) -> Schema | None:
-    return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+def _schema(schema: Schema | str | Path | None, owner: str | None = None) -> Schema | None:
+    """The schema that was passed or is in a file, without the owner's column, which is not released."""
+    found = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+    return None if found is None else found.without(owner)
 
 
 def _share(value: Fraction | float) -> Fraction:

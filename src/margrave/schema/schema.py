@@ -146,6 +146,21 @@ class Schema:
             self[name]
         return Schema(tuple(new.get(column.name, column) for column in self.columns), self.rules)
 
+    def without(self, name: str | None) -> Schema | None:
+        """The same schema without a column, where it has that column; None if no other is left.
+
+        Raises:
+            SchemaError: A rule is about the column.
+        """
+        if name not in self.names:
+            return self
+        ruled = [rule.kind for rule in self.rules if name in rule.names]
+        if ruled:
+            remedy = "Leave out the rules that name the owner's column: it is not released."
+            raise SchemaError(invalid("rules", "about columns that are released", remedy, got=ruled))
+        rest = tuple(column for column in self.columns if column.name != name)
+        return Schema(rest, self.rules) if rest else None
+
     def to_json(self) -> dict[str, Any]:
         """A JSON document; parts that hold their default are left out."""
         columns = [_column_to_json(column) for column in self.columns]
