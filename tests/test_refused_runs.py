@@ -19,7 +19,7 @@ import pytest
 import margrave as mg
 from command_line import call, files
 from margrave.engines.memory import MemorySource
-from margrave.errors import BudgetError, InputError, MargraveError
+from margrave.errors import InputError, MargraveError
 from margrave.measure.discover import Discovery
 from margrave.privacy.attempts import Attempt, describe_refusal
 from margrave.privacy.book import Book

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from margrave import errors, models, select
+    from margrave import datasets, errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.auditing import Audit, audit
     from margrave.fitting import fit_tables
@@ -76,6 +76,7 @@ _HOMES = {
     "synthesize": "margrave._api",
 }
 _ROOMS = {
+    "datasets": "margrave.datasets",
     "errors": "margrave.errors",
     "models": "margrave.models",
     "rules": "margrave.schema.rules",
@@ -105,6 +106,7 @@ __all__ = [
     "Unit",
     "Unknown",
     "audit",
+    "datasets",
     "errors",
     "evaluate",
     "fit_tables",

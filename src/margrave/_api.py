@@ -58,7 +58,8 @@ class Synthesizer:
         delta: Between 0 and 1, both excluded; far below one over the number of people.
         unit: Whom to protect: a `Unit`, the name of an owner column (one row each), or None for rows.
         adjacency: "add_remove" or "replace_one".
-        schema: What is public about the columns: a `Schema`, the path of a schema.json, or None.
+        schema: What is public about the columns: a `Schema`, the path of a schema.json, or None. What it says
+            about the owner's column is ignored, since that column is not released.
         outside: What becomes of a value that the schema rules out: "refuse" ends the run with an error, which
             a book does not allow; "absorb" counts it in the nearest bin or as "(other)", see
             `Schema.absorb_outside`.
@@ -119,7 +120,7 @@ class Synthesizer:
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
-        self.schema = declared_schema(schema, outside)
+        self.schema = declared_schema(schema, outside, whom.owner)
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter

@@ -14,9 +14,12 @@ from margrave import __version__
 from margrave.cli_audit import audit
 from margrave.cli_bench import bench_app
 from margrave.cli_evaluate import evaluate
+from margrave.cli_example import demo, example
 from margrave.cli_ledger import ledger_app
+from margrave.cli_sample import sample
+from margrave.cli_schema import schema
 from margrave.cli_tables import fit, owners, tables
-from margrave.errors import InputError, MargraveError, invalid
+from margrave.errors import MargraveError
 
 __all__ = ["app", "main"]
 
@@ -155,58 +158,6 @@ def plan(
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
 
 
-@app.command()
-def schema(
-    table: Table,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write it here instead of printing it.")
-    ] = None,
-) -> None:
-    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
-    from margrave.engines.opening import open_source
-    from margrave.files import check_outputs, write_text
-    from margrave.schema.schema import Schema
-
-    check_outputs({"out": out}, {"table": table})
-    source, _ = open_source(table)
-    text = json.dumps(Schema(source.columns).to_json(), indent=2, ensure_ascii=False) + "\n"
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-    write_text(out, text)
-
-
-@app.command()
-def sample(
-    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
-    rows: Rows = None,
-    given: Annotated[
-        list[str] | None, typer.Option("--given", help="COLUMN=VALUE to condition on exactly; repeatable.")
-    ] = None,
-    given_table: Annotated[
-        Path | None,
-        typer.Option("--given-table", help="Table of some columns: one row is drawn for each of its rows."),
-    ] = None,
-    missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
-    seed: Seed = None,
-    report: ReportFile = None,
-) -> None:
-    """Draw synthetic rows from a release file. Free: post-processing."""
-    from margrave.files import check_outputs, suffix_of, write_table
-    from margrave.synthesis import load
-
-    suffix_of(out)
-    check_outputs({"out": out, "report": report}, {"release": release, "given table": given_table})
-    synthesis = load(release)
-    values: Any = _given(given, missing)
-    if given_table is not None:
-        values = _given_table(given_table, missing) if values is None else _one_given()
-    write_table(synthesis.sample_arrow(rows, given=values, rng=seed), out, missing)
-    if report is not None:
-        synthesis.report(report)
-
-
 app.add_typer(bench_app, name="bench")
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
@@ -214,22 +165,10 @@ app.command()(evaluate)
 app.command()(tables)
 app.command()(fit)
 app.command()(owners)
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo-output"),
-    epsilon: Epsilon = 1.0,
-    method: Method = "auto",
-    quiet: Quiet = False,
-) -> None:
-    """The whole story on the shipped Adult table, offline: rows, release file, report, comparison."""
-    from margrave.demo import run_demo
-
-    with _progress(quiet) as listen:
-        lines = run_demo(out, epsilon, method, listen)
-    if not quiet:
-        typer.echo("\n".join(lines))
+app.command()(schema)
+app.command()(sample)
+app.command()(example)
+app.command()(demo)
 
 
 @app.callback(invoke_without_command=True)
@@ -354,28 +293,6 @@ def _limits(max_memory: str | None, max_seconds: float | None) -> dict[str, Any]
 def _missing(texts: list[str] | None) -> list[str]:
     """The missing texts, the one to write first; an empty field always means missing."""
     return list(dict.fromkeys([*(texts or []), ""]))
-
-
-def _given(pairs: list[str] | None, missing: str) -> dict[str, Any] | None:
-    given: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, found, value = pair.partition("=")
-        if not found:
-            raise InputError(
-                invalid("given", "of the form COLUMN=VALUE", "Try --given sex=Female.", got=pair)
-            )
-        given[name] = None if value == missing else value
-    return given or None
-
-
-def _given_table(path: Path, missing: str) -> Any:
-    from margrave.engines.frames import read_table
-
-    return read_table(path, (missing,))[0]
-
-
-def _one_given() -> NoReturn:
-    raise InputError(invalid("given", "left out with --given-table", "Add a column to the table."))
 
 
 def _progress(quiet: bool) -> Any:

@@ -20,8 +20,15 @@ OUTSIDE = ("refuse", "absorb")
 """What may become of a value outside its column's declaration; see `Schema.absorb_outside`."""
 
 
-def declared_schema(schema: Schema | str | Path | None, outside: str) -> Schema | None:
-    """The schema that a run is given, with what it says about values outside.
+def declared_schema(
+    schema: Schema | str | Path | None, outside: str, owner: str | None = None
+) -> Schema | None:
+    """The schema that a run is given, without the owner's column, which is not released.
+
+    Args:
+        schema: The schema, or the path of its file.
+        outside: One of `OUTSIDE`: what becomes of values that the schema rules out.
+        owner: Name of the column that says whose row it is.
 
     Raises:
         InputError: The file cannot be read, or outside is not one of `OUTSIDE`.
@@ -29,7 +36,8 @@ def declared_schema(schema: Schema | str | Path | None, outside: str) -> Schema 
     if outside not in OUTSIDE:
         raise InputError(invalid("outside", f"one of {list(OUTSIDE)}", "Leave it out.", got=outside))
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
-    return known.absorb_outside() if known is not None and outside == "absorb" else known
+    released = None if known is None else known.without(owner)
+    return released.absorb_outside() if released is not None and outside == "absorb" else released
 
 
 def check_no_oracle(schema: Schema | None, place: Place) -> None:

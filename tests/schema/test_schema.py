@@ -9,6 +9,7 @@ import pytest
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
 from margrave.schema.domain import Domain
+from margrave.schema.rules import Ordered
 from margrave.schema.schema import Schema
 
 EVERYTHING = Schema(
@@ -73,3 +74,13 @@ def test_domain_and_replace() -> None:
         schema["c"]
     with pytest.raises(SchemaError):
         EVERYTHING.domain
+
+
+def test_a_column_is_left_out_where_no_rule_needs_it() -> None:
+    schema = Schema((Integer(name="a"), Integer(name="b"), Integer(name="p")), (Ordered("a", "b"),))
+    assert schema.without("p") == Schema((Integer(name="a"), Integer(name="b")), schema.rules)
+    assert schema.without("other") is schema
+    assert schema.without(None) is schema
+    assert Schema((Integer(name="p"),)).without("p") is None
+    with pytest.raises(SchemaError, match="columns that are released"):
+        schema.without("a")

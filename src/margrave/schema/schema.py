@@ -158,7 +158,7 @@ class Schema:
         return tuple(column.name for column in self.attributes if column.strict and _all_but_missing(column))
 
     def absorb_outside(self) -> Schema:
-        """The same schema, which takes in what lies outside its declarations instead of strict_columns it.
+        """The same schema, which takes in what lies outside its declarations instead of refusing it.
 
         No column is strict any more. A number, date or time beyond the bounds counts in the nearest bin, a
         fraction among whole numbers is rounded down, text in a column of numbers is missing, and a value that
@@ -172,6 +172,21 @@ class Schema:
             ('F', 'M', '(other)')
         """
         return Schema(tuple(_absorbing(column) for column in self.columns), self.rules)
+
+    def without(self, name: str | None) -> Schema | None:
+        """The same schema without a column, where it has that column; None if no other is left.
+
+        Raises:
+            SchemaError: A rule is about the column.
+        """
+        if name not in self.names:
+            return self
+        ruled = [rule.kind for rule in self.rules if name in rule.names]
+        if ruled:
+            remedy = "Leave out the rules that name the owner's column: it is not released."
+            raise SchemaError(invalid("rules", "about columns that are released", remedy, got=ruled))
+        rest = tuple(column for column in self.columns if column.name != name)
+        return Schema(rest, self.rules) if rest else None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document; parts that hold their default are left out."""
