@@ -16,7 +16,7 @@ __all__ = ["FULL", "Deadline", "Effort", "Limits", "Stopwatch", "bytes_of"]
 
 
 class Stopwatch:
-    """Counts the seconds that pass while it runs; it runs from when it is made, except inside `stopped`.
+    """Counts the seconds that pass while it runs; it runs from when it is made, except inside `pause`.
 
     A curator keeps one and stops it in each of its verbs, so that what it counts is time spent on
     released numbers only, however long the private table took to answer. It counts whole nanoseconds: a
@@ -24,7 +24,7 @@ class Stopwatch:
 
     Example:
         >>> stopwatch = Stopwatch()
-        >>> with stopwatch.stopped():
+        >>> with stopwatch.pause():
         ...     before = stopwatch.elapsed
         ...     before == stopwatch.elapsed
         True
@@ -43,7 +43,7 @@ class Stopwatch:
         return self._nanoseconds() * 1e-9
 
     @contextmanager
-    def stopped(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Stand still in a `with` block, which may hold others."""
         self._counted = self._nanoseconds()
         self._stops += 1

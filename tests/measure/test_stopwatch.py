@@ -185,9 +185,9 @@ def test_stops_may_be_nested_and_lose_nothing(clock: Clock) -> None:
     stopwatch = Stopwatch()
     for _ in range(3):
         clock.now += 10**9
-        with stopwatch.stopped():
+        with stopwatch.pause():
             clock.now += HOUR
-            with stopwatch.stopped():
+            with stopwatch.pause():
                 clock.now += HOUR
             clock.now += HOUR
     assert stopwatch.elapsed == pytest.approx(3.0)
@@ -200,7 +200,7 @@ def test_not_even_rounding_follows_the_length_of_a_stop(clock: Clock) -> None:
         stopwatch = Stopwatch()
         for gap in (333, 1_000_003, 7, 123_456_789):
             clock.now += gap
-            with stopwatch.stopped():
+            with stopwatch.pause():
                 clock.now += stop
         clock.now += 5
         found.append(stopwatch.elapsed)

@@ -49,11 +49,11 @@ def stop_clock(
     """
 
     @functools.wraps(verb)
-    def stopped(curator: Curator, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
-        with curator.stopwatch.stopped():
+    def run(curator: Curator, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        with curator.stopwatch.pause():
             return verb(curator, *args, **kwargs)
 
-    return stopped
+    return run
 
 
 class Curator:
