@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from torch_fitters import REASON, TINY, WITHOUT
+from torch_fitters import NEEDS_TORCH, TINY
 
 import margrave as mg
 from margrave import limits
@@ -39,9 +39,7 @@ QUICK = TINY | {"merf": lambda: Merf(network=TINY["network"](), features=16)}
 QUICK |= {"auto": Auto, "genetic": lambda: Genetic(rows=200), "gum": lambda: GUM(start="scattered")}
 TORCH = set(TINY) | {"merf"}
 TIMED = [
-    pytest.param(
-        name, marks=pytest.mark.skipif(WITHOUT, reason=REASON) if METHODS[name].fitter in TORCH else ()
-    )
+    pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in TORCH else ())
     for name in METHODS
     if name != "tabddpm"
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_fitters import REASON, WITHOUT
+from torch_fitters import NEEDS_TORCH
 from twin_runs import COLUMNS, audited, fitting
 from twin_tables import declared, pair
 from twins import Run
@@ -294,7 +294,7 @@ def test_progress_that_tells_of_rows_is_found(monkeypatch: Patch) -> None:
     assert {"read", "said"} <= _findings()
 
 
-@pytest.mark.skipif(WITHOUT, reason=REASON)
+@NEEDS_TORCH
 @pytest.mark.parametrize(
     ("name", "kind"), [("clip", "sensitivity"), ("sample", "sampling"), ("noise", "noise")]
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import twin_tables
-from torch_fitters import REASON, TINY, WITHOUT
+from torch_fitters import NEEDS_TORCH, TINY
 from twin_losses import findings
 from twins import Run, Tape, record, replay
 
@@ -32,12 +32,7 @@ QUICK = TINY | {
     "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
     "merf": lambda: Merf(network=TINY["network"](), features=16),
 }
-NAMES = [
-    pytest.param(
-        name, marks=pytest.mark.skipif(WITHOUT, reason=REASON) if METHODS[name].fitter in QUICK else ()
-    )
-    for name in METHODS
-]
+NAMES = [pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in QUICK else ()) for name in METHODS]
 """All named methods; those that need PyTorch are skipped without it."""
 
 
