@@ -8,16 +8,20 @@ come in pairs that differ by one row. The texts are those that collations hold f
 
 from __future__ import annotations
 
+import secrets
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from additivity_backends import PUSHED, STREAMED, BigTables, open_small
 from additivity_tables import Nasty, Reference, answers, draw_tables, schemas
 from engine_backends import Backends
 
 from margrave.engines import codings
+from margrave.engines.opening import open_source
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
 
@@ -83,7 +87,7 @@ def check_small(backends: Backends, engine: str, number: int, alone: Reference) 
 def check_pushed(
     backends: Backends, engine: str, tables: list[Nasty], alone: Reference, every: int = 1
 ) -> None:
-    """Texts of all tables, and all else of one pair in `every`; marginals of many tables are asked at once."""
+    """Texts of all tables, all else of one pair in `every`; then marginals of all tables of a kind."""
     big = BigTables(backends, engine, tables)
     for place, table in enumerate(tables):
         source, pair = big.source(place, table.kind), place // 2
@@ -133,6 +137,36 @@ def test_many_tables_in_spark_are_counted_row_by_row(
     """A thousand in all: a query takes Spark a quarter of a second."""
     tables = nasty(engine, MANY * 2 // 5 if " " in engine else MANY // 5)
     check_pushed(backends, engine, tables, in_memory, every=40)
+
+
+SLOW_SPARKS = [pytest.param(name, marks=pytest.mark.slow) for name in SPARKS]
+
+
+@pytest.mark.parametrize("engine", [*DATABASES, *SLOW_SPARKS])
+def test_what_an_owner_keeps_depends_on_its_own_rows_alone(
+    backends: Backends, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the secret key held fixed, so that all that is left to depend on are the rows."""
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * size)
+    mine = {"t": ["ann"] * 40, "w": [*range(20), *range(20)], "r": [0.5, 0.1] * 20}
+    others = {
+        "t": ["ANN" if k % 7 else f"ann{k % 300} " for k in range(2000)],
+        "w": [100 + k % 50 for k in range(2000)],
+        "r": [k / 7 for k in range(2000)],
+    }
+    order = np.random.default_rng(1).permutation(2040)
+    mixed = {name: np.array([*mine[name], *others[name]])[order] for name in mine}
+    alone, among = (kept_by_ann(backends, engine, columns) for columns in (mine, mixed))
+    assert sum(alone.values()) == 5
+    assert among == alone
+
+
+def kept_by_ann(backends: Backends, engine: str, columns: dict[str, Any]) -> Counter[str]:
+    """The rows that the owner ann keeps of her forty, by w, which is below 100 in her rows only."""
+    table = backends.open_ibis(engine, pa.table(columns), PUSHED[engine])
+    texts, counts = open_source(table)[0].bounded("t", 5).values("w")
+    held = zip(texts, counts.reveal().tolist(), strict=True)
+    return Counter({text: count for text, count in held if int(text) < 100})
 
 
 def check_together(source: Any, tables: list[tuple[int, Nasty]], alone: Reference, variant: int) -> None:
