@@ -27,7 +27,7 @@ PUSHED = {
     "postgres base": "und-u-ks-level1-ka-shifted",
     "spark": "",
     "spark lower": "UTF8_LCASE",
-    "spark base": "UNICODE_CI_AI_RTRIM",
+    "spark base": "UNICODE_CI_AI",
 }
 """Engines that push down, with the collation of the text."""
 

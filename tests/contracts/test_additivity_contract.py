@@ -20,8 +20,9 @@ from additivity_backends import PUSHED, STREAMED, BigTables, open_small
 from additivity_tables import Nasty, Reference, answers, draw_tables, schemas
 from engine_backends import Backends
 
-from margrave.engines import codings
+from margrave.engines import codings, pushdown_engine
 from margrave.engines.opening import open_source
+from margrave.engines.pushdown import PushdownSource
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
 
@@ -96,8 +97,8 @@ def check_pushed(
         if full:
             check_counts(source, table, alone, pair // every % 4)
     if every > 1:
-        for kind, numbers in big.numbers.items():
-            for variant in range(4):
+        for place, (kind, numbers) in enumerate(big.numbers.items()):
+            for variant in (place % 4, (place + 2) % 4):
                 check_together(big.whole(kind), [(n, tables[n]) for n in numbers], alone, variant)
 
 
@@ -137,6 +138,67 @@ def test_many_tables_in_spark_are_counted_row_by_row(
     """A thousand in all: a query takes Spark a quarter of a second."""
     tables = nasty(engine, MANY * 2 // 5 if " " in engine else MANY // 5)
     check_pushed(backends, engine, tables, in_memory, every=40)
+
+
+def merged_groups(table: Any, value: Any, name: str) -> tuple[Any, Any]:
+    """What a backend gives that groups text without regard to case and names a group by one of its rows."""
+    found = table.select(v=value, k=value.cast("string").lower())
+    found = found.group_by("k").agg(v=found.v.arbitrary(), n=found.count()).to_pyarrow()
+    return found["v"].combine_chunks(), found["n"].to_numpy()
+
+
+def doubled_keys(place: int, found: Any) -> Any:
+    """A look-up in which each key is there twice, as in a join that holds two keys for equal."""
+    return pa.concat_tables([LOOKUP(place, found)] * 2)
+
+
+LOOKUP = pushdown_engine._lookup
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "fault", "seen"),
+    [
+        (PushdownSource, "_few", staticmethod(merged_groups), "values of"),
+        (pushdown_engine, "_lookup", doubled_keys, r"\(\) of"),
+    ],
+)
+def test_planted_faults_break_the_contract(
+    backends: Backends,
+    owner: Any,
+    name: str,
+    fault: Any,
+    seen: str,
+    in_memory: Reference,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A group that is named by one of its rows, and a join that counts a row twice."""
+    monkeypatch.setattr(codings, "FEW", 12)
+    tables = nasty("ibis-duckdb", SOME)
+    check_pushed(backends, "ibis-duckdb", tables[:2], in_memory)
+    monkeypatch.setattr(owner, name, fault)
+    with pytest.raises(AssertionError, match=seen):
+        check_pushed(backends, "ibis-duckdb", tables, in_memory)
+
+
+def test_postgres_types_with_several_spellings(backends: Backends) -> None:
+    """Numbers without a scale, padded text and enumerations: what a row counts for is its own."""
+    table = backends.open_ibis("postgres", pa.table({"t": ["1.0", "1.00", "1", "2.50"]}))
+    connection, name = table.get_backend(), table.get_name()
+    numbers = "t::numeric AS n, t::char(6) AS c, t::grade AS e, t::varchar COLLATE base AS v"
+    with connection.con.cursor() as cursor:
+        cursor.execute("CREATE TYPE grade AS ENUM ('1', '2.50', '1.00', '1.0')")
+        cursor.execute(
+            "CREATE COLLATION base (provider = icu, locale = 'und-u-kn-ks-level1', deterministic = false)"
+        )
+        cursor.execute(f"CREATE TABLE spelt AS SELECT {numbers} FROM {name}")  # noqa: S608  # names of ours
+    connection.con.commit()
+    source = open_source(connection.table("spelt"))[0]
+    found = {column: source.values(column) for column in "ncev"}
+    assert found["n"][0] == ("1", "2.5")
+    assert found["n"][1].reveal().tolist() == [3, 1]
+    for column in "cev":
+        assert found[column][0] == ("1", "1.0", "1.00", "2.50")
+        assert found[column][1].reveal().tolist() == [1, 1, 1, 1]
 
 
 SLOW_SPARKS = [pytest.param(name, marks=pytest.mark.slow) for name in SPARKS]
