@@ -18,7 +18,6 @@ from margrave.engines import expressions, pushdown_engine
 from margrave.engines.counts import Counts
 from margrave.engines.opening import open_source
 from margrave.engines.pushdown import PushdownSource
-from margrave.engines.pushdown_owners import check_owner_type
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
 from margrave.measure.gaussian import Gaussian
@@ -116,14 +115,6 @@ def test_owners_are_told_apart_by_bytes() -> None:
     source = open_source(table)[0]
     assert source.sizes("who", 2).reveal().tolist() == [4, 0, 0]
     assert source.bounded("who", 1).rows().reveal().tolist() == [4]
-
-
-@pytest.mark.parametrize("kind", ["decimal(20, 0)", "decimal", "timestamp(9)"])
-def test_owners_whose_values_are_not_all_told_apart_are_refused(kind: str) -> None:
-    with pytest.raises(InputError, match="owner must be stored as"):
-        check_owner_type("who", ibis.dtype(kind))
-    check_owner_type("who", ibis.dtype("decimal(15, 2)"))
-    check_owner_type("who", ibis.dtype("timestamp(6)"))
 
 
 def test_rows_that_are_equal_are_drawn_as_often_as_others() -> None:
