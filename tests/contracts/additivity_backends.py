@@ -27,7 +27,7 @@ PUSHED = {
     "postgres base": "und-u-ks-level1-ka-shifted",
     "spark": "",
     "spark lower": "UTF8_LCASE",
-    "spark base": "UNICODE_CI_AI_RTRIM",
+    "spark base": "UNICODE_CI_AI",
 }
 """Engines that push down, with the collation of the text."""
 
@@ -43,8 +43,8 @@ def open_small(backends: Backends, engine: str, tables: list[Nasty]) -> Iterator
     path = Path(backends.folder) / "small.duckdb"
     with duckdb.connect(str(path)) as connection:
         for place, table in enumerate(tables):
-            connection.register("rows", table.arrow())
-            connection.execute(f"CREATE OR REPLACE TABLE t{place} AS SELECT * FROM rows")
+            connection.execute(f"DROP TABLE IF EXISTS t{place}")
+            connection.from_arrow(table.arrow()).create(f"t{place}")
     for place in range(len(tables)):
         yield open_source(f"{path}::t{place}")[0]
 

@@ -140,12 +140,11 @@ def _collated(table: Any, engine: str, collation: str) -> Any:
             cursor.execute(f'ALTER TABLE {name} ALTER t TYPE text COLLATE "{collation}"')
         connection.con.commit()
     else:
-        session = connection._session
+        from pyspark.sql import functions
+
         view = f"{name}c"
-        rest = ", ".join(field for field in table.columns if field != "t")
-        session.sql(f"SELECT collate(t, '{collation}') AS t, {rest} FROM {name}").createOrReplaceTempView(
-            view
-        )
+        frame = connection._session.table(name)
+        frame.withColumn("t", functions.collate("t", collation)).createOrReplaceTempView(view)
         return connection.table(view)
     return connection.table(name)
 

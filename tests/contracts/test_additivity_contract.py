@@ -8,16 +8,21 @@ come in pairs that differ by one row. The texts are those that collations hold f
 
 from __future__ import annotations
 
+import secrets
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from additivity_backends import PUSHED, STREAMED, BigTables, open_small
 from additivity_tables import Nasty, Reference, answers, draw_tables, schemas
 from engine_backends import Backends
 
-from margrave.engines import codings
+from margrave.engines import codings, pushdown_engine
+from margrave.engines.opening import open_source
+from margrave.engines.pushdown import PushdownSource
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
 
@@ -83,7 +88,7 @@ def check_small(backends: Backends, engine: str, number: int, alone: Reference) 
 def check_pushed(
     backends: Backends, engine: str, tables: list[Nasty], alone: Reference, every: int = 1
 ) -> None:
-    """Texts of all tables, and all else of one pair in `every`; marginals of many tables are asked at once."""
+    """Texts of all tables, all else of one pair in `every`; then marginals of all tables of a kind."""
     big = BigTables(backends, engine, tables)
     for place, table in enumerate(tables):
         source, pair = big.source(place, table.kind), place // 2
@@ -92,8 +97,8 @@ def check_pushed(
         if full:
             check_counts(source, table, alone, pair // every % 4)
     if every > 1:
-        for kind, numbers in big.numbers.items():
-            for variant in range(4):
+        for place, (kind, numbers) in enumerate(big.numbers.items()):
+            for variant in (place % 4, (place + 2) % 4):
                 check_together(big.whole(kind), [(n, tables[n]) for n in numbers], alone, variant)
 
 
@@ -133,6 +138,97 @@ def test_many_tables_in_spark_are_counted_row_by_row(
     """A thousand in all: a query takes Spark a quarter of a second."""
     tables = nasty(engine, MANY * 2 // 5 if " " in engine else MANY // 5)
     check_pushed(backends, engine, tables, in_memory, every=40)
+
+
+def merged_groups(table: Any, value: Any, name: str) -> tuple[Any, Any]:
+    """What a backend gives that groups text without regard to case and names a group by one of its rows."""
+    found = table.select(v=value, k=value.cast("string").lower())
+    found = found.group_by("k").agg(v=found.v.arbitrary(), n=found.count()).to_pyarrow()
+    return found["v"].combine_chunks(), found["n"].to_numpy()
+
+
+def doubled_keys(place: int, found: Any) -> Any:
+    """A look-up in which each key is there twice, as in a join that holds two keys for equal."""
+    return pa.concat_tables([LOOKUP(place, found)] * 2)
+
+
+LOOKUP = pushdown_engine._lookup
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "fault", "seen"),
+    [
+        (PushdownSource, "_few", staticmethod(merged_groups), "values of"),
+        (pushdown_engine, "_lookup", doubled_keys, r"\(\) of"),
+    ],
+)
+def test_planted_faults_break_the_contract(
+    backends: Backends,
+    owner: Any,
+    name: str,
+    fault: Any,
+    seen: str,
+    in_memory: Reference,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A group that is named by one of its rows, and a join that counts a row twice."""
+    monkeypatch.setattr(codings, "FEW", 12)
+    tables = nasty("ibis-duckdb", SOME)
+    check_pushed(backends, "ibis-duckdb", tables[:2], in_memory)
+    monkeypatch.setattr(owner, name, fault)
+    with pytest.raises(AssertionError, match=seen):
+        check_pushed(backends, "ibis-duckdb", tables, in_memory)
+
+
+def test_postgres_types_with_several_spellings(backends: Backends) -> None:
+    """Numbers without a scale, padded text and enumerations: what a row counts for is its own."""
+    table = backends.open_ibis("postgres", pa.table({"t": ["1.0", "1.00", "1", "2.50"]}))
+    connection, name = table.get_backend(), table.get_name()
+    numbers = "t::numeric AS n, t::char(6) AS c, t::grade AS e, t::varchar COLLATE base AS v"
+    with connection.con.cursor() as cursor:
+        cursor.execute("CREATE TYPE grade AS ENUM ('1', '2.50', '1.00', '1.0')")
+        cursor.execute(
+            "CREATE COLLATION base (provider = icu, locale = 'und-u-kn-ks-level1', deterministic = false)"
+        )
+        cursor.execute(f"CREATE TABLE spelt AS SELECT {numbers} FROM {name}")  # noqa: S608  # names of ours
+    connection.con.commit()
+    source = open_source(connection.table("spelt"))[0]
+    found = {column: source.values(column) for column in "ncev"}
+    assert found["n"][0] == ("1", "2.5")
+    assert found["n"][1].reveal().tolist() == [3, 1]
+    for column in "cev":
+        assert found[column][0] == ("1", "1.0", "1.00", "2.50")
+        assert found[column][1].reveal().tolist() == [1, 1, 1, 1]
+
+
+SLOW_SPARKS = [pytest.param(name, marks=pytest.mark.slow) for name in SPARKS]
+
+
+@pytest.mark.parametrize("engine", [*DATABASES, *SLOW_SPARKS])
+def test_what_an_owner_keeps_depends_on_its_own_rows_alone(
+    backends: Backends, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the secret key held fixed, so that all that is left to depend on are the rows."""
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * size)
+    mine = {"t": ["ann"] * 40, "w": [*range(20), *range(20)], "r": [0.5, 0.1] * 20}
+    others = {
+        "t": ["ANN" if k % 7 else f"ann{k % 300} " for k in range(2000)],
+        "w": [100 + k % 50 for k in range(2000)],
+        "r": [k / 7 for k in range(2000)],
+    }
+    order = np.random.default_rng(1).permutation(2040)
+    mixed = {name: np.array([*mine[name], *others[name]])[order] for name in mine}
+    alone, among = (kept_by_ann(backends, engine, columns) for columns in (mine, mixed))
+    assert sum(alone.values()) == 5
+    assert among == alone
+
+
+def kept_by_ann(backends: Backends, engine: str, columns: dict[str, Any]) -> Counter[str]:
+    """The rows that the owner ann keeps of her forty, by w, which is below 100 in her rows only."""
+    table = backends.open_ibis(engine, pa.table(columns), PUSHED[engine])
+    texts, counts = open_source(table)[0].bounded("t", 5).values("w")
+    held = zip(texts, counts.reveal().tolist(), strict=True)
+    return Counter({text: count for text, count in held if int(text) < 100})
 
 
 def check_together(source: Any, tables: list[tuple[int, Nasty]], alone: Reference, variant: int) -> None:

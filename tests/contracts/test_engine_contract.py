@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,20 @@ def test_strict_columns_refuse_alike(backends: Backends, engine: str) -> None:
         assert "CANARY" not in repr(thing)
         with pytest.raises(TypeError, match="cannot be pickled"):
             pickle.dumps(thing)
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream-parquet", "ibis-duckdb"])
+@pytest.mark.filterwarnings("ignore")
+def test_owners_that_storage_forms_do_not_tell_apart_are_refused(backends: Backends, engine: str) -> None:
+    """As float64 two of these were one owner, who shared a cap; their type alone decides."""
+    wide = [Decimal("99999999999999999.998"), Decimal("99999999999999999.999")]
+    table = pa.table({"who": pa.array(wide, pa.decimal128(20, 3)), "n": [1, 2]})
+    moments = pa.array([1_700_000_000_000_000_001, 1_700_000_000_000_000_002], pa.timestamp("ns"))
+    for owners in (table["who"], moments):
+        source, _ = backends.open(engine, table.set_column(0, "who", owners))
+        for ask in (lambda s: s.sizes("who", 2), lambda s: s.bounded("who", 1)):
+            with pytest.raises(InputError, match="whole numbers or dates"):
+                ask(source)
 
 
 CELLS = {

@@ -136,8 +136,8 @@ def _listen(tape: Tape, patch: pytest.MonkeyPatch) -> None:
     """Put the tape where noise would be added."""
     inner = MemorySource.values
 
-    def values(self: MemorySource, column: str) -> Any:
-        found = inner(self, column)
+    def values(self: MemorySource, column: str, *, absent: bool = False) -> Any:
+        found = inner(self, column, absent=absent)
         tape.texts = tuple((column, text) for text in found[0])
         return found
 

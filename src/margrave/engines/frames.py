@@ -12,10 +12,13 @@ import pyarrow as pa
 
 from margrave.engines.files import is_text_file, read_file
 from margrave.errors import InputError, invalid
-from margrave.schema import storage
+from margrave.schema import clock, storage
 from margrave.schema.frame import TEXT_FILE, Frame
 
-__all__ = ["read_table"]
+__all__ = ["check_owner", "is_rounded", "read_table", "rounded_owner"]
+
+ROUNDED = {b"margrave": b"rounded"}
+"""Marks a column of the storage forms that may hold one value where the table has two."""
 
 
 def read_table(data: Any, missing: Sequence[str] = ("",)) -> tuple[Any, Frame]:
@@ -97,13 +100,49 @@ def _table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
+    rounded = [is_rounded(array.type) for array in arrays]
     columns = [storage.held(array, name) for name, array in zip(names, arrays, strict=True)]
     for name, column in zip(names, columns, strict=True):
         if storage.is_text(column) and not _is_unicode(column.dictionary):
             raise InputError(
                 invalid(f"column {name!r}", "text in valid Unicode", "Clean or drop the column.")
             )
-    return pa.table(columns, names=list(names))
+    fields = [
+        pa.field(name, column.type, metadata=ROUNDED if less else None)
+        for name, column, less in zip(names, columns, rounded, strict=True)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def is_rounded(kind: Any) -> bool:
+    """Whether the storage forms may make one value of two: decimals, and times in nanoseconds. Public."""
+    if pa.types.is_dictionary(kind):
+        return is_rounded(kind.value_type)
+    timed = clock.is_temporal(kind) and not pa.types.is_date(kind)
+    return bool(pa.types.is_decimal(kind) or (timed and kind.unit == "ns"))
+
+
+def check_owner(table: Any, owner: str) -> None:
+    """Refuse an owner column that `read_table` has rounded; decided by its storage type alone.
+
+    Two owners that are taken for one would share a cap, and then what is kept of the one depends on the rows
+    of the other.
+
+    Args:
+        table: As `read_table` gives it.
+        owner: Name of a column.
+
+    Raises:
+        InputError: It was stored as decimals or in nanoseconds.
+    """
+    if table.schema.field(owner).metadata == ROUNDED:
+        raise rounded_owner(owner)
+
+
+def rounded_owner(owner: str) -> InputError:
+    """The error for an owner column of which not all values are told apart."""
+    constraint = "stored as text, whole numbers or dates"
+    return InputError(invalid("owner", constraint, "Cast it to text.", got=owner))
 
 
 def _is_unicode(texts: Any) -> bool:

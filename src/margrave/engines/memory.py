@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
-from margrave.engines.frames import read_table
+from margrave.engines.frames import check_owner, read_table
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema import storage
@@ -131,6 +131,7 @@ class MemorySource:
 
     def _owners(self, owner: str) -> NDArray[np.int32]:
         codes, _ = storage.texts(self._normal(owner, "owner"))
+        check_owner(self._table, owner)
         if bool((codes < 0).any()):
             constraint = "a column without missing values"
             raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))

@@ -25,10 +25,10 @@ from margrave.engines.expressions import (
     whole,
 )
 from margrave.engines.fetching import fetched, quiet
-from margrave.engines.frames import read_table
+from margrave.engines.frames import is_rounded, read_table, rounded_owner
 from margrave.engines.memory import MemorySource
 from margrave.engines.pushdown_engine import PushdownEngine
-from margrave.engines.pushdown_owners import check_owner_type, draw_rows
+from margrave.engines.pushdown_owners import draw_rows
 from margrave.engines.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
@@ -166,7 +166,8 @@ class PushdownSource:
 
     def _check_owner(self, owner: str) -> None:
         self._known(owner, "owner")
-        check_owner_type(owner, self._table[owner].type())
+        if is_rounded(self._schema.field(owner).type) or self._table[owner].type().is_decimal():
+            raise rounded_owner(owner)
         absent = self._table.select(v=self._stored(owner).value).filter(lambda t: t.v.isnull())
         if fetched(absent.aggregate(n=absent.count()))["n"][0].as_py():
             constraint = "a column without missing values"

@@ -9,27 +9,8 @@ from typing import Any
 import ibis
 
 from margrave.engines.expressions import Stored, text_bytes
-from margrave.errors import InputError, invalid
 
-__all__ = ["check_owner_type", "draw_rows"]
-
-EXACT_DIGITS = 15
-"""Decimal digits that double precision always tells apart."""
-
-
-def check_owner_type(owner: str, stored_type: Any) -> None:
-    """Refuse an owner column of which `Stored` does not tell all values apart.
-
-    Two owners that are taken for one would share a cap, and then what is kept of the one depends on the
-    other. Decided by the storage type alone.
-
-    Raises:
-        InputError: It is a decimal of more digits than double precision holds, or finer than a microsecond.
-    """
-    wide = stored_type.is_decimal() and (stored_type.precision or EXACT_DIGITS + 1) > EXACT_DIGITS
-    if wide or (stored_type.is_timestamp() and (stored_type.scale or 0) > 6):
-        constraint = "stored as text, whole numbers or dates"
-        raise InputError(invalid("owner", constraint, "Cast it to text, which tells all owners apart."))
+__all__ = ["draw_rows"]
 
 
 def draw_rows(table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows: int) -> Any:

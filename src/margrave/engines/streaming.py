@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from margrave.engines.batches import Batches
 from margrave.engines.counting import cores
 from margrave.engines.counts import Counts, summed
-from margrave.engines.frames import read_table
+from margrave.engines.frames import check_owner, read_table
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.engines.owners import kept_rows, ones, owner_sizes
 from margrave.engines.scratch import HELD, Scratch
@@ -114,6 +114,7 @@ class StreamSource:
 
     def _owners(self, owner: str) -> Iterator[tuple[NDArray[np.int32], Any]]:
         for table in self._tables([owner]):
+            check_owner(table, owner)
             codes, names = storage.texts(storage.normal(table.column(owner), owner))
             if bool((codes < 0).any()):
                 constraint = "a column without missing values"
