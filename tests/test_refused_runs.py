@@ -19,7 +19,7 @@ import pytest
 import margrave as mg
 from command_line import call, files
 from margrave.engines.memory import MemorySource
-from margrave.errors import BudgetError, InputError, MargraveError
+from margrave.errors import InputError, MargraveError
 from margrave.measure.discover import Discovery
 from margrave.privacy.attempts import Attempt, describe_refusal
 from margrave.privacy.book import Book
@@ -261,7 +261,12 @@ def test_a_book_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None
     synthesizer(kept).fit(table(True))
     kept.close()
     with sqlite3.connect(kept.path) as db:
-        for statement in ("DROP TABLE attempts", "DROP TABLE retired", "PRAGMA user_version = 1"):
+        for statement in (
+            "DROP TABLE attempts",
+            "DROP TABLE retired",
+            "DROP TABLE identity",
+            "PRAGMA user_version = 1",
+        ):
             db.execute(statement)
     db.close()
     old = Book(kept.path)
