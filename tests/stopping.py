@@ -15,7 +15,7 @@ from margrave.measure import curator
 from margrave.privacy.book_run import BookRun
 from margrave.privacy.journal import Journal
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
+from seeded_noise import SeededSource
 
 __all__ = ["Killed", "frame", "killing", "repeatable", "same", "total_of"]
 

@@ -19,9 +19,9 @@ import pytest
 from margrave._api import Synthesizer
 from margrave.files import write_table
 from margrave.measure import curator
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.schema.columns import Identifier, Ordinal
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 ROWS = 4000
 RNG = np.random.default_rng(8)

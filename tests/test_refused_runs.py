@@ -261,7 +261,12 @@ def test_a_book_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None
     synthesizer(kept).fit(table(True))
     kept.close()
     with sqlite3.connect(kept.path) as db:
-        for statement in ("DROP TABLE attempts", "DROP TABLE retired", "PRAGMA user_version = 1"):
+        for statement in (
+            "DROP TABLE attempts",
+            "DROP TABLE retired",
+            "DROP TABLE identity",
+            "PRAGMA user_version = 1",
+        ):
             db.execute(statement)
     db.close()
     old = Book(kept.path)

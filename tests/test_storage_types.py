@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -59,3 +60,21 @@ def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
     if name not in ("wide decimal", "dates in a dictionary"):  # polars has neither
         frame = pl.DataFrame(table)
         assert Synthesizer("independent", epsilon=4.0).fit(frame).sample(30, rng=0).schema == frame.schema
+
+
+def test_types_that_may_follow_the_rows_are_warned_of(tmp_path: Path) -> None:
+    """Two files that differ in one row give pandas frames of other types: margrave cannot see it, but says so."""
+    for name, last in (("one", "7\n"), ("two", "\n")):
+        (tmp_path / f"{name}.csv").write_text("x,y\n" + "3,a\n" * 40 + last.replace("\n", ",a\n"), "utf-8")
+    frames = [pd.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two")]
+    assert frames[0]["x"].dtype != frames[1]["x"].dtype
+    run = Synthesizer("independent", epsilon=4.0)
+    for frame in (*frames, pl.DataFrame(frames[0])):
+        assert "made by read_csv has types that follow its rows" in run.plan(frame).public
+    plans = [run.plan(tmp_path / f"{name}.csv") for name in ("one", "two")]  # the way that is advised
+    assert plans[0] == plans[1]
+    assert "read_csv" not in str(plans[0])
+    run.fit(frames[0]).report(tmp_path / "r.html")
+    assert "read_csv has types that follow its rows" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    run.fit(tmp_path / "one.csv").report(tmp_path / "r.html")
+    assert "read_csv" not in (tmp_path / "r.html").read_text(encoding="utf-8")

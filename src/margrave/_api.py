@@ -24,6 +24,7 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
 from margrave.resuming import check_clockless, facts, modelled
+from margrave.schema.frame import type_warning
 from margrave.schema.schema import Schema
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
@@ -188,12 +189,12 @@ class Synthesizer:
             data: As for `fit`; only its column names and storage types are used.
             rows: A public guess of the row count, for the expected error.
         """
-        source, _ = self._open(data)
+        source, frame = self._open(data)
         if rows is not None and rows < 1:
             raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
         from margrave.outlook import outlook
 
-        return outlook(self, source, rows)
+        return outlook(self, source, rows).add_warning(type_warning(frame.kind))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source

@@ -145,7 +145,9 @@ def close(
 @ledger_app.command()
 def retire(file: BookFile) -> None:
     """Close a book for good: all its caps count as spent. For one that was restored from an older copy."""
-    _book(file).retire()
+    from margrave.privacy.book import Book
+
+    Book(file, restored=True).retire()
 
 
 def _book(file: Path) -> Book:

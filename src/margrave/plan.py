@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ class Plan:
         seconds: Expected time, a low and a high figure; a time limit bounds the post-processing in it alone.
         memory: Expected peak memory, in MiB.
         limits: What the run was told to keep to, in words, by limit.
+        public: What of the table is taken as public, in words.
     """
 
     method: str
@@ -40,6 +42,11 @@ class Plan:
     seconds: tuple[float, float]
     memory: float
     limits: Mapping[str, str] = field(default_factory=dict)
+    public: str = "column names, their order and their storage types"
+
+    def add_warning(self, warning: str) -> Plan:
+        """The same plan with a warning about what is taken as public, where there is one."""
+        return dataclasses.replace(self, public=f"{self.public} ({warning})") if warning else self
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -47,6 +54,7 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"method      {self.method}", f"guarantee   {self.guarantee}"]
+        lines += [f"public      {self.public}"]
         lines += [f"declared    {', '.join(self.declared) or 'nothing'}"]
         lines += [f"discovered  {name}: {looks}" for name, looks in self.discovered.items()]
         lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]

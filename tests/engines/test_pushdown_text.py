@@ -13,6 +13,7 @@ pytest.importorskip("ibis", reason="margrave[ibis] is missing")
 
 import duckdb
 import ibis
+from margrave.privacy.noise.seeded import SeededSource
 
 from margrave.engines import expressions, pushdown_engine
 from margrave.engines.counts import Counts
@@ -24,7 +25,6 @@ from margrave.measure.gaussian import Gaussian
 from margrave.measure.partition import listed_values
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.schema import Schema

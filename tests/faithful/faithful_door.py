@@ -16,12 +16,12 @@ from margrave.measure.curator import Curator
 from margrave.measure.gaussian import sigma_for
 from margrave.privacy.accounting import GDP, ZCDP
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 __all__ = ["Asked", "Recorder", "Replayed", "Watched", "budget", "chain", "counted", "opened"]
 

@@ -15,7 +15,7 @@ from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.cuts import cut_by
 from margrave.measure.gaussian import Gaussian
-from margrave.privacy.noise.seeded import SeededSource
+from seeded_noise import SeededSource
 
 
 def tree(weights: np.ndarray, theta: float, decay: float) -> list[int]:

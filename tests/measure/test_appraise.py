@@ -23,9 +23,9 @@ from margrave.privacy.accounting import GDP, ZCDP, event_rho
 from margrave.privacy.events import GaussianEvent
 from margrave.privacy.journal import read_ledger
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 RHO = Fraction(1, 1000)
 SIZES = {"a": 2, "b": 3}

@@ -18,9 +18,9 @@ from margrave.privacy.accounting import GDP, ZCDP, Accountant
 from margrave.privacy.events import ExponentialEvent, GaussianEvent
 from margrave.privacy.journal import read_ledger
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
 

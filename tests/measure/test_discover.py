@@ -21,10 +21,10 @@ from margrave.measure.partition import OTHER, threshold
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.columns import Categorical, Integer, Listed, Real
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 ROWS = 20_000
 

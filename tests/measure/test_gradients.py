@@ -25,9 +25,9 @@ from margrave.privacy.events import SubsampledGaussianEvent
 from margrave.privacy.journal import Journal, LedgerHeader, read_ledger
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import SecureSource
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 torch = import_extra("torch", __name__)
 

@@ -22,12 +22,12 @@ from margrave.privacy.accounting import GDP, ZCDP, event_rho
 from margrave.privacy.events import GaussianEvent
 from margrave.privacy.journal import read_ledger
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.domain import Domain
 from margrave.schema.embedding import Embedding, fourier
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 RHO = Fraction(1, 1000)
 DOMAIN = Domain(("y", "a", "b"), (3, 9, 5), (0, 9, 4))

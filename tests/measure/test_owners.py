@@ -19,9 +19,9 @@ from margrave.owners import OwnerSizes, owner_sizes
 from margrave.privacy.accounting import GDP
 from margrave.privacy.events import GaussianEvent
 from margrave.privacy.ledger import Ledger, read_ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee
+from seeded_noise import SeededSource
 
 PROMISE = Guarantee(1.0, 1e-9, 0.1, Neighbours(Unit("id")), "gdp")
 

@@ -13,9 +13,9 @@ from margrave.measure.gaussian import Gaussian
 from margrave.measure.partition import listed_values, threshold
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Categorical, Listed
+from seeded_noise import SeededSource
 
 SIGMA = 20
 DELTA = Fraction(1, 4)

@@ -186,7 +186,7 @@ def test_torn_at_any_byte_no_spend_is_forgotten(tmp_path: Path) -> None:
     events, start = read_ledger(path)[1], texts.index(b"\n") + 1
     for cut in range(start, len(texts) + 1, 23):
         path.write_bytes(texts[:cut])
-        answers.write_bytes(kept[: len(kept) * cut // len(texts)])
+        answers.write_bytes(kept[: len(kept) * (cut - start) // (4 * len(texts))])
         whole = texts[:cut].count(b"\n") - 1
         again = ledger(path, resume=True)
         assert again.events == events[:whole]
@@ -196,6 +196,25 @@ def test_torn_at_any_byte_no_spend_is_forgotten(tmp_path: Path) -> None:
         again.release()
         assert again.spent <= again.total
         assert read_ledger(path)[1] == again.events
+
+
+def test_a_ledger_older_than_its_answers_is_not_resumed(tmp_path: Path) -> None:
+    """Put back from a copy, a ledger would spend again what was spent since; the answers beside it tell."""
+    path = tmp_path / "l"
+    first = ledger(path)
+    script(first, 2)
+    first.release()
+    copy = path.read_bytes()
+    again = ledger(path, resume=True)
+    script(again, 4)
+    again.release()
+    for older in (copy, copy.splitlines(keepends=True)[0]):
+        path.write_bytes(older)
+        with pytest.raises(
+            InputError, match=r"as new as the answers beside it\. Do not resume an older copy"
+        ):
+            ledger(path, resume=True)
+        assert path.read_bytes() == older
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

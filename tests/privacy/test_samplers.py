@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import math
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,9 +28,14 @@ from margrave.privacy.noise import (
 )
 from margrave.privacy.noise.exponential import _draw as draw_index
 from margrave.privacy.noise.kernels import laplace_draws, rounded_draws, table_draws
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.noise.table import SLACK, UNIT, _cumulated, half_table
 from margrave.privacy.noise.uniform import LazyUniform, accept, exp_bounds, invert
+from seeded_noise import SeededSource
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 SRC = Path(__file__).parents[2] / "src" / "margrave"
 ROOTS = [Fraction(1, 1000), Fraction(3, 10), Fraction(1), Fraction(73, 10), Fraction(90)]
@@ -285,10 +292,27 @@ def test_the_secure_source_never_repeats_itself() -> None:
     assert abs(ones - 0.5) < 5 / (2 * math.sqrt(64 * 3000))
 
 
-def test_no_module_imports_the_seeded_source() -> None:
+def test_the_package_has_no_source_of_bits_but_the_secure_one() -> None:
+    sources = []
     for path in SRC.rglob("*.py"):
+        assert "seeded" not in path.stem, path
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom | ast.Import):
                 assert "seeded" not in ast.unparse(node).lower(), path.name
             if isinstance(node, ast.Name | ast.Attribute):
                 assert "SeededSource" not in ast.unparse(node), path.name
+            if isinstance(node, ast.ClassDef):
+                drawing = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                sources += [
+                    node.name for part in drawing if part.name == "words" and len(part.args.args) == 2
+                ]
+    assert sorted(sources) == ["BitSource", "SecureSource"]
+
+
+def test_the_wheel_is_the_package_and_nothing_of_the_tests() -> None:
+    root = SRC.parents[1]
+    build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"] == {"packages": ["src/margrave"]}
+    assert set(build) == {"targets"}  # no file is forced into it
+    assert importlib.util.find_spec("margrave.privacy.noise.seeded") is None
+    assert not (SRC / "privacy" / "noise" / "seeded.py").exists()

@@ -18,12 +18,12 @@ from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.events import ExponentialEvent, GaussianEvent
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.progress import Step, silent
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
 from margrave.select.aim import AIM, workload_weights
+from seeded_noise import SeededSource
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 2}
 

@@ -16,11 +16,11 @@ from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.privacy.accounting import GDP
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema
 from margrave.select.all_pairs import AllPairs
+from seeded_noise import SeededSource
 
 FEW = Mixture(components=20, restarts=1)
 

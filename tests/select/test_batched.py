@@ -20,11 +20,11 @@ from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting import GDP, ZCDP, Accountant, event_rho
 from margrave.privacy.events import Event, GaussianEvent
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.progress import Step, silent
 from margrave.schema.schema import Schema
 from margrave.select.batched import Batched
+from seeded_noise import SeededSource
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 2}
 

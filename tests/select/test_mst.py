@@ -16,7 +16,6 @@ from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting import GDP, ZCDP
 from margrave.privacy.events import ExponentialEvent
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise.seeded import SeededSource
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.domain import Clique, Domain
@@ -24,6 +23,7 @@ from margrave.schema.schema import Schema
 from margrave.select.all_kway import AllKWay
 from margrave.select.fixed import Fixed
 from margrave.select.mst import MST
+from seeded_noise import SeededSource
 
 
 def _open(table: pa.Table, epsilon: float = 1.0, seed: int = 1, gdp: bool = False) -> tuple[Curator, Ledger]:

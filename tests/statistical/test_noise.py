@@ -30,7 +30,7 @@ from margrave.privacy.noise import (
     rounded_gaussian,
 )
 from margrave.privacy.noise.exponential import _draw as draw_index
-from margrave.privacy.noise.seeded import SeededSource
+from seeded_noise import SeededSource
 
 SIGMAS = [
     Fraction(1, 10),

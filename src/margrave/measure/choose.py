@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.privacy.answers import Answer
 from margrave.privacy.events import ExponentialEvent
+from margrave.privacy.history import FULLY_SPENT
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import BitSource, exponential
 
@@ -83,7 +84,7 @@ def _index(answer: Answer, size: int) -> int:
     """The candidate drawn, which a stored answer must name too."""
     index = int(answer.arrays[0])
     if not 0 <= index < size:
-        raise InputError(invalid("ledger", "one with intact answers", "Restore it from a copy."))
+        raise InputError(invalid("ledger", "one with intact answers", FULLY_SPENT))
     return index
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from margrave.errors import InputError, invalid
 from margrave.privacy.answers import Answer, answer_from_bytes, answer_to_bytes
+from margrave.privacy.history import FULLY_SPENT
 
 __all__ = ["SUFFIX", "AnswerFile"]
 
@@ -33,19 +34,20 @@ class AnswerFile:
         ledger: Path of the ledger.
         key: The ledger's.
         events: How many events the ledger holds; answers to others are refused.
+        resumed: Whether the ledger was there before, so that the file may be, too.
 
     Raises:
-        InputError: The file belongs to another ledger, or cannot be read.
+        InputError: The file belongs to another ledger, or to a later state of this one, or cannot be read.
     """
 
     __slots__ = ("_key", "_length", "_path", "_synced", "answers")
 
-    def __init__(self, ledger: Path, key: str, events: int = 0) -> None:
+    def __init__(self, ledger: Path, key: str, events: int = 0, *, resumed: bool = False) -> None:
         self._path = ledger.with_name(ledger.name + SUFFIX)
         self._key = key.encode("ascii") + b"\n"
         self._synced = time.monotonic()
         self.answers: dict[int, tuple[int, Answer]] = {}
-        self._length = self._read(events) if events else 0
+        self._length = self._read(events) if resumed else 0
 
     def store(self, first: int, count: int, answer: Answer) -> None:
         """Append an answer.
@@ -92,7 +94,7 @@ class AnswerFile:
         if not data.startswith(self._key):
             if self._key.startswith(data):
                 return 0  # torn before its first answer
-            remedy = "The file of answers belongs to another ledger: restore its own, or move it away."
+            remedy = "Move the file away; the answers are bought again from what is left."
             raise InputError(invalid("ledger", "beside its own answers", remedy))
         end = at = len(self._key)
         least = 0
@@ -101,7 +103,10 @@ class AnswerFile:
             at += _FRAME.size + length
             body = data[at - length : at]
             sound = len(body) == length and _check(first, count, body) == check
-            if not sound or not least <= first < first + count <= events:
+            if sound and first + count > events:
+                # An answer is drawn after its events are on disk: a ledger without them is not the newest.
+                raise InputError(invalid("ledger", "as new as the answers beside it", FULLY_SPENT))
+            if not sound or not least <= first < first + count:
                 break
             self.answers[first] = (count, answer_from_bytes(body))
             least, end = first + count, at

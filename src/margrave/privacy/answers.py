@@ -63,7 +63,8 @@ def answer_from_bytes(data: bytes) -> Answer:
             raise TypeError
         return Answer(_arrays(data, _LENGTH.size + length, head["arrays"]), tuple(texts))
     except (struct.error, ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        damaged = InputError(invalid("ledger", "one with intact answers", "Restore it from a copy."))
+        remedy = "Count the whole epsilon of its run as spent, and start a new run."
+        damaged = InputError(invalid("ledger", "one with intact answers", remedy))
     raise damaged
 
 

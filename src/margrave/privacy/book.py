@@ -47,15 +47,16 @@ class Book:
 
     Args:
         path: An existing book; `Book.create` makes one.
+        restored: Whether to open a book that was put back from an older copy, to retire it.
 
     Raises:
-        InputError: It is missing, damaged, no book, or of a newer version.
+        InputError: It is missing, damaged, no book, of a newer version, or was put back from an older copy.
     """
 
     __slots__ = ("_file",)
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = BookFile(Path(path))
+    def __init__(self, path: str | Path, *, restored: bool = False) -> None:
+        self._file = BookFile(Path(path), restored=restored)
 
     @staticmethod
     def create(path: str | Path) -> Book:
@@ -113,11 +114,12 @@ class Book:
             The attempt's number, for `open_run` or `resume_run`, or `end_attempt` where it comes to neither.
 
         Raises:
-            InputError: The data set has no cap.
+            InputError: The data set has no cap, or the book is retired.
         """
         _check_name("dataset", dataset)
         _check_name("analyst", analyst, empty=True)
         with self._file.writing() as db:
+            _check_in_use(db)
             _caps_for(db, dataset, analyst)
             return begin_attempt(db, dataset, analyst)
 

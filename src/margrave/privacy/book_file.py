@@ -9,11 +9,15 @@ every run, if not every event. The log needs shared memory: keep a book on a loc
 
 Only answers skip the sync (`durable=False`): a kill loses none, a power failure those after the last sync;
 the log is then cut at a commit.
+
+A copy of a book is a record, not a budget: `margrave.privacy.book_progress` says how a book that was put
+back from an older copy is noticed.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import weakref
 from collections.abc import Iterator
@@ -21,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from margrave.errors import InputError, MargraveError, invalid
+from margrave.privacy.book_progress import progress_of, read_progress, write_progress
 
 __all__ = ["SUFFIXES", "BookFile", "create"]
 
@@ -28,6 +33,11 @@ SUFFIXES = (".book", ".db", ".sqlite", ".sqlite3")
 """Names that end like this mean a book; all others a ledger of JSON lines."""
 VERSION = 2
 APPLICATION = 0x4D524756
+OLDER_COPY = (
+    "Nothing may be spent on the strength of an older copy, which lacks what was spent since it was made: "
+    "retire the copy (margrave ledger retire FILE), and count all its caps as spent."
+)
+"""What to do about a book that is damaged or was put back."""
 WAIT = 60.0
 """Seconds to wait for other writers."""
 
@@ -36,6 +46,7 @@ ATTEMPTS = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, analyst TEXT NOT NULL,
         run INTEGER REFERENCES runs (id), began TEXT NOT NULL, ended TEXT, outcome TEXT, seal TEXT)""",
     "CREATE TABLE retired (id INTEGER PRIMARY KEY, made TEXT NOT NULL)",
+    "CREATE TABLE identity (key TEXT NOT NULL)",
 )
 """Tables that books of version 1 lack."""
 TABLES = (
@@ -77,6 +88,7 @@ def create(path: Path) -> None:
             connection.execute("BEGIN IMMEDIATE")
             for table in TABLES:
                 connection.execute(table)
+            connection.execute("INSERT INTO identity VALUES (?)", (secrets.token_hex(16),))
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
@@ -89,14 +101,16 @@ class BookFile:
 
     Args:
         path: An existing book.
+        restored: Whether it may be one that was put back from an older copy, to be retired.
 
     Raises:
-        InputError: It is missing, damaged, no book, of a newer version, or cannot be written.
+        InputError: It is missing, damaged, no book, of a newer version, put back from an older copy, or it
+            cannot be written.
     """
 
     __slots__ = ("__weakref__", "_close", "_connection", "path")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, restored: bool = False) -> None:
         self.path = path.absolute()
         if not self.path.is_file():
             remedy = "Make one: margrave ledger init FILE."
@@ -105,6 +119,8 @@ class BookFile:
         self._close = weakref.finalize(self, _closed, self._connection, os.getpid())
         try:
             self._check()
+            if not restored:
+                self._check_newest()
         except InputError:
             self._close()
             raise
@@ -131,7 +147,16 @@ class BookFile:
                 return
             for table in ATTEMPTS:
                 db.execute(table)
+            db.execute("INSERT INTO identity VALUES (?)", (secrets.token_hex(16),))
             db.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _check_newest(self) -> None:
+        """Refuse a book that was put back from an older copy, unless it has been retired."""
+        stated = read_progress(self.path)  # before the book itself is read: it can only have gone on since
+        with self.reading() as db:
+            behind = progress_of(db).behind(stated)
+            if behind and db.execute("SELECT count(*) FROM retired").fetchone() == (0,):
+                raise InputError(invalid("ledger", "the newest state of its book", OLDER_COPY))
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
@@ -151,6 +176,8 @@ class BookFile:
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
+                if durable:
+                    write_progress(self.path, progress_of(self._connection))
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -234,4 +261,4 @@ def _unwritable(said: str | None) -> InputError:
 
 
 def _damaged() -> InputError:
-    return InputError(invalid("ledger", "an intact book", "Restore it from a copy."))
+    return InputError(invalid("ledger", "an intact book", OLDER_COPY))

@@ -30,14 +30,29 @@ since the one that admitted the last run still does (sums grow only when a run i
 Why D is halved: which account admits a run may depend on answers seen before, so "the smaller of two valid
 bounds" needs both to hold at once. The price is small, as rho hardly depends on delta.
 
+**Errors.** The theorem is about what is released. A run that ends in an error has told its caller one thing
+more: which of the errors listed in docs/privacy/limits.md occurred, and after which recorded event. Some of
+them follow the rows; no epsilon covers them. The one that could be asked at will, a strict declaration, is
+refused in a book from the schema alone. The others are on record: an attempt is written before its table is
+opened (`margrave.privacy.attempts`). So after n attempts the caller has learnt, beyond what is (E, D)-DP, at
+most n outcomes out of that list, and the book says what n is and which they were.
+
 **Closing.** A run that ends normally counts in the zCDP account by the rho and the search deltas its events
 *spent*, not by what it had reserved. *Why that is sound:* step 2 speaks of events only. A reservation is no
 part of the theorem; it keeps other runs from spending what this run still may. At any moment the sum over
 recorded events is at most the sum counted, hence below the bound, and which events there were is known
-from what was released. In the basic account a run counts in full from its first event on; a run that
-recorded no event released nothing, and counts nowhere once it has ended and can record none any more. A run
+from what was released. In detail: closing replaces what the run reserved by r, the sum of the prices of its
+events, in one transaction that also erases the run's token. Every write of the run checks the token in its
+own transaction, so no event can follow, and r is computed from all of them, rounded up. Hence the sum that
+counts is at all times at least the sum over all recorded events, and never above the bound, since runs are
+let in only beside what counts then. Deltas of searches are treated alike. In the basic account a run counts in full from its first event on; a run that
+recorded no event released nothing, and counts nowhere once it has ended, refused or not, and can record none
+any more. A run
 that crashed, or may still be going, counts in full in both accounts, for ever or until it is resumed and
 closed.
+
+**Copies.** All this holds for the newest state of the book. A copy of it lacks what was spent since, and
+counts as fully spent: `Book.retire`.
 
 **Neighbours.** A run counts towards a cap if its promise implies one for the cap's neighbours (`steps`):
 the same owner column (or rows in both) and the same adjacency, whatever max_rows, which sets the noise and

@@ -12,9 +12,14 @@ from margrave.privacy.answers import Answer
 from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
 
-__all__ = ["LEDGER_VERSION", "History", "LedgerHeader", "Replay", "RunJournal", "check_facts"]
+__all__ = ["FULLY_SPENT", "LEDGER_VERSION", "History", "LedgerHeader", "Replay", "RunJournal", "check_facts"]
 
 LEDGER_VERSION = 1
+FULLY_SPENT = (
+    "Do not resume an older copy: it lacks what was spent since it was made. Count the run's whole epsilon "
+    "as spent, and start a new run."
+)
+"""What to do about the ledger of one run that is damaged or was put back from a copy."""
 
 
 @dataclass(frozen=True, slots=True)

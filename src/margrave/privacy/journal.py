@@ -20,7 +20,7 @@ from margrave.privacy.answer_file import AnswerFile
 from margrave.privacy.answers import Answer
 from margrave.privacy.event_json import event_from_json, event_to_json, fraction_of
 from margrave.privacy.events import Event
-from margrave.privacy.history import LEDGER_VERSION, History, LedgerHeader, check_facts
+from margrave.privacy.history import FULLY_SPENT, LEDGER_VERSION, History, LedgerHeader, check_facts
 from margrave.privacy.unit import Neighbours, Unit
 
 try:
@@ -154,7 +154,7 @@ class Journal:
             os.fsync(handle)
         finally:
             os.close(handle)
-        self._answers = AnswerFile(self._path, header.key, len(events))
+        self._answers = AnswerFile(self._path, header.key, len(events), resumed=True)
         return History(events, self._answers.answers)
 
 
@@ -263,4 +263,4 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _damaged() -> InputError:
-    return InputError(invalid("ledger", "an intact ledger file", "Restore it from a copy."))
+    return InputError(invalid("ledger", "an intact ledger file", FULLY_SPENT))

@@ -17,7 +17,7 @@ from margrave.privacy.answers import Answer
 from margrave.privacy.attempts import describe_refusal
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.events import Event
-from margrave.privacy.history import History, LedgerHeader, Replay, RunJournal
+from margrave.privacy.history import FULLY_SPENT, History, LedgerHeader, Replay, RunJournal
 from margrave.privacy.journal import Journal, read_ledger
 from margrave.privacy.purse import Purse
 from margrave.privacy.unit import Neighbours
@@ -138,7 +138,7 @@ class Ledger:
         costs = [(self._accountant.cost(event), event_delta(event)) for event in history.events]
         fits = sum(c for c, _ in costs) <= self.total and sum(d for _, d in costs) <= self.partition_delta
         if not fits:
-            raise InputError(invalid("ledger", "within its own promise", "It is damaged: restore a copy."))
+            raise InputError(invalid("ledger", "within its own promise", FULLY_SPENT))
         self._events = list(history.events)
         self._replay = Replay(history)
         self._lose(self._replay.lost())

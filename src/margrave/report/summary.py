@@ -9,6 +9,7 @@ from margrave.release import Guarantee, Release
 from margrave.report.markup import Child, Markup, join, named, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.tables import details, facts
+from margrave.schema.frame import type_warning
 
 __all__ = ["guarantee_section", "overview", "public_facts"]
 
@@ -93,6 +94,8 @@ def public_facts(release: Release) -> Markup:
         + (f" ({_storage(release)})" if release.dtypes else ""),
         "the settings of the run: ε, δ, the unit, the adjacency and the method",
     ]
+    if warning := type_warning(release.frame):
+        items.append(join("of these types: ", warning))
     if declared:
         items.append(join("what was declared (values or bounds, and missingness) of ", _names(declared)))
     if found:

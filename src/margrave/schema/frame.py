@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from margrave.errors import SchemaError, invalid
 
-__all__ = ["KINDS", "TEXT_FILE", "Frame"]
+__all__ = ["KINDS", "TEXT_FILE", "Frame", "type_warning"]
 
 KINDS = ("pandas", "polars", "arrow")
 TEXT_FILE = "text"
@@ -34,3 +34,17 @@ class Frame:
         if self.kind not in KINDS:
             raise SchemaError(invalid("kind", f"one of {list(KINDS)}", "Pick one.", got=self.kind))
         object.__setattr__(self, "dtypes", dict(self.dtypes))
+
+
+def type_warning(kind: str) -> str:
+    """What to say of the storage types of a table of this kind, which count as public; empty if nothing.
+
+    Readers of text files in pandas and polars choose types by looking at the rows. Where a frame's types come
+    from cannot be seen, so it is said of every such frame.
+    """
+    if kind not in ("pandas", "polars"):
+        return ""
+    return (
+        f"a {kind} frame made by read_csv has types that follow its rows: pass the file itself, or give the "
+        "reader explicit types"
+    )

@@ -14,8 +14,8 @@ __all__ = ["SeededSource"]
 class SeededSource:
     """A `BitSource` anyone can repeat: for tests only, where a draw must not change from run to run.
 
-    Whoever knows or guesses the seed can subtract the noise. No module of margrave imports this one, and a
-    test holds it to that.
+    Whoever knows or guesses the seed can subtract the noise. It is no part of the package, and a test holds
+    the package to that.
 
     Args:
         seed: Of numpy's PCG64.
