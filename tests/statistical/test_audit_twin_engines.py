@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from twin_tables import KINDS, pair
 from twins import Opened, Run
 
 from margrave.privacy.unit import Adjacency
-from margrave.schema.columns import Categorical
+from margrave.schema.columns import Categorical, Integer, Real
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the backends' own libraries
@@ -52,10 +52,15 @@ def _held(
 
 
 def _tables(
-    adjacency: Adjacency, k: int, kinds: list[str], ahead: bool = False
+    adjacency: Adjacency,
+    k: int,
+    kinds: list[str],
+    columns: Sequence[str] = COLUMNS,
+    *,
+    ahead: bool = False,
 ) -> tuple[pa.Table, list[pa.Table]]:
-    pairs = [pair(kind, COLUMNS, adjacency, k, ahead=ahead) for kind in kinds]
-    pairs += [pair(kinds[0], COLUMNS, adjacency, k, many=True, ahead=ahead)] if k else []
+    pairs = [pair(kind, columns, adjacency, k, ahead=ahead) for kind in kinds]
+    pairs += [pair(kinds[0], columns, adjacency, k, many=True, ahead=ahead)] if k else []
     return pairs[0][0], [second for _, second in pairs]
 
 
@@ -82,6 +87,38 @@ def test_no_engine_moves_further_than_declared(
 ) -> None:
     kinds = list(KINDS) if (adjacency, k) == ("add_remove", 0) else SOME
     assert _audit(backends, engine, adjacency, k, whole, kinds) == []
+
+
+PARTLY = Schema(
+    (
+        Integer(name="age", lower=0, strict=False),
+        Real(name="pay", edges=tuple(range(0, 7000, 1000)), rare=0.1, strict=False),
+        Categorical(name="city", rare=0.05),
+    )
+)
+"""One bound of numbers, bins of which the rare ones are merged, and values of which the rare ones are."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("engine", ["memory", *HERE])
+def test_no_look_at_a_column_moves_further_than_declared(
+    backends: Backends, engine: str, adjacency: Adjacency, k: int
+) -> None:
+    """Moments and times as text, numbers as text, and columns of which something is declared."""
+    columns = ("city", "age", "pay", "stamp", "hour", "code")
+
+    def run(table: pa.Table) -> Run:
+        def opened(on_step: Any) -> Any:
+            data = Opened(backends.open(engine, table))
+            more = {"whole": False, "schema": PARTLY}
+            return fitting(data, "independent", columns, adjacency, k, **more)(on_step)
+
+        return opened
+
+    kinds = [*SOME, "another spelling", "text that looks like a number"]
+    assert _held(run, _tables(adjacency, k, kinds, columns)) == []
 
 
 SERVED: list[tuple[Adjacency, int, bool]] = [("add_remove", 0, False), ("replace_one", 3, True)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from torch_fitters import NEEDS_TORCH
+from twin_losses import delta_of
 from twin_runs import COLUMNS, audited, fitting
 from twin_tables import declared, pair
 from twins import Run
@@ -22,6 +24,8 @@ from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
 from margrave.measure.gaussian import Gaussian
+from margrave.privacy.accounting import GDP, ZCDP, Accountant, Renyi
+from margrave.privacy.events import GaussianEvent
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.progress import Step
@@ -153,7 +157,7 @@ def _return_exact_counts(patch: Patch) -> None:
 
     def leaking(curator: Curator, cliques: Any, rho: Fraction) -> Any:
         found = measure(curator, cliques, rho)
-        exact = [Counts._values.__get__(counts) for counts in curator._open.count(cliques)]  # type: ignore[attr-defined]
+        exact = [counts._values for counts in curator._open.count(cliques)]
         replaced = [dataclasses.replace(m, values=t) for m, t in zip(found, exact, strict=True)]
         curator._measurements[-len(found) :] = replaced
         return replaced
@@ -166,7 +170,7 @@ def _spend_by_the_rows(patch: Patch) -> None:
     measure = Curator.measure
 
     def telling(curator: Curator, cliques: Any, rho: Fraction) -> Any:
-        rows = len(curator._open.encoded.columns[0])  # type: ignore[attr-defined]
+        rows = len(curator._rows().columns[0])
         patch.setattr("margrave.measure.curator._name", lambda clique: f"marginal of {rows} rows of {clique}")
         return measure(curator, cliques, rho)
 
@@ -214,9 +218,23 @@ def test_losses_are_also_held_against_the_promise_as_a_whole(monkeypatch: Patch)
     assert len(losses) == 2  # by margrave's accountant, and by the formulas of the audit
 
 
+@pytest.mark.parametrize("accountant", [ZCDP(), GDP(), Renyi(18)], ids=lambda found: found.name)
+def test_the_formulas_of_the_audit_agree_with_the_accountants(accountant: Accountant) -> None:
+    """All of the budget in one event: the delta that is found is the promised one."""
+    for epsilon in (0.1, 1.0, 8.0, 100.0):
+        ledger = Ledger(epsilon=epsilon, delta=1e-6, neighbours=Neighbours(), accountant=accountant)
+        if ledger.total:
+            event = GaussianEvent("all", 1, 1 / (2 * ledger.total), rounded=True)
+            assert delta_of([event], ledger) == pytest.approx(1e-6, rel=1e-5)
+
+
 @dataclasses.dataclass(frozen=True)
 class Hasty:
-    """Measures one-ways until a clock has gone too far, which stands still but for counting."""
+    """Measures pairs until a clock has gone too far, which stands still but for counting.
+
+    Args:
+        clock: Seconds.
+    """
 
     clock: list[float]
     name: str = "hasty"
@@ -224,13 +242,14 @@ class Hasty:
 
     def run(self, curator: Any, fitter: Any, on_step: Any, deadline: Any = None) -> Any:
         share = curator.remaining / 20
-        while self.clock[0] < 1000.0 and len(curator.measurements) < 10:
-            curator.measure([(curator.domain.names[0],)], share)
+        for clique in combinations(curator.domain.names, 2):
+            if self.clock[0] < 1000.0:
+                curator.measure([clique], share)
         return AllKWay(degree=1).run(curator, fitter, on_step)
 
 
-def _with_clock(data: Any, patch: Patch) -> Run:
-    """A run in which counting takes as long as there are rows, and a second for each letter of an odd one."""
+def _clocked(data: Any, patch: Patch) -> Run:
+    """A run in which each count takes a second for each letter of the longest text."""
 
     def run(on_step: Any) -> Any:
         clock, count = [0.0], MemoryEngine.count
@@ -242,11 +261,8 @@ def _with_clock(data: Any, patch: Patch) -> Run:
 
         with patch.context() as inside:
             inside.setattr(MemoryEngine, "count", slow)
-            inside.setattr(Curator, "_counts", lambda self, cliques: [
-                counts.reveal() for counts in self._open.count(cliques)
-            ])  # fmt: skip
-            options = {"whole": True, "select": Hasty(clock)}
-            return fitting(data, "independent", COLUMNS, "add_remove", 0, **options)(on_step)
+            more = {"whole": True, "select": Hasty(clock)}
+            return fitting(data, "independent", COLUMNS, "add_remove", 0, **more)(on_step)
 
     return run
 
@@ -254,8 +270,8 @@ def _with_clock(data: Any, patch: Patch) -> Run:
 def test_a_clock_over_counting_is_found(monkeypatch: Patch) -> None:
     same, short = pair("the same row again", COLUMNS)
     _, long = pair("a very long text", COLUMNS)
-    assert audited(_with_clock(same, monkeypatch), _with_clock(short, monkeypatch))[1] == []
-    _, found = audited(_with_clock(same, monkeypatch), _with_clock(long, monkeypatch))
+    assert audited(_clocked(same, monkeypatch), _clocked(short, monkeypatch))[1] == []
+    _, found = audited(_clocked(same, monkeypatch), _clocked(long, monkeypatch))
     assert "structure" in {finding.split(":")[0] for finding in found}
 
 
@@ -287,7 +303,7 @@ def test_progress_that_tells_of_rows_is_found(monkeypatch: Patch) -> None:
     run = AllKWay.run
 
     def rows_told(self: Any, curator: Any, fitter: Any, on_step: Any, deadline: Any = None) -> Any:
-        on_step(Step("measure", f"{curator._open.encoded.rows} rows"))
+        on_step(Step("measure", f"{curator._rows().rows} rows"))
         return run(self, curator, fitter, on_step)
 
     monkeypatch.setattr(AllKWay, "run", rows_told)

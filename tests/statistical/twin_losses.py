@@ -33,7 +33,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.release import NoisyMarginal, Release
 from margrave.synthesis import Synthesis
 
-__all__ = ["findings", "true_events"]
+__all__ = ["delta_of", "findings", "true_events"]
 
 CLOSE = 1e-6
 """Relative error of the formulas here, which are computed in floating point."""
@@ -269,12 +269,12 @@ def _together(events: list[Event], ledger: Ledger) -> Iterator[str]:
     searches = sum((event.delta for event in events if isinstance(event, PartitionEvent)), Fraction(0))
     if cost > ledger.total or searches > ledger.partition_delta:
         yield f"loss: rho {float(cost):g} of {float(ledger.total):g}, deltas of searches {float(searches):g}"
-    delta = _delta(events, ledger) + float(searches)
+    delta = delta_of(events, ledger) + float(searches)
     if not delta <= ledger.delta * (1 + CLOSE):
         yield f"loss: delta {delta:g} at epsilon {ledger.epsilon:g}, promised is {ledger.delta:g}"
 
 
-def _delta(events: list[Event], ledger: Ledger) -> float:
+def delta_of(events: list[Event], ledger: Ledger) -> float:
     """The delta at which all these events, but for values that one table lacks, keep the ledger's epsilon."""
     accountant, epsilon = ledger.accountant, ledger.epsilon
     plain = [event for event in events if not isinstance(event, SubsampledGaussianEvent)]
@@ -282,19 +282,20 @@ def _delta(events: list[Event], ledger: Ledger) -> float:
     if isinstance(accountant, Renyi):
         steps = [event for event in events if isinstance(event, SubsampledGaussianEvent)]
         order = accountant.order
-        return _from_renyi(order, order * rho + math.fsum(map(_sampled_divergence, steps)), epsilon)
+        divergence = order * rho + math.fsum(map(_sampled_divergence, steps))
+        return math.exp(min(_log_delta(order, divergence, epsilon), 0.0))
     if rho == 0.0:
         return 0.0
     if isinstance(accountant, GDP):
         mu = math.sqrt(2 * rho)
         return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
     best = minimize_scalar(
-        lambda log: math.log(_from_renyi(1 + math.exp(log), (1 + math.exp(log)) * rho, epsilon)),
+        lambda log: _log_delta(1 + math.exp(log), (1 + math.exp(log)) * rho, epsilon),
         bounds=(-8, 12),
         method="bounded",
         options={"xatol": 1e-12},
     )
-    return math.exp(float(best.fun))
+    return math.exp(min(float(best.fun), 0.0))
 
 
 def _rho(event: Event) -> float:
@@ -305,10 +306,9 @@ def _rho(event: Event) -> float:
     return event.l2_squared / (2 * float(event.sigma_squared))
 
 
-def _from_renyi(order: float, divergence: float, epsilon: float) -> float:
-    """delta of a Renyi divergence: Canonne, Kamath and Steinke 2020, Proposition 12."""
-    exponent = (order - 1) * (divergence - epsilon) + order * math.log1p(-1 / order)
-    return math.exp(max(min(exponent - math.log(order - 1), 0.0), -700.0))
+def _log_delta(order: float, divergence: float, epsilon: float) -> float:
+    """The logarithm of the delta of a Renyi divergence: Canonne, Kamath and Steinke 2020, Proposition 12."""
+    return (order - 1) * (divergence - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
 
 
 def _sampled_divergence(event: SubsampledGaussianEvent) -> float:

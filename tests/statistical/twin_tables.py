@@ -1,8 +1,8 @@
 """Pairs of tables that differ in one unit of privacy, and a schema under which they can be counted.
 
-The unit that differs stands last by default, so that all other rows keep their places. Owners that both tables have
-hold equal rows, next to each other: whichever of them a cap keeps, the answers are the same, so that every
-engine may draw owners' rows by itself.
+The unit that differs stands last by default, so that all other rows keep their places. Owners that both
+tables have hold equal rows, next to each other: whichever of them a cap keeps, the answers are the same, so
+that every engine may draw owners' rows by itself.
 """
 
 from __future__ import annotations
@@ -27,11 +27,23 @@ TYPES = {
     "pay": pa.float64(),
     "day": pa.date32(),
     "sold": pa.bool_(),
+    "stamp": pa.string(),
+    "hour": pa.string(),
+    "code": pa.string(),
 }
 OWNERS = 150
 LAST = "z-last"
 """The owner that differs."""
-PLAIN: Row = {"city": "Bern", "age": 40, "pay": 1000.0, "day": datetime.date(2020, 2, 29), "sold": True}
+PLAIN: Row = {
+    "city": "Bern",
+    "age": 40,
+    "pay": 1000.0,
+    "day": datetime.date(2020, 2, 29),
+    "sold": True,
+    "stamp": "2024-02-29T10:00",
+    "hour": "10:00",
+    "code": "7",
+}
 KINDS: dict[str, Row] = {
     "the same row again": {},
     "a new category": {"city": "Zug"},
@@ -42,7 +54,8 @@ KINDS: dict[str, Row] = {
     "extreme numbers": {"age": 2**62, "pay": 1e300, "day": datetime.date(9999, 12, 31)},
     "extreme numbers below zero": {"age": -(2**62), "pay": -1e300, "day": datetime.date(1, 1, 1)},
     "a very long text": {"city": "x" * 100_000},
-    "text that looks like a number": {"city": "1e999"},
+    "text that looks like a number": {"city": "1e999", "code": "1e999"},
+    "another spelling": {"stamp": "2024-02-29 10:00:05.25Z", "hour": "10:00:30", "code": "7.5"},
 }
 """What the odd row has unlike all others."""
 
@@ -56,6 +69,9 @@ def _base(owner: int) -> Row:
         "pay": 1000.0 * (1 + owner % 5) + (250.5 if city == "Thun" else 0.0),
         "day": datetime.date(2020, 1, 1) + datetime.timedelta(days=(owner * 11) % 400),
         "sold": owner % 4 == 0 or city == "Basel",
+        "stamp": f"2024-{1 + owner % 12:02d}-{1 + owner % 28:02d}T{owner % 24:02d}:00",
+        "hour": f"{owner % 24:02d}:{owner * 15 % 60:02d}",
+        "code": str(owner % 40),
     }
 
 
