@@ -65,7 +65,7 @@ Spec = Annotated[Path | None, typer.Option(help="Grid as TOML or JSON; options g
 Root = Annotated[Path | None, typer.Option(help="Where the files named in data specs lie.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(help="Names, see docs/metrics.md; or cheap (the default), learnt, all."),
+    typer.Option(help="Names, see docs/metrics.md; or cheap (the default), dependence, learnt, all."),
 ]
 Workers = Annotated[
     int, typer.Option(min=1, help="Cells at a time. More than 1 share the machine: seconds then tell little.")
