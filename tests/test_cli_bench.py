@@ -46,6 +46,30 @@ def test_a_grid_runs_resumes_and_is_reported(tmp_path: Path) -> None:
     assert files(tmp_path) == {"people.csv", "out", "page.md", "page.tex", "pictures"}
 
 
+def test_standings_are_written_and_the_nursery_is_listed(tmp_path: Path) -> None:
+    out, page = tmp_path / "out", tmp_path / "page.md"
+    words = [
+        "--methods",
+        "independent",
+        "mst",
+        "--data",
+        people(tmp_path / "people.csv", 200),
+        "--epsilon",
+        "1",
+    ]
+    done = call(
+        "bench", *words, "--repeats", 1, "--metrics", "dependence", "average_tv", "--out", out, "--quiet"
+    )
+    assert done.code == 0, done.err
+    done = call("bench", "standing", out, "--out", page, "--method", "independent", "--rivals", "mst", "aim")
+    assert done.code == 0, done.err
+    assert "independent is worse than the best of the others in" in done.out
+    assert page.read_text(encoding="utf-8").startswith("# How independent stands")
+    listed = call("bench", "tables")
+    assert listed.code == 0
+    assert "choosing/loans-a" in listed.out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -63,6 +87,21 @@ def test_a_grid_runs_resumes_and_is_reported(tmp_path: Path) -> None:
             "report must be",
         ),
         (["report", "no", "--out", "page.md"], "results must be a file"),
+        (["standing", "no", "--out", "page.md"], "results must be a file"),
+        (
+            [
+                "--methods",
+                "real",
+                "--data",
+                "choosing/survey-b",
+                "reporting/survey-d",
+                "-e",
+                "1",
+                "--out",
+                "o",
+            ],
+            "data must be tables of one half of the nursery",
+        ),
     ],
 )
 def test_what_cannot_be_run_ends_with_two_and_leaves_nothing(

@@ -13,7 +13,7 @@ from margrave.errors import InputError, MargraveError, invalid
 
 __all__ = ["bench_app"]
 
-SEVERAL = ("--methods", "--data", "--epsilon", "-e", "--metrics", "--retry")
+SEVERAL = ("--methods", "--data", "--epsilon", "-e", "--metrics", "--retry", "--rivals")
 """Options that take several values, one after the other."""
 
 
@@ -65,7 +65,7 @@ Spec = Annotated[Path | None, typer.Option(help="Grid as TOML or JSON; options g
 Root = Annotated[Path | None, typer.Option(help="Where the files named in data specs lie.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(help="Names, see docs/metrics.md; or cheap (the default), learnt, all."),
+    typer.Option(help="Names, see docs/metrics.md; or cheap (the default), dependence, learnt, all."),
 ]
 Workers = Annotated[
     int, typer.Option(min=1, help="Cells at a time. More than 1 share the machine: seconds then tell little.")
@@ -157,6 +157,22 @@ def _tell(cell: Any, outcome: Mapping[str, Any], done: int, todo: int) -> None:
     wall = outcome.get("wall_seconds")
     took = "" if wall is None else f" in {wall:.1f} s"
     typer.echo(f"[{done}/{todo}] {cell.key} {ended}{took}", err=True)
+
+
+@bench_app.command(cls=_Command)
+def standing(
+    folder: Annotated[Path, typer.Argument(help="The folder of a benchmark.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The Markdown page to write.")],
+    method: Annotated[str, typer.Option(help="The method to hold against others.")] = "auto",
+    rivals: Annotated[list[str] | None, typer.Option(help="Those others; aim, batched, mst.")] = None,
+    tolerance: Annotated[float, typer.Option(min=0, help="An error may be greater by this share.")] = 0.03,
+) -> None:
+    """Write where one method is worse than the best of others, setting by setting. NOT PRIVATE."""
+    from margrave.benchmark.standing import write_standing
+
+    found = write_standing(folder, out, method=method, rivals=rivals or (), tolerance=tolerance)
+    worse = sum(one.verdict in ("worse", "failed") for one in found)
+    typer.echo(f"{out}: {method} is worse than the best of the others in {worse} of {len(found)} settings")
 
 
 @bench_app.command()

@@ -81,6 +81,14 @@ def test_a_table_has_the_rows_and_columns_it_names(word: str) -> None:
     assert all(len(np.unique(read(table, name).astype(str))) > 1 for name in table.column_names[:3])
 
 
+def test_the_page_lists_every_table_with_its_half() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "nursery.md").read_text(encoding="utf-8")
+    listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert sorted(listed) == sorted(NURSERY)
+    for table in NURSERY.values():
+        assert f"| `{table.word}` | {table.rows:,} | {table.family} | {table.shows} |" in page
+
+
 def test_a_table_of_the_other_half_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"loans-b is for reporting, got .* Say reporting/loans-b"):
         load_nursery_table("choosing/loans-b")

@@ -33,6 +33,8 @@ CHEAP = (
 """The metrics by default: those of the papers that take seconds."""
 LEARNT = ("downstream_error", "ml_accuracy", "ml_auc", "ml_f1")
 """What `--metrics learnt` adds: models trained on the rows, which takes a minute a cell and more."""
+DEPENDENCE = ("dependence_invented", "dependence_kept", "order_broken", "rank_slope")
+"""What `--metrics dependence` adds: what a mean of total variations does not see."""
 SPEC: dict[str, type] = {
     "methods": list,
     "data": list,
@@ -183,8 +185,8 @@ def check_halves(halves: Sequence[str], param: str) -> None:
 
 
 def _metrics(words: Sequence[str]) -> tuple[str, ...]:
-    """Names of metrics, "cheap", "learnt" and "all" spelt out."""
-    groups = {"cheap": CHEAP, "learnt": LEARNT, "all": tuple(METRICS)}
+    """Names of metrics, "cheap", "dependence", "learnt" and "all" spelt out."""
+    groups = {"cheap": CHEAP, "dependence": DEPENDENCE, "learnt": LEARNT, "all": tuple(METRICS)}
     names = [name for word in words for name in groups.get(word, (word,))]
     return tuple(dict.fromkeys(names))
 

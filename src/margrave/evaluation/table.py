@@ -18,6 +18,7 @@ from margrave.evaluation.correlations import (
     pearson_difference,
     similarity,
 )
+from margrave.evaluation.dependence.table import DEPENDENCE
 from margrave.evaluation.distance import total_variation
 from margrave.evaluation.marginals import MeanDistance, association_difference, k_marginal, l1_distance
 from margrave.evaluation.matches import ApparentMatch, UniqueExactMatch
@@ -38,6 +39,7 @@ PROJECTED = "one sort of the cells a pair and direction"
 
 _ALL: tuple[Metric, ...] = (
     *ATTACKS,
+    *DEPENDENCE,
     ApparentMatch(
         Facts(
             "apparent_match",
