@@ -13,22 +13,27 @@ from margrave.engines.expressions import Stored, text_bytes
 __all__ = ["draw_rows"]
 
 
+SPELLS_FLOATS = frozenset({"databricks", "duckdb", "pyspark"})
+"""Backends that write different float64 as different texts; PostgreSQL may be set to round them."""
+
+
 def draw_rows(table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows: int) -> Any:
     """The table with at most max_rows rows of each owner, drawn at random, and without the owner column.
 
     Write a row's content for the storage forms of its columns, all that any later answer depends on. Rows
     with the same owner and the same content are numbered 0, 1, ... by the backend, in any order. Each row
-    draws SHA-256 of (key, owner, content, number), where the key is 256 secret random bits of this call, and
-    each owner keeps the rows with the least draws.
+    draws SHA-256 of (key, owner, content), where the key is 256 secret random bits of this call, or if its
+    number is not 0 of that digest and the number; each owner keeps the rows with the least draws.
 
     **Proof that the draw is made for each owner apart.** Fix the key. Rows with the same owner and content
     cannot be told apart by any answer, so whichever of them gets which number, the same contents have the
     same draws: the contents that an owner keeps are a function of the key and of that owner's own contents.
     Other owners' rows, the order of the rows, and how the backend splits them into partitions have no part in
     it. So for every key, the kept tables of two neighbours differ in the rows of one owner, at most max_rows
-    in each, and the sensitivities hold for every key and hence for a random one. If two contents should have
-    one digest, or a backend write two floats as one text, rows are ordered by digest, number and the floats
-    themselves, which again are the owner's own.
+    in each, and the sensitivities hold for every key, hence for a random one. Where a backend may write two
+    floats as one text, rows are numbered in the order of the floats themselves, which again are the owner's
+    own. The proof takes different contents to have different digests: for any table of up to 2^64 rows,
+    SHA-256 taken as a random function breaks that with a chance below 2^-128.
 
     A hash is used for its spread only: that the rows of an owner are equally likely to be kept is what makes
     the release useful, not what makes it private. A backend that computes a part of its answer again draws
@@ -44,12 +49,15 @@ def draw_rows(table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows
     key = secrets.token_hex(32)
     written = [ibis.literal(key), *(_text(column, backend) for column in (owner, *columns.values()))]
     floats = {f"f{i}": c.value for i, c in enumerate(columns.values()) if c.form == "float"}
+    floats = {} if backend in SPELLS_FLOATS else floats
     kept = {f"c{i}": table[name] for i, name in enumerate(columns)}
     rows = table.select(o=owner.value, d=_digest(_joined(written), backend), **floats, **kept)
-    number = ibis.row_number().over(group_by=[rows.o, rows.d], order_by=[rows[name] for name in floats])
+    number = ibis.row_number().over(
+        group_by=[rows.o, rows.d], order_by=[rows.d, *(rows[name] for name in floats)]
+    )
     rows = rows.mutate(j=number.cast("int64"))
-    draw = _digest(_joined([_hexadecimal(rows.d, backend), rows.j.cast("string")]), backend)
-    rows = rows.mutate(u=draw)
+    again = _digest(_joined([_hexadecimal(rows.d, backend), rows.j.cast("string")]), backend)
+    rows = rows.mutate(u=ibis.ifelse(rows.j == 0, rows.d, again))
     rank = ibis.row_number().over(group_by=rows.o, order_by=[rows.u, rows.d, rows.j])
     rows = rows.mutate(r=rank).filter(lambda t: t.r < max_rows)
     return rows.select(**{name: rows[f"c{i}"] for i, name in enumerate(columns)})
