@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import sqlite3
 from pathlib import Path
@@ -191,3 +192,28 @@ def test_bad_books_for_a_run_end_with_code_2(
     assert (done.code, done.out) == (2, "")
     assert named in done.err
     assert files(folder) - {"s.book-wal", "s.book-shm"} == before
+
+
+def test_a_book_put_back_from_a_copy_is_retired(folder: Path) -> None:
+    with sqlite3.connect(folder / "s.book") as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    copy = (folder / "s.book").read_bytes()
+    assert synthesize(folder).code == 0
+    gc.collect()  # no connection of this process may still have the log
+    for name in ("s.book-wal", "s.book-shm"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "s.book").write_bytes(copy)
+    for words in (("show", folder / "s.book"), ("runs", folder / "s.book")):
+        done = call("ledger", *words)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert "the newest state of its book" in done.err
+        assert "retire the copy (margrave ledger retire FILE)" in done.err
+    (folder / "out.csv").unlink()
+    assert synthesize(folder).code == 2
+    assert call("ledger", "retire", folder / "s.book").code == 0
+    (account,) = rows(folder, "show")
+    assert (account["left"], account["retired"]) == (0.0, True)
+    done = synthesize(folder)
+    assert (done.code, "ledger must be a book that is not retired" in done.err) == (2, True)
+    assert "out.csv" not in files(folder)

@@ -64,7 +64,7 @@ def _ragged(folder: Path, kept: Book) -> Any:
 
 
 def _memory(folder: Path, kept: Book) -> Any:
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
     with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +73,7 @@ def _memory(folder: Path, kept: Book) -> Any:
 
 
 def _backend(folder: Path, kept: Book) -> Any:
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("row 17 holds CANARY")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -120,10 +120,10 @@ def test_an_error_after_a_spend_is_on_record_and_the_run_stays_open(
 ) -> None:
     kept, true = book(tmp_path), MemorySource.histogram
 
-    def fail(self: Any, *args: Any) -> Any:
+    def fail(self: Any, *args: Any, **more: Any) -> Any:
         if kept.events(1):
             raise InputError("column 'income' must be of at most 3 different values.")
-        return true(self, *args)
+        return true(self, *args, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(MemorySource, "histogram", fail)

@@ -63,7 +63,7 @@ def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
 
 
 def test_types_that_may_follow_the_rows_are_warned_of(tmp_path: Path) -> None:
-    """Two files that differ in one row give frames of other types: margrave cannot see it, but says so."""
+    """Two files that differ in one row give pandas frames of other types, which margrave cannot see."""
     for name, last in (("one", "7\n"), ("two", "\n")):
         (tmp_path / f"{name}.csv").write_text("x,y\n" + "3,a\n" * 40 + last.replace("\n", ",a\n"), "utf-8")
     frames = [pd.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two")]

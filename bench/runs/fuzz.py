@@ -103,7 +103,8 @@ def _book(folder: Path, schema: Any, table: Any) -> Path:
     path = folder / "sound.book"
     book = mg.Book.create(path)
     book.cap("people", 3.0, 1e-6)
-    mg.Synthesizer("independent", epsilon=1.0, schema=schema, ledger=book, dataset="people").fit(table)
+    options = {"schema": schema, "outside": "absorb", "ledger": book, "dataset": "people"}
+    mg.Synthesizer("independent", epsilon=1.0, **options).fit(table)
     book.close()
     return path
 
@@ -135,6 +136,7 @@ def read(kind: str, path: Path) -> None:
         book = mg.Book(path)
         try:
             book.accounts()
+            book.attempts()
             for run in book.runs():
                 book.events(run.run)
         finally:

@@ -46,9 +46,9 @@ events, in one transaction that also erases the run's token. Every write of the 
 own transaction, so no event can follow, and r is computed from all of them, rounded up. Hence the sum that
 counts is at all times at least the sum over all recorded events, and never above the bound, since runs are
 let in only beside what counts then. Deltas of searches are treated alike. In the basic account a run counts
-in full from its first event on; a run that recorded no event released nothing, and counts nowhere once it has
-ended, refused or not, and can record none any more. A run that crashed, or may still be going, counts in full
-in both accounts, for ever or until it is resumed and closed.
+in full from its first event on; a run that recorded no event released nothing, and counts nowhere once it
+has ended, refused or not, and can record none any more. A run that crashed, or may still be going, counts
+in full in both accounts, for ever or until it is resumed and closed.
 
 **Copies.** All this holds for the newest state of the book. A copy of it lacks what was spent since, and
 counts as fully spent: `Book.retire`.
