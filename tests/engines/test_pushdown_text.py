@@ -13,7 +13,6 @@ pytest.importorskip("ibis", reason="margrave[ibis] is missing")
 
 import duckdb
 import ibis
-from margrave.privacy.noise.seeded import SeededSource
 
 from margrave.engines import expressions, pushdown_engine
 from margrave.engines.counts import Counts
@@ -28,6 +27,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

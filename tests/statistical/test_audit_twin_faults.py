@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
@@ -53,17 +54,22 @@ def _findings(
     return {finding.split(":")[0] for finding in found}
 
 
-def _count_twice(patch: Patch) -> None:
-    """A join that fans out: rows of one code of the first attribute are counted twice."""
+def _count_twice(patch: Patch, *, as_many: bool = False) -> None:
+    """A join that fans out: rows of one code of the first attribute are counted twice.
+
+    as_many: whether as many rows are left out of the next code, so that there are as many in all.
+    """
     count = MemoryEngine.count
 
     def fanned(engine: MemoryEngine, cliques: Any) -> list[Counts]:
         found = []
         for clique, counts in zip(cliques, count(engine, cliques), strict=True):
-            table = counts._values.copy()
-            if "city" in clique:
-                table[(slice(None),) * clique.index("city") + (0,)] *= 2
-            found.append(Counts(table))
+            table = np.moveaxis(counts._values.copy(), clique.index("city"), 0) if "city" in clique else None
+            if table is not None:
+                table[1] -= table[0] * as_many
+                table[0] *= 2
+                counts = Counts(np.moveaxis(table, 0, clique.index("city")))
+            found.append(counts)
         return found
 
     patch.setattr(MemoryEngine, "count", fanned)
@@ -73,15 +79,17 @@ def _name_groups_by_a_row(patch: Patch) -> None:
     """Texts that are equal but for their case are one group, named by the last of them."""
     values = MemorySource.values
 
-    def grouped(source: MemorySource, column: str) -> Any:
-        names, counts = values(source, column)
+    def grouped(source: MemorySource, column: str, **more: Any) -> Any:
+        names, counts = values(source, column, **more)
+        held = counts._values.tolist()
         groups: dict[str, tuple[str, int]] = {}
         last = [text for text in source._table.column(column).to_pylist() if isinstance(text, str)]
-        for name, rows in zip(names, counts._values.tolist(), strict=True):
+        for name, rows in zip(names, held, strict=False):
             shown = next((text for text in reversed(last) if text.lower() == name.lower()), name)
             groups[name.lower()] = (shown, rows + groups.get(name.lower(), ("", 0))[1])
         listed = sorted(groups.values())
-        return tuple(name for name, _ in listed), Counts(np.array([rows for _, rows in listed]))
+        found = [rows for _, rows in listed] + held[len(names) :]
+        return tuple(name for name, _ in listed), Counts(np.array(found))
 
     patch.setattr(MemorySource, "values", grouped)
 
@@ -178,7 +186,9 @@ def _spend_by_the_rows(patch: Patch) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Patch], None], str, dict[str, Any]]] = {
-    "a join that fans out": (_count_twice, "sensitivity", {}),
+    "a join that fans out and loses as many rows": (
+        functools.partial(_count_twice, as_many=True), "sensitivity", {},
+    ),
     "a group named by a row": (
         _name_groups_by_a_row, "sensitivity", {"kind": "another case", "whole": False},
     ),
@@ -207,6 +217,16 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: Patch) -> None:
     assert _findings(**options) == set()
     plant(monkeypatch)
     assert kind in _findings(**options)
+
+
+def test_a_join_that_fans_out_is_found_unless_the_door_refuses_it(monkeypatch: Patch) -> None:
+    """The door counts the rows of an answer where its engine is held to their number."""
+    _count_twice(monkeypatch)
+    tables = pair("the same row again", COLUMNS)
+    first, second = (fitting(table, "independent", COLUMNS, "add_remove", 0, whole=True) for table in tables)
+    tape, found = audited(first, second)
+    refused = (tape.error or "").startswith("InputError: table must be")
+    assert refused or any(finding.startswith("sensitivity") for finding in found)
 
 
 def test_losses_are_also_held_against_the_promise_as_a_whole(monkeypatch: Patch) -> None:

@@ -132,7 +132,7 @@ def _timed(data: Any, counting: float, patch: pytest.MonkeyPatch) -> Run:
             now = {"monotonic": lambda: clock[0], "monotonic_ns": lambda: int(clock[0] * 1e9)}
             inside.setattr(limits, "time", SimpleNamespace(**now))
             model = Ticking(resolve("pgm"), clock)
-            more = {"select": AIM(rounds=60), "model": model, "max_seconds": 19.0}
+            more = {"select": AIM(rounds=60), "model": model, "max_seconds": 18.5}
             return fitting(data, "aim", COLUMNS, "add_remove", 0, whole=True, **more)(on_step)
 
     return run
