@@ -193,12 +193,13 @@ def test_ordered_codes_are_ranked_and_their_missing_code_is_not() -> None:
 
 def test_an_order_is_found_and_its_breaks_are_counted() -> None:
     rng = np.random.default_rng(0)
-    start = np.floor(rng.uniform(0, 1_000, 400))
+    start, loose = np.floor(rng.uniform(0, 1_000, 400)), rng.uniform(0, 1_000, 400)
     real = {
         "start": start,
         "end": start + rng.integers(0, 50, 400),
         "later": start + 10_000,  # follows from the ranges
-        "loose": rng.uniform(0, 1_000, 400),
+        "loose": loose,
+        "small": np.minimum(loose, rng.uniform(0, 5, 400)),  # independent columns would break it once
     }
     synthetic = {name: values[:10].copy() for name, values in real.items()}
     synthetic["end"][:3] = synthetic["start"][:3] - 1
