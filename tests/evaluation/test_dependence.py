@@ -129,6 +129,15 @@ def test_independent_columns_have_nothing_to_keep() -> None:
     assert invented.value == 0
 
 
+def test_no_pair_of_many_independent_columns_counts_as_dependent() -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema.from_sizes({f"c{place}": 2 + place % 5 for place in range(60)})
+    codes = tuple(rng.integers(0, size, 2_000).astype(np.uint8) for size in schema.domain.sizes)
+    rows = Rows(Encoded(schema.domain, codes))
+    score = score_metrics(Task(rows, rows, schema), ["dependence_kept"])[0]
+    assert score.scope == "0 dependent pairs of 1770"
+
+
 def numeric(columns: dict[str, NDArray[Any]], kinds: dict[str, Column] | None = None) -> tuple[Rows, Schema]:
     """Rows of raw numbers; their codes mean nothing here."""
     made = kinds or {name: Real(name=name, lower=0.0, upper=1.0, bins=2, missing=True) for name in columns}
