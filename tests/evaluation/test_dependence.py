@@ -129,6 +129,15 @@ def test_independent_columns_have_nothing_to_keep() -> None:
     assert invented.value == 0
 
 
+def test_no_pair_of_many_independent_columns_counts_as_dependent() -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema.from_sizes({f"c{place}": 2 + place % 5 for place in range(60)})
+    codes = tuple(rng.integers(0, size, 2_000).astype(np.uint8) for size in schema.domain.sizes)
+    rows = Rows(Encoded(schema.domain, codes))
+    score = score_metrics(Task(rows, rows, schema), ["dependence_kept"])[0]
+    assert score.scope == "0 dependent pairs of 1770"
+
+
 def numeric(columns: dict[str, NDArray[Any]], kinds: dict[str, Column] | None = None) -> tuple[Rows, Schema]:
     """Rows of raw numbers; their codes mean nothing here."""
     made = kinds or {name: Real(name=name, lower=0.0, upper=1.0, bins=2, missing=True) for name in columns}
@@ -193,12 +202,13 @@ def test_ordered_codes_are_ranked_and_their_missing_code_is_not() -> None:
 
 def test_an_order_is_found_and_its_breaks_are_counted() -> None:
     rng = np.random.default_rng(0)
-    start = np.floor(rng.uniform(0, 1_000, 400))
+    start, loose = np.floor(rng.uniform(0, 1_000, 400)), rng.uniform(0, 1_000, 400)
     real = {
         "start": start,
         "end": start + rng.integers(0, 50, 400),
         "later": start + 10_000,  # follows from the ranges
-        "loose": rng.uniform(0, 1_000, 400),
+        "loose": loose,
+        "small": np.minimum(loose, rng.uniform(0, 5, 400)),  # independent columns would break it once
     }
     synthetic = {name: values[:10].copy() for name, values in real.items()}
     synthetic["end"][:3] = synthetic["start"][:3] - 1

@@ -17,8 +17,9 @@ from margrave.evaluation.task import Task
 __all__ = ["DependenceInvented", "DependenceKept", "PairDependence", "measure_dependence"]
 
 Numbers = NDArray[np.float64]
-DEVIATIONS = 4.0
-"""A pair counts as dependent if it lies as many standard deviations above what sampling noise gives."""
+DEVIATIONS = 2.0
+"""A pair counts as dependent if it lies as many standard deviations above the largest that noise is likely to
+give in so many pairs, which is sqrt(2 log pairs) above its mean."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -55,7 +56,8 @@ def _measure_all(task: Task) -> PairDependence:
     sizes = np.array(domain.sizes, dtype=np.int64)
     measures = measure_pairs(_stack_codes(task.real), _stack_codes(task.synthetic), sizes, pairs)
     of = dict(zip(MEASURES, measures.T, strict=True))
-    above = np.where(of["real"] > of["noise"] + DEVIATIONS * of["deviation"], of["real"] - of["noise"], 0.0)
+    far = DEVIATIONS + np.sqrt(2 * np.log(max(len(places), 1)))
+    above = np.where(of["real"] > of["noise"] + far * of["deviation"], of["real"] - of["noise"], 0.0)
     invented = of["synthetic"] - np.clip(of["kept"], 0.0, None) - of["synthetic_noise"]
     return PairDependence(
         tuple(f"{domain.names[a]} x {domain.names[b]}" for a, b in places),
