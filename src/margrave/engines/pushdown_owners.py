@@ -1,4 +1,24 @@
-"""Which rows of each owner a backend keeps, whatever the rows of other owners are. Not private."""
+"""Which rows of each owner a backend keeps, whatever the rows of other owners are. Not private.
+
+Write a row's content for the storage forms of its columns, all that any later answer depends on. Rows
+with the same owner and the same content are numbered 0, 1, ... by the backend, in any order. Each row
+draws SHA-256 of (key, owner, content), where the key is 256 secret random bits of this call, or if its
+number is not 0 of that digest and the number; each owner keeps the rows with the least draws.
+
+**Proof that the draw is made for each owner apart.** Fix the key. Rows with the same owner and content
+cannot be told apart by any answer, so whichever of them gets which number, the same contents have the
+same draws: the contents that an owner keeps are a function of the key and of that owner's own contents.
+Other owners' rows, the order of the rows, and how the backend splits them into partitions have no part in
+it. So for every key, the kept tables of two neighbours differ in the rows of one owner, at most max_rows
+in each, and the sensitivities hold for every key, hence for a random one. Where a backend may write two
+floats as one text, rows are numbered in the order of the floats themselves, which again are the owner's
+own. The proof takes different contents to have different digests: for any table of up to 2^64 rows,
+SHA-256 taken as a random function breaks that with a chance below 2^-128.
+
+A hash is used for its spread only: that the rows of an owner are equally likely to be kept is what makes
+the release useful, not what makes it private. A backend that computes a part of its answer again draws
+the same rows.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +40,7 @@ SPELLS_FLOATS = frozenset({"databricks", "duckdb", "pyspark"})
 def draw_rows(table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows: int) -> Any:
     """The table with at most max_rows rows of each owner, drawn at random, and without the owner column.
 
-    Write a row's content for the storage forms of its columns, all that any later answer depends on. Rows
-    with the same owner and the same content are numbered 0, 1, ... by the backend, in any order. Each row
-    draws SHA-256 of (key, owner, content), where the key is 256 secret random bits of this call, or if its
-    number is not 0 of that digest and the number; each owner keeps the rows with the least draws.
-
-    **Proof that the draw is made for each owner apart.** Fix the key. Rows with the same owner and content
-    cannot be told apart by any answer, so whichever of them gets which number, the same contents have the
-    same draws: the contents that an owner keeps are a function of the key and of that owner's own contents.
-    Other owners' rows, the order of the rows, and how the backend splits them into partitions have no part in
-    it. So for every key, the kept tables of two neighbours differ in the rows of one owner, at most max_rows
-    in each, and the sensitivities hold for every key, hence for a random one. Where a backend may write two
-    floats as one text, rows are numbered in the order of the floats themselves, which again are the owner's
-    own. The proof takes different contents to have different digests: for any table of up to 2^64 rows,
-    SHA-256 taken as a random function breaks that with a chance below 2^-128.
-
-    A hash is used for its spread only: that the rows of an owner are equally likely to be kept is what makes
-    the release useful, not what makes it private. A backend that computes a part of its answer again draws
-    the same rows.
+    See the head of this file for the draw and the proof that it is made for each owner apart.
 
     Args:
         table: An ibis.Table.
