@@ -19,6 +19,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.privacy.place import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
+from margrave.schema.text_format import TextFormat
 
 if TYPE_CHECKING:
     from margrave.privacy.book import Book
@@ -117,6 +118,7 @@ def owner_sizes(
     adjacency: Adjacency = "add_remove",
     most: int = 64,
     missing: Sequence[str] = ("",),
+    text: TextFormat | None = None,
     ledger: str | Path | Book | None = None,
     dataset: str | None = None,
     analyst: str | None = None,
@@ -134,13 +136,14 @@ def owner_sizes(
         adjacency: "add_remove" or "replace_one".
         most: Owners with more rows are not told apart.
         missing: Texts that mean a missing value in CSV and TSV files.
+        text: How CSV and TSV files are written, if not as usual.
         ledger, dataset, analyst: As for `Synthesizer`.
 
     Raises:
         InputError: The table or an argument cannot be used.
         BudgetError: A cap in the book leaves no room.
     """
-    source = _opened(data, owner, missing)
+    source = _opened(data, owner, missing, text or TextFormat())
     neighbours = Neighbours(Unit(owner), adjacency)
     facts = {"question": f"rows of owners, 1 to {most} and more"}
     keep = Place(ledger, dataset, analyst).keep(facts)
@@ -150,10 +153,10 @@ def owner_sizes(
     return OwnerSizes(size_starts(most), found.values, float(found.sigma), promise)
 
 
-def _opened(data: Any, owner: str, missing: Sequence[str]) -> Source:
+def _opened(data: Any, owner: str, missing: Sequence[str], text: TextFormat) -> Source:
     from margrave.engines.opening import open_source
 
-    source, _ = open_source(data, missing=missing)
+    source, _ = open_source(data, missing=missing, text=text)
     names = [column.name for column in source.columns]
     if owner not in names:
         raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))

@@ -1,4 +1,4 @@
-"""A made-up hospital: visits of patients, in the kinds of columns that private tables have. Nobody is in it."""
+"""A made-up hospital: visits of patients, in the kinds of columns that private tables have."""
 
 from __future__ import annotations
 
