@@ -91,7 +91,7 @@ def test_rules_of_the_schema_are_counted(files: tuple[Path, ...], tmp_path: Path
 def test_mistakes_are_answered_with_what_to_do(files: tuple[Path, ...], tmp_path: Path) -> None:
     real, one, _ = files
     more = write_csv(tmp_path / "more.csv", [["size", "kind", "extra"], ["large", "small", "1"]])
-    none = write_csv(tmp_path / "none.csv", [["a"], ["1"]])
+    none = write_csv(tmp_path / "none.csv", [["a", "b"], ["1", "2"]])
     empty = write_csv(tmp_path / "empty.csv", [["size", "kind", "number"]])
     for args, words in (
         ((real, more), "Is the first table the real one?"),

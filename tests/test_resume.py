@@ -225,6 +225,7 @@ def test_replay_touches_no_row_and_spends_nothing(monkeypatch: pytest.MonkeyPatc
         ({"schema": SCHEMA}, "another partition_delta"),
         ({"discovery": 0.25}, "another share for discovery"),
         ({"missing": ("", "?")}, "another text for missing values"),
+        ({"text": mg.TextFormat(decimal=",")}, "another format of text files"),
         ({"model": "independent"}, "another model"),
         ({"max_seconds": 100.0}, "max_seconds must be left out when a run is resumed"),
     ],

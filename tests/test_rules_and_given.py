@@ -186,6 +186,9 @@ def test_the_command_line_takes_a_schema_with_rules_and_a_table_of_given_rows(tm
     assert found.total.tolist() == given.total.tolist()
     assert found.town.fillna("-").tolist() == given.town.fillna("-").tolist()
     assert _obeys(found)
-    both = call("sample", release, "--out", more, "--given-table", tmp_path / "given.csv", "--given", "own=3")
+    again = tmp_path / "again.csv"
+    both = call(
+        "sample", release, "--out", again, "--given-table", tmp_path / "given.csv", "--given", "own=3"
+    )
     assert both.code == 2
     assert "--given-table" in both.err

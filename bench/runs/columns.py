@@ -160,7 +160,7 @@ def _table(name: str, folder: Path) -> Any:
         return pq.read_table(path)
     from margrave.engines.files import read_file
 
-    return _typed(read_file(path))
+    return _typed(read_file(path)[0])
 
 
 def _typed(table: Any) -> Any:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from margrave.schema.domain import Domain
     from margrave.schema.schema import Schema
+    from margrave.schema.text_format import TextFormat
     from margrave.synthesis import Synthesis, load
     from margrave.tables.files import read_tables
 
@@ -63,6 +64,7 @@ _HOMES = {
     "Schema": "margrave.schema.schema",
     "Synthesis": "margrave.synthesis",
     "Synthesizer": "margrave._api",
+    "TextFormat": "margrave.schema.text_format",
     "Time": "margrave.schema.columns",
     "Unit": "margrave.privacy.unit",
     "Unknown": "margrave.schema.columns",
@@ -102,6 +104,7 @@ __all__ = [
     "Schema",
     "Synthesis",
     "Synthesizer",
+    "TextFormat",
     "Time",
     "Unit",
     "Unknown",

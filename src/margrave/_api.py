@@ -24,8 +24,10 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
 from margrave.resuming import check_clockless, facts, modelled
+from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import Schema
+from margrave.schema.text_format import TextFormat
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
 
@@ -69,6 +71,7 @@ class Synthesizer:
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
             "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
         missing: Texts that mean a missing value in CSV and TSV files.
+        text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
         ledger: Where every spend is written before its noise is drawn: the path of a new file for this run
             alone, or a book that all runs share and that keeps their caps (`Book`, or its path, which
@@ -107,6 +110,7 @@ class Synthesizer:
         model: Fitter | str | None = None,
         target: str | None = None,
         missing: Sequence[str] = ("",),
+        text: TextFormat | None = None,
         engine: str = "auto",
         ledger: str | Path | Book | None = None,
         dataset: str | None = None,
@@ -129,6 +133,7 @@ class Synthesizer:
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
         self.target, self.missing, self.engine = target, tuple(missing), engine
+        self.text = _text(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
         self.discovery = _share(discovery)
         self.on_step = on_step
@@ -180,6 +185,7 @@ class Synthesizer:
             dtypes={name: frame.dtypes[name] for name in schema.names},
             notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
             declared=tuple(column.name for column in declared.columns if column.known),
+            text=frame.text,
         )
 
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
@@ -199,12 +205,17 @@ class Synthesizer:
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        source, frame = open_source(data, missing=self.missing, engine=self.engine)
+        source, frame = open_source(data, missing=self.missing, text=self.text, engine=self.engine)
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
         if self.target is not None and self.target not in set(names) - {owner}:
             raise InputError(invalid("target", f"one of {names}", "Check the spelling.", got=self.target))
+        unknown = [name for name in self.text.columns if not (name in names or self.text.is_text(name))]
+        if unknown:
+            raise InputError(
+                invalid("format", f"of columns among {names}", "Check the spelling.", got=unknown)
+            )
         if names == [owner]:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
         return shown(source, self.strategy), frame
@@ -298,6 +309,7 @@ def evaluate(
     target: str | None = None,
     test: Any = None,
     missing: Sequence[str] = ("",),
+    text: TextFormat | None = None,
     seed: int = 0,
     metrics: Sequence[str] = (),
 ) -> Comparison:
@@ -308,7 +320,8 @@ def evaluate(
         schema: What is known of the columns; read off both tables where it is silent.
         target: A column to predict: adds scores of a classifier trained on the synthetic rows.
         test: Held-out real rows for what wants them; the real table by default.
-        missing, seed: Texts that mean a missing value in text files; of sampled triples and reference rows.
+        missing, text: Texts that mean a missing value in text files; how these files are written.
+        seed: Of sampled triples and reference rows.
         metrics: More scores, by names of `margrave.evaluation.METRICS`; see docs/metrics.md.
 
     Raises:
@@ -317,16 +330,17 @@ def evaluate(
     from margrave.evaluation.compare import compare
 
     known = _schema(schema)
-    shared, engines = _shared(real, synthetic, known, missing)
+    reading = {"missing": missing, "text": _text(text, known)}
+    shared, engines = _shared(real, synthetic, known, reading)
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
     if metrics:
         data = {"real": real, "synthetic": synthetic, "test": test}
-        found = found.with_scores(*_asked(metrics, data, shared, known, target, missing, seed))
+        found = found.with_scores(*_asked(metrics, data, shared, known, target, reading, seed))
     if target is None:
         return found
-    held = engines[0] if test is None else _held(test, shared, missing).bind(shared)
+    held = engines[0] if test is None else _held(test, shared, reading).bind(shared)
     return _classified(found, engines[1], held, target, shared, seed)
 
 
@@ -339,10 +353,10 @@ def _classified(
     return found.with_scores(scores)
 
 
-def _held(data: Any, schema: Schema, missing: Sequence[str]) -> MemorySource | StreamSource:
+def _held(data: Any, schema: Schema, reading: dict[str, Any]) -> MemorySource | StreamSource:
     from margrave.engines.opening import open_here
 
-    return open_here(data, missing).only(schema.names)
+    return open_here(data, **reading).only(schema.names)
 
 
 def _asked(
@@ -351,7 +365,7 @@ def _asked(
     schema: Schema,
     known: Schema | None,
     target: str | None,
-    missing: Sequence[str],
+    reading: dict[str, Any],
     seed: int,
 ) -> Any:
     """Scores of metrics and of reference tables, of raw values unless streamed. **Not private.**"""
@@ -362,20 +376,20 @@ def _asked(
     tables = {}
     for name, table in data.items():
         if table is not None:
-            source = _held(table, schema, missing)
+            source = _held(table, schema, reading)
             small = isinstance(source, MemorySource)
-            tables[name] = (source, read_table(table, missing)[0].select(schema.names) if small else None)
+            tables[name] = (source, read_table(table, **reading)[0].select(schema.names) if small else None)
     return asked(metrics, tables, schema, declared=known, target=target, seed=seed)
 
 
 def _shared(
-    real: Any, synthetic: Any, known: Schema | None, missing: Sequence[str]
+    real: Any, synthetic: Any, known: Schema | None, reading: dict[str, Any]
 ) -> tuple[Schema, list[MemoryEngine]]:
     """Two tables under one schema, with the columns of the second. **Not private.**"""
     from margrave.engines.opening import open_here
     from margrave.evaluation.observed import observed_schema
 
-    sources = [open_here(table, missing) for table in (real, synthetic)]
+    sources = [open_here(table, **reading) for table in (real, synthetic)]
     names = [column.name for column in sources[1].columns]
     sources = [source.only(names) for source in sources]
     schema = observed_schema(sources[0], sources[1], known)
@@ -384,6 +398,12 @@ def _shared(
 
 def _schema(schema: Schema | str | Path | None) -> Schema | None:
     return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+
+
+def _text(text: TextFormat | None, schema: Schema | None) -> TextFormat:
+    """The format of text files, in which columns declared by their values are taken as they stand."""
+    listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
+    return (text or TextFormat()).with_text(listed)
 
 
 def _share(value: Fraction | float) -> Fraction:

@@ -20,6 +20,7 @@ from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.schema import Schema
+from margrave.schema.text_format import TextFormat
 
 __all__ = ["VERSION", "guarantee_from_json", "guarantee_to_json", "load_release", "save_release"]
 
@@ -57,6 +58,7 @@ def save_release(release: Release, path: str | Path) -> None:
         "dtypes": dict(release.dtypes),
         "notes": dict(release.notes),
         "declared": None if release.declared is None else list(release.declared),
+        "text": release.text.to_json(),
         "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
     body = json.dumps(document, indent=1, ensure_ascii=False).encode()
@@ -149,6 +151,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         dtypes=_texts(document["dtypes"]),
         notes=_texts(document["notes"]),
         declared=_names(document.get("declared"), schema),
+        text=TextFormat.from_json(document.get("text", {})),
     )
 
 

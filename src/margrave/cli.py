@@ -19,6 +19,7 @@ from margrave.cli_ledger import ledger_app
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
 from margrave.cli_tables import fit, owners, tables
+from margrave.cli_text import with_text_options
 from margrave.errors import MargraveError
 
 __all__ = ["app", "main"]
@@ -41,7 +42,9 @@ app = typer.Typer(
 
 Table = Annotated[
     Path,
-    typer.Argument(help="CSV, TSV, Parquet or Arrow file, folder of Parquet, or DATABASE.duckdb::TABLE."),
+    typer.Argument(
+        help="CSV, TSV, Excel, Parquet or Arrow file, folder of Parquet, or DATABASE.duckdb::TABLE."
+    ),
 ]
 Engine = Annotated[Literal["auto", "memory", "stream"], typer.Option(help="Load a file, or read in batches.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")]
@@ -85,11 +88,13 @@ Resume = Annotated[
 ]
 Run = Annotated[int | None, typer.Option("--run", help="Resume this run of the book.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
 
 @app.command()
+@with_text_options
 def synthesize(
     table: Table,
     epsilon: Epsilon,
@@ -115,24 +120,28 @@ def synthesize(
     analyst: Analyst = None,
     resume: Resume = False,
     run: Run = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    text: Any = None,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
     kept = _kept(ledger, out)
     files = {"out": out, "ledger": kept, "report": report, "release": release}
+    going_on = run if run is not None else resume
+    _check_new(files, {"table": table}, force or going_on is not False)
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
-    options |= {"outside": outside, "ledger": kept, "dataset": dataset, "analyst": analyst}
+    options |= {"outside": outside, "ledger": kept, "dataset": dataset, "analyst": analyst, "text": text}
     asked = (method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
-    going_on = run if run is not None else resume
     with _progress(quiet or as_json) as options["on_step"]:
         synthesis = _synthesized(table, files, asked, options, drawn, going_on)
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
 
 
 @app.command()
+@with_text_options
 def plan(
     table: Table,
     epsilon: Epsilon,
@@ -149,10 +158,11 @@ def plan(
     max_seconds: MaxSeconds = None,
     rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
     as_json: AsJson = False,
+    text: Any = None,
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
-    options = {"outside": outside, "target": target, **_limits(max_memory, max_seconds)}
+    options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
     synthesizer = _synthesizer(method, epsilon, delta, schema, owner, max_rows, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
@@ -161,13 +171,13 @@ def plan(
 app.add_typer(bench_app, name="bench")
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
-app.command()(evaluate)
+app.command()(with_text_options(evaluate))
 app.command()(tables)
-app.command()(fit)
-app.command()(owners)
-app.command()(schema)
+app.command()(with_text_options(fit))
+app.command()(with_text_options(owners))
+app.command()(with_text_options(schema))
 app.command()(sample)
-app.command()(example)
+app.command()(with_text_options(example))
 app.command()(demo)
 
 
@@ -261,15 +271,14 @@ def _synthesized(
     resume: bool | int,
 ) -> Any:
     """Fit, then write all that was asked for; only then are the answers kept for resuming dropped."""
-    from margrave.files import check_outputs, write_table
+    from margrave.files import write_table
 
     out, release, report = Path(str(files["out"])), files["release"], files["report"]
-    check_outputs(files, {"table": table})
     synthesizer = _synthesizer(*asked, **options)
     synthesis = synthesizer.fit(table, resume=resume)
     if release is not None:
         synthesis.save(release)
-    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0])
+    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0], synthesis.release.text)
     if report is not None:
         synthesis.report(report)
     synthesizer.forget()
@@ -282,6 +291,14 @@ def _kept(ledger: Path | None, out: Path) -> Path:
 
     suffix_of(out)
     return ledger or out.with_name(out.name + ".ledger.jsonl")
+
+
+def _check_new(files: dict[str, Path | None], inputs: dict[str, Path | None], force: bool) -> None:
+    """Check the files to be written; the ledger's own place is looked at by the ledger."""
+    from margrave.files import check_outputs
+
+    check_outputs(files, inputs)
+    check_outputs({name: path for name, path in files.items() if name != "ledger"}, inputs, new=not force)
 
 
 def _limits(max_memory: str | None, max_seconds: float | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,6 +39,8 @@ def evaluate(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the samples that are drawn and models that are trained.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    text: Any = None,
 ) -> None:
     """Compare synthetic tables with the real one. NOT PRIVATE: do not publish what it says."""
     from margrave.evaluation.table import METRICS
@@ -48,13 +50,15 @@ def evaluate(
 
     tables = _named(synthetic)
     inputs = {"real": real, "schema": schema, "test": test}
-    check_outputs({"report": report}, inputs | {f"synthetic {name}": path for name, path in tables.items()})
+    inputs |= {f"synthetic {name}": path for name, path in tables.items()}
+    check_outputs({"report": report}, inputs, new=not force)
     found = review(
         *(real, tables),
         schema=schema,
         target=target,
         test=test,
         missing=[*dict.fromkeys([*(missing or []), ""])],
+        text=text,
         metrics=list(METRICS) if metrics == ["all"] else metrics or [],
         pictures=report is not None or target is not None,
         seed=seed,

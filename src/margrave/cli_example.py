@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,15 +15,17 @@ def example(
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV, TSV, Parquet or Arrow file to write.")],
     rows: Annotated[int, typer.Option(min=1, help="How many visits.")] = 30_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same table.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    text: Any = None,
 ) -> None:
     """Write a made-up table to try the other commands on. It describes nobody."""
     from margrave.datasets.hospital import make_hospital
     from margrave.files import check_outputs, suffix_of, write_table
 
     suffix_of(out)
-    check_outputs({"out": out}, {})
+    check_outputs({"out": out}, {}, new=not force)
     table = make_hospital(rows, seed=seed)
-    write_table(table, out)
+    write_table(table, out, text=text)
     typer.echo(f"{out}: a made-up {name}, {table.num_rows:,} rows, {table.num_columns} columns")
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from margrave.errors import InputError, invalid
+
+if TYPE_CHECKING:
+    from margrave.schema.text_format import TextFormat
 
 __all__ = ["sample"]
 
@@ -26,23 +29,38 @@ def sample(
     missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of sampling.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Draw synthetic rows from a release file. Free: post-processing."""
     from margrave.files import check_outputs, suffix_of, write_table
     from margrave.synthesis import load
 
     suffix_of(out)
-    check_outputs({"out": out, "report": report}, {"release": release, "given table": given_table})
+    inputs = {"release": release, "given table": given_table}
+    check_outputs({"out": out, "report": report}, inputs, new=not force)
     synthesis = load(release)
-    values: Any = _given(given, missing)
+    text = synthesis.release.text
+    values: Any = _given(given, missing, text)
     if given_table is not None:
-        values = _given_table(given_table, missing) if values is None else _one_given()
-    write_table(synthesis.sample_arrow(rows, given=values, rng=seed), out, missing)
+        values = _given_table(given_table, missing, text) if values is None else _one_given()
+    drawn = synthesis.sample_arrow(rows, given=values, rng=seed)
+    write_table(drawn, out, missing, text)
+    if not quiet:
+        typer.echo(
+            f"{out}: {drawn.num_rows:,} synthetic rows, {drawn.num_columns} columns; nothing was spent"
+        )
     if report is not None:
         synthesis.report(report)
+        if not quiet:
+            typer.echo(f"{report}: the report")
 
 
-def _given(pairs: list[str] | None, missing: str) -> dict[str, Any] | None:
+def _given(pairs: list[str] | None, missing: str, text: TextFormat) -> dict[str, Any] | None:
+    import pyarrow as pa
+
+    from margrave.schema.text_cells import read_cells
+
     given: dict[str, Any] = {}
     for pair in pairs or []:
         name, found, value = pair.partition("=")
@@ -50,14 +68,15 @@ def _given(pairs: list[str] | None, missing: str) -> dict[str, Any] | None:
             raise InputError(
                 invalid("given", "of the form COLUMN=VALUE", "Try --given sex=Female.", got=pair)
             )
-        given[name] = None if value == missing else value
+        read = read_cells(pa.array([value], pa.large_string()), name, text)[0].as_py()
+        given[name] = None if value == missing else read
     return given or None
 
 
-def _given_table(path: Path, missing: str) -> Any:
+def _given_table(path: Path, missing: str, text: TextFormat) -> Any:
     from margrave.engines.frames import read_table
 
-    return read_table(path, (missing,))[0]
+    return read_table(path, (missing,), text.with_separator(path))[0]
 
 
 def _one_given() -> NoReturn:

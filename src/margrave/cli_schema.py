@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,8 @@ def schema(
         str | None,
         typer.Option(help="Column that says whose row it is: left out, since it is not released."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    text: Any = None,
 ) -> None:
     """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
     from margrave.engines.opening import open_source
@@ -27,16 +29,16 @@ def schema(
     from margrave.files import check_outputs, write_text
     from margrave.schema.schema import Schema
 
-    check_outputs({"out": out}, {"table": table})
-    source, _ = open_source(table)
+    check_outputs({"out": out}, {"table": table}, new=not force)
+    source, _ = open_source(table, text=text)
     names = [column.name for column in source.columns]
     if owner is not None and (owner not in names or len(names) == 1):
         constraint = f"one of {names}" if owner not in names else "beside another column"
         raise InputError(invalid("owner", constraint, "Check the spelling.", got=owner))
     columns = tuple(column for column in source.columns if column.name != owner)
-    text = json.dumps(Schema(columns).to_json(), indent=2, ensure_ascii=False) + "\n"
+    document = json.dumps(Schema(columns).to_json(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo(document, nl=False)
         return
-    write_text(out, text)
+    write_text(out, document)
     typer.echo(f"{out}: {len(columns)} columns; fill in what is public, leave out the rest")

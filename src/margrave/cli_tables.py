@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,15 +18,17 @@ def tables(
         typer.Option(help="Columns of one table, as in sex,age; repeatable. Every measured one by default."),
     ] = None,
     level: Annotated[float, typer.Option(help="Of the confidence limits.")] = 0.95,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write noisy contingency tables with standard errors from a release file. Free: post-processing."""
     from margrave.files import check_outputs
     from margrave.synthesis import load
 
-    check_outputs({"out": out}, {"release": release})
+    check_outputs({"out": out}, {"release": release}, new=not force)
     synthesis = load(release)
     cliques = [_names(text, synthesis.schema.names) for text in columns] if columns else None
     synthesis.write_tables(out, cliques, level=level)
+    typer.echo(f"{out}: contingency tables with standard errors; nothing was spent")
 
 
 def _names(text: str, known: tuple[str, ...]) -> list[str]:
@@ -53,6 +55,8 @@ def fit(
     owner: Annotated[str | None, typer.Option(help="The same: whose rows were protected.")] = None,
     max_rows: Annotated[int, typer.Option(help="The same: at most so many rows of one owner.")] = 1,
     adjacency: Annotated[Literal["add_remove", "replace_one"], typer.Option(help="The same.")] = "add_remove",
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    text: Any = None,
 ) -> None:
     """Fit a model to noisy tables alone and draw rows from it. Spends nothing: the tables are public."""
     from margrave.files import check_outputs, suffix_of, write_table
@@ -61,16 +65,21 @@ def fit(
 
     suffix_of(out)
     outputs = {"out": out, "release": release, "report": report}
-    check_outputs(outputs, {"tables": table, "schema": schema})
+    check_outputs(outputs, {"tables": table, "schema": schema}, new=not force)
     promise = None
     if epsilon is not None:
         promise = stated_guarantee(epsilon, delta, Neighbours(Unit(owner, max_rows), adjacency))
     synthesis = fit_tables(table, schema=schema, model=model, total=total, guarantee=promise)
     if release is not None:
         synthesis.save(release)
-    write_table(synthesis.sample_arrow(rows, rng=seed), out)
+    drawn = synthesis.sample_arrow(rows, rng=seed)
+    write_table(drawn, out, text=text)
     if report is not None:
         synthesis.report(report)
+    typer.echo(f"{out}: {drawn.num_rows:,} synthetic rows, {drawn.num_columns} columns; nothing was spent")
+    for name, path in (("release", release), ("report", report)):
+        if path is not None:
+            typer.echo(f"{name}: {path}")
 
 
 def owners(
@@ -90,6 +99,7 @@ def owners(
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="With a book: the name of the data set.")] = None,
     analyst: Annotated[str | None, typer.Option(help="With a book: who asks.")] = None,
+    text: Any = None,
 ) -> None:
     """Say how many rows owners have, with noise, to choose --max-rows. Spends its own epsilon."""
     from margrave.owners import owner_sizes
@@ -104,6 +114,7 @@ def owners(
         adjacency=adjacency,
         most=most,
         missing=texts,
+        text=text,
         ledger=book,
         dataset=dataset,
         analyst=analyst,

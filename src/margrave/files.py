@@ -7,14 +7,18 @@ leaves one behind, which nothing reads and which may be deleted.
 
 from __future__ import annotations
 
+import gzip
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from margrave.errors import InputError, invalid
+from margrave.schema.text_cells import write_cells
+from margrave.schema.text_format import TextFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,15 +76,18 @@ def check_writable(path: str | Path, param: str) -> Path:
     return target
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None], *, new: bool = False
+) -> None:
     """Check that all files to be written can be, and that none takes the place of another or of an input.
 
     Args:
         outputs: Paths by the name of their parameter; None is left out.
         inputs: The files that are read.
+        new: Whether there must not be such files yet.
 
     Raises:
-        InputError: A path cannot be written or is used twice.
+        InputError: A path cannot be written or is used twice, or a file is there that must not be.
     """
     taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
     for name, path in outputs.items():
@@ -89,6 +96,9 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
         other = taken.setdefault(check_writable(path, name).resolve(), name)
         if other != name:
             raise InputError(invalid(name, f"another file than {other}", "Pick another name.", got=str(path)))
+        if new and path.exists():
+            remedy = "Pick another name, or write over it with --force."
+            raise InputError(invalid(name, "a file that is not there yet", remedy, got=str(path)))
 
 
 def suffix_of(path: str | Path, param: str = "out") -> str:
@@ -112,7 +122,7 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_table(table: pa.Table, path: str | Path, missing: str = "") -> None:
+def write_table(table: pa.Table, path: str | Path, missing: str = "", text: TextFormat | None = None) -> None:
     """Write a table in the format its suffix names, whole or not at all.
 
     Args:
@@ -120,6 +130,7 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "") -> None:
             field's metadata where it has one, as in {"spelling": "T00:00:00Z"}.
         path: Where to; see TABLE_SUFFIXES.
         missing: Text that stands for a missing value in CSV and TSV.
+        text: How CSV and TSV files are written, if not as usual. A .tsv file always has tabs.
     """
     suffix = suffix_of(path)
     with written_whole(path) as temporary:
@@ -132,16 +143,43 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "") -> None:
 
             feather.write_feather(table, str(temporary))
         else:
-            import duckdb
+            _write_text_file(table, temporary, suffix, missing, text or TextFormat())
 
-            relation = duckdb.connect().from_arrow(_spelt(table))
-            relation.write_csv(
-                str(temporary),
-                sep="\t" if suffix == ".tsv" else ",",
-                na_rep=missing,
-                header=True,
-                compression="gzip" if suffix == ".csv.gz" else "none",
-            )
+
+def _write_text_file(table: pa.Table, path: Path, suffix: str, missing: str, text: TextFormat) -> None:
+    import duckdb
+
+    usual = ";" if text.decimal == "," else ","
+    quote = text.quote if text.quote != '"' else None
+    packed = suffix == ".csv.gz"
+    plain = text.encoding is None
+    relation = duckdb.connect().from_arrow(write_cells(_spelt(table), text))
+    relation.write_csv(
+        str(path),
+        sep="\t" if suffix == ".tsv" else text.separator or usual,
+        na_rep=missing,
+        header=text.header,
+        compression="gzip" if packed and plain else "none",
+        quotechar=quote,
+        escapechar=quote,
+    )
+    if not plain:
+        _encode_file(path, str(text.encoding), packed)
+
+
+def _encode_file(path: Path, encoding: str, packed: bool) -> None:
+    """Turn a UTF-8 file into another encoding; signs that it lacks become question marks."""
+    target = _beside(path)
+    opened: Any = gzip.open if packed else open
+    try:
+        with (
+            open(path, encoding="utf-8", newline="") as source,
+            opened(target, "wt", encoding=encoding, errors="replace", newline="") as sink,
+        ):
+            shutil.copyfileobj(source, sink, 1 << 20)
+        os.replace(target, path)
+    finally:
+        target.unlink(missing_ok=True)
 
 
 def _spelt(table: pa.Table) -> pa.Table:

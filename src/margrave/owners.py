@@ -19,6 +19,7 @@ from margrave.privacy.ledger import Ledger, check_budget
 from margrave.privacy.place import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
+from margrave.schema.text_format import TextFormat
 
 if TYPE_CHECKING:
     from margrave.privacy.book import Book
@@ -117,6 +118,7 @@ def owner_sizes(
     adjacency: Adjacency = "add_remove",
     most: int = 64,
     missing: Sequence[str] = ("",),
+    text: TextFormat | None = None,
     ledger: str | Path | Book | None = None,
     dataset: str | None = None,
     analyst: str | None = None,
@@ -132,7 +134,7 @@ def owner_sizes(
         epsilon, delta: A tenth of the epsilon that the release will get is plenty.
         adjacency: "add_remove" or "replace_one".
         most: Owners with more rows are not told apart.
-        missing, ledger, dataset, analyst: As for `Synthesizer`.
+        missing, text, ledger, dataset, analyst: As for `Synthesizer`.
 
     Raises:
         InputError: The table or an argument cannot be used.
@@ -142,7 +144,7 @@ def owner_sizes(
     neighbours = Neighbours(Unit(owner), adjacency)
     place = Place(ledger, dataset, analyst)
     with place.attempt() as attempt:
-        source = _opened(data, owner, missing)
+        source = _opened(data, owner, missing, text or TextFormat())
         keep = place.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             found = ask(source, most, book)
@@ -150,10 +152,10 @@ def owner_sizes(
     return OwnerSizes(size_starts(most), found.values, float(found.sigma), promise)
 
 
-def _opened(data: Any, owner: str, missing: Sequence[str]) -> Source:
+def _opened(data: Any, owner: str, missing: Sequence[str], text: TextFormat) -> Source:
     from margrave.engines.opening import open_source
 
-    source, _ = open_source(data, missing=missing)
+    source, _ = open_source(data, missing=missing, text=text)
     names = [column.name for column in source.columns]
     if owner not in names:
         raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))

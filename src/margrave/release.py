@@ -14,6 +14,7 @@ from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema
+from margrave.schema.text_format import TextFormat
 
 __all__ = ["Guarantee", "NoisyMarginal", "NoisyMoments", "Release"]
 
@@ -140,6 +141,7 @@ class Release:
         frame: "pandas", "polars" or "arrow": the kind of table that went in.
         dtypes: The storage type of each column that went in, as text, by name.
         notes: Public remarks on the run, such as its version.
+        text: How the text file that went in was written, and how rows are written to one.
         declared: Names of the columns of which nothing had to be discovered; None in files of older versions.
     """
 
@@ -154,6 +156,7 @@ class Release:
     frame: str = "arrow"
     dtypes: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    text: TextFormat = field(default_factory=TextFormat)
     declared: tuple[str, ...] | None = None
 
     @property

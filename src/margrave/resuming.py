@@ -37,6 +37,7 @@ def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema)
         "share for discovery": str(synthesizer.discovery),
         "schema": _digest(declared.to_json()),
         "text for missing values": _digest(list(synthesizer.missing)),
+        "format of text files": _digest(synthesizer.text.to_json()),
     }
 
 

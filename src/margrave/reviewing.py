@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from margrave.errors import InputError, invalid
+from margrave.schema.columns import Listed
 from margrave.schema.schema import Schema
+from margrave.schema.text_format import TextFormat
 
 if TYPE_CHECKING:
     from margrave.evaluation.review import Review
@@ -26,6 +28,7 @@ def review(
     target: str | None = None,
     test: Any = None,
     missing: Sequence[str] = ("",),
+    text: TextFormat | None = None,
     metrics: Sequence[str | Metric] = (),
     pictures: bool = True,
     seed: int = 0,
@@ -37,6 +40,7 @@ def review(
     Args:
         real, tables: The private table, as for `Synthesizer.fit`, and synthetic ones by name.
         schema, missing: What is known of the columns, with rules; texts that mean missing in text files.
+        text: How text files are written, if not as usual.
         target, test: A column to predict; real rows that nothing was made from.
         metrics: What to score beside the defaults, by names of `METRICS` or as objects.
         pictures: Whether to embed rows and to train the classifier of the curves, which take longest.
@@ -52,7 +56,9 @@ def review(
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
     data = {"real": real} | {f"table {name}": table for name, table in tables.items()}
     data |= {} if test is None else {"test": test}
-    held, found, notes = _read(data, known, target, missing)
+    listed = () if known is None else tuple(c.name for c in known.columns if isinstance(c, Listed))
+    reading = {"missing": missing, "text": (text or TextFormat()).with_text(listed)}
+    held, found, notes = _read(data, known, target, reading)
     others = {name: held[f"table {name}"] for name in tables}
     options: Any = {"metrics": metrics, "pictures": pictures, "seed": seed, "on_step": on_step}
     options |= {"test": held.get("test"), "rules": () if known is None else known.rules, "target": target}
@@ -61,20 +67,20 @@ def review(
 
 
 def _read(
-    data: Mapping[str, Any], known: Schema | None, target: str | None, missing: Sequence[str]
+    data: Mapping[str, Any], known: Schema | None, target: str | None, reading: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[Source, Any]], Schema, list[str]]:
     """Each table's source with its raw values, None where it is streamed; one schema for all; and notes."""
     from margrave.engines.frames import read_table
     from margrave.engines.memory import MemorySource
     from margrave.engines.opening import open_here
 
-    sources = {name: open_here(table, missing) for name, table in data.items()}
+    sources = {name: open_here(table, **reading) for name, table in data.items()}
     names, notes = _shared(sources, target)
     found, more = _observed({name: source.only(names) for name, source in sources.items()}, known, target)
     held: dict[str, tuple[Source, Any]] = {}
     for name, source in sources.items():
         small = isinstance(source, MemorySource)
-        raw = read_table(data[name], missing)[0].select(list(found.names)) if small else None
+        raw = read_table(data[name], **reading)[0].select(list(found.names)) if small else None
         held[name] = (source.only(found.names), raw)
     return held, found, [*notes, *more]
 

@@ -153,8 +153,11 @@ class Synthesis:
         from margrave.engines.frames import read_table
         from margrave.schema.given import given_values
 
-        table = given is not None and not isinstance(given, Mapping)
-        return given_values(self.schema, read_table(given)[0] if table else given)
+        if given is None or isinstance(given, Mapping):
+            return given_values(self.schema, given)
+        text = self.release.text
+        text = text.with_separator(given) if isinstance(given, (str, Path)) else text
+        return given_values(self.schema, read_table(given, text=text)[0])
 
     def _drawn(self, rows: int | None, given: Given, rng: np.random.Generator) -> Encoded:
         from margrave.models.ruled import agreeing

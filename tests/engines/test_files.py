@@ -21,7 +21,7 @@ def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple
     path = folder / name
     raw = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    return read_file(path, missing).to_pydict()
+    return read_file(path, missing)[0].to_pydict()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple
         ('"a\nb",c\n1,2\n', {"a\nb": ["1"], "c": ["2"]}),
         ("select,order by\nnull,NA\n", {"select": ["null"], "order by": ["NA"]}),
         ("a,b\n,\n\n1,\n", {"a": [None, "1"], "b": [None, None]}),
-        ('a\n1\n\n""\n', {"a": ["1", None]}),
+        ('a,b\n1,x\n\n"",y\n', {"a": ["1", None], "b": ["x", "y"]}),
         ("a,b", {"a": [], "b": []}),
         ("a,b\n", {"a": [], "b": []}),
         ("a,b\n#1,\\n\n", {"a": ["#1"], "b": ["\\n"]}),
@@ -62,9 +62,9 @@ def test_texts_that_mean_missing(tmp_path: Path) -> None:
 
 
 def test_names_with_patterns_are_files_like_any_other(tmp_path: Path) -> None:
-    (tmp_path / "t1.csv").write_text("a\nother\n")
+    (tmp_path / "t1.csv").write_text("a,b\nother,\n")
     for name in ("t[1].csv", "t*.csv", "t?.csv", "select '.csv", "käse.csv"):
-        assert read("a\nx\n", tmp_path, name) == {"a": ["x"]}
+        assert read("a,b\nx,y\n", tmp_path, name) == {"a": ["x"], "b": ["y"]}
 
 
 def test_a_cell_longer_than_a_block(tmp_path: Path) -> None:

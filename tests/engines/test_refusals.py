@@ -65,16 +65,25 @@ def test_broken_text_file(case: str, packed: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("latin.csv", b"a,b\n1,CANARY\xe9\n", "a text file in UTF-8. Check that the file is complete"),
-        ("header.csv", b"a,CANARY\xe9\n1,2\n", "text file with a header, in UTF-8"),
-        ("utf16.csv", "a,b\n1,CANARY\n".encode("utf-16"), "in UTF-8"),
+        (
+            "latin.csv",
+            b"a,b\n1,CANARY\xe9\n",
+            "a text file in UTF-8. Check that the file is complete; if it is in another encoding",
+        ),
+        (
+            "header.csv",
+            b"a,CANARY\xe9\n1,2\n",
+            "a text file whose first line is in utf-8. Try --encoding cp1252",
+        ),
+        ("utf16.csv", "a,b\n1,CANARY\n".encode("utf-16-le"), "Try --encoding utf-16-le"),
+        ("half.csv", "a,b\n1,CANARY\n".encode("utf-16")[:-1], "a text file in utf-16"),
         ("t.csv.gz", b"a,b\n1,CANARY\n", "a readable text file"),
         ("cut.csv.gz", gzip.compress(b"a,b\n" + b"1,CANARY\n" * 9999)[:-30], "complete"),
         ("t.parquet", b"PAR1 CANARY", "a readable Parquet file"),
         ("t.arrow", b"ARROW1 CANARY", "a readable Arrow file"),
         ("t.feather", b"", "a readable Arrow file"),
-        ("t.xlsx", b"CANARY", "a .csv, .csv.gz, .tsv, .parquet"),
-        ("t", b"CANARY", "a .csv, .csv.gz, .tsv, .parquet"),
+        ("t.xls", b"CANARY", "a .csv, .csv.gz, .tsv, .xlsx, .parquet"),
+        ("t", b"CANARY", "a .csv, .csv.gz, .tsv, .xlsx, .parquet"),
     ],
 )
 def test_broken_file(name: str, content: bytes, message: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from margrave.engines import owners, streaming, tallies
 from margrave.engines.batches import DuckBatches, ParquetBatches
+from margrave.engines.files import PLAIN, read_file
 from margrave.engines.memory import open_source as in_memory
 from margrave.engines.opening import open_here, open_source
 from margrave.engines.owners import kept_rows, owner_sizes
@@ -24,6 +25,7 @@ from margrave.errors import InputError
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.encoded import code_dtype
 from margrave.schema.schema import Schema
+from margrave.schema.text_format import TextFormat
 
 TABLE = pa.table({"n": list(range(100)), "t": [f"v{k % 7}" for k in range(100)]})
 SCHEMA = Schema(
@@ -82,7 +84,7 @@ def test_text_in_pieces_is_the_text(rows: list[tuple[str, str]], piece: int, end
         file.write(text)
         file.flush()
         path = Path(f"/proc/self/fd/{file.fileno()}")
-        batches = text_batches(path, ",", ("",), piece=piece)
+        batches = text_batches(path, PLAIN, ("",), piece=piece)[0]
         found = [row for table in batches.read(batches.schema.names) for row in table.to_pylist()]
     expected = [tuple(cell.strip(" \t") or None for cell in row) for row in rows]
     assert [tuple(row.values()) for row in found] == expected
@@ -104,7 +106,7 @@ def test_text_in_pieces_is_the_text(rows: list[tuple[str, str]], piece: int, end
 def test_broken_text_is_refused(tmp_path: Path, text: bytes, words: str, piece: int) -> None:
     (tmp_path / "t.csv").write_bytes(text)
     with pytest.raises(InputError, match=words) as error:
-        text_batches(tmp_path / "t.csv", ",", ("",), piece=piece)
+        text_batches(tmp_path / "t.csv", PLAIN, ("",), piece=piece)
     assert "CANARY" not in str(error.value)
     assert error.value.__context__ is None
 
@@ -237,3 +239,34 @@ def test_engines_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=words):
             open_source(data, engine=engine)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64])
+@pytest.mark.parametrize(
+    "text",
+    [
+        TextFormat(encoding="utf-16", separator=";", decimal=","),
+        TextFormat(encoding="cp1252", separator="|", quote="none", names=("a", "b", "c"), header=False),
+        TextFormat(separator="tab", quote="'", header=False, columns={"c2": "1.234,5 €"}),
+    ],
+    ids=["utf-16", "no quotes", "no header"],
+)
+def test_a_declared_format_is_read_in_pieces_as_in_one(tmp_path: Path, text: TextFormat, piece: int) -> None:
+    separator, rows = (
+        str(text.separator),
+        [('"é', f"{i},5", "'x\ny'" if text.quote == "'" else "x") for i in range(9)],
+    )
+    rows = [(city if text.quote != '"' else "é", number, more) for city, number, more in rows]
+    head = [("a", "b", "c")] if text.header else []
+    content = "\r\n".join(separator.join(row) for row in [*head, *rows])
+    (tmp_path / "t.csv").write_bytes(content.encode(text.encoding or "utf-8"))
+    whole, resolved = read_file(tmp_path / "t.csv", ("",), text)
+    assert len(whole) == 9
+    batches, same = text_batches(tmp_path / "t.csv", text, ("",), piece=piece)
+    assert same == resolved
+    names = whole.column_names
+    found = pa.concat_tables(batches.read(names))
+    assert found.to_pydict() == whole.to_pydict()
+    assert whole.column(names[0]).to_pylist() == [row[0] for row in rows]
+    number = "{}.5" if text.decimal == "," or text.columns else "{},5"
+    assert whole.column(names[1]).to_pylist() == [number.format(i) for i in range(9)]

@@ -1,15 +1,13 @@
-"""Files as Arrow tables: CSV in one fixed dialect, Parquet, Arrow.
+"""Files as Arrow tables: CSV in a declared format, Excel, Parquet, Arrow.
 
-Nothing is guessed from the rows. A text file is UTF-8, its first line is the header, cells are parted by
-commas (tabs in .tsv) and may stand in double quotes, and every column is text: discovery or a declaration
-decides what it means. Readers' own messages quote the row they fail on, so none is ever passed on.
+Nothing is guessed from the rows. A text file is as its `TextFormat` says, completed from its first line, and
+every column is text: discovery or a declaration decides what it means. Readers' own messages quote the row
+they fail on, so none is ever passed on.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
 import io
 import zlib
 from collections.abc import Callable, Sequence
@@ -22,13 +20,21 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from margrave.engines.text_head import TextHead, read_head, text_blocks
 from margrave.engines.text_shape import CELLS, QUOTES, Shape, shape_of
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
+from margrave.schema.text_cells import read_cells
+from margrave.schema.text_format import TextFormat
 
-__all__ = ["is_text_file", "read_file", "text_table"]
+__all__ = ["PLAIN", "is_text_file", "is_untyped_file", "read_file", "text_table"]
 
 BLANKS = " \t"
+PLAIN = TextFormat()
+ENCODING = (
+    "Check that the file is complete; if it is in another encoding, say so: --encoding cp1252 (of Windows), "
+    "--encoding utf-16."
+)
 BLOCK = 1 << 22
 """Least number of bytes that the reader takes at a time."""
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -39,47 +45,68 @@ def is_text_file(path: Path) -> bool:
     return _suffix(path) in (".csv", ".tsv")
 
 
+def is_untyped_file(path: Path) -> bool:
+    """Whether the columns of a file have no types of their own, as in text files and Excel sheets."""
+    return is_text_file(path) or _suffix(path) == ".xlsx"
+
+
 def _suffix(path: Path) -> str:
     name = path.name.lower()
     return Path(name[:-3] if name.endswith((".csv.gz", ".tsv.gz")) else name).suffix
 
 
-def read_file(path: Path, missing: Sequence[str] = ("",)) -> Any:
-    """A file's rows as a pyarrow.Table. **Not private.**
+def read_file(
+    path: Path, missing: Sequence[str] = ("",), text: TextFormat = PLAIN, sheet: str | None = None
+) -> tuple[Any, TextFormat]:
+    """A file's rows as a pyarrow.Table, and the text format that holds for them. **Not private.**
 
     Args:
-        path: A .csv, .tsv (either may end in .gz), .parquet, .arrow, .feather or .ipc file.
-        missing: Texts that mean missing, in text files.
+        path: A .csv, .tsv (either may end in .gz), .xlsx, .parquet, .arrow, .feather or .ipc file.
+        missing: Texts that mean missing, in text files and Excel sheets.
+        text: How a text file is written.
+        sheet: Name of the sheet of an Excel file; the first by default.
+
+    Returns:
+        The table, and the format with what its first line says of the encoding and the separator.
 
     Raises:
         InputError: The file is absent, of another kind, or broken. The error holds nothing of its content.
+        MissingExtraError: It is an Excel file and no reader of such files is installed.
     """
     if not path.is_file():
         raise InputError(invalid("data", "a table or the path of a file", "Check the path.", got=str(path)))
     suffix = _suffix(path)
     if is_text_file(path):
-        return _read_text(path, "\t" if suffix == ".tsv" else ",", missing)
+        return _read_text(path, text, missing)
+    if suffix == ".xlsx":
+        from margrave.engines.excel import read_sheet
+
+        table = read_sheet(path, sheet, missing, text)
+        _check_names(list(table.column_names))
+        return table, text
     if suffix in (".parquet", ".pq"):
-        return _guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file")
+        return _guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file"), text
     if suffix in (".arrow", ".feather", ".ipc"):
-        return _guarded(lambda: _validated(_read_arrow(path)), "a readable Arrow file")
+        return _guarded(lambda: _validated(_read_arrow(path)), "a readable Arrow file"), text
     raise InputError(
         invalid(
             "data",
-            "a .csv, .csv.gz, .tsv, .parquet, .arrow or .feather file",
+            "a .csv, .csv.gz, .tsv, .xlsx, .parquet, .arrow or .feather file",
             "Rename or convert the file.",
             got=path.name,
         )
     )
 
 
-def _guarded(read: Callable[[], Any], constraint: str) -> Any:
+def _guarded(
+    read: Callable[[], Any], constraint: str, remedy: str = "Check that the file is complete."
+) -> Any:
     """What read returns; whatever it raises is replaced, not chained, for it may quote rows."""
     try:
         return read()
     except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error, csv.Error):
         pass
-    raise InputError(invalid("data", constraint, "Check that the file is complete and in UTF-8."))
+    raise InputError(invalid("data", constraint, remedy))
 
 
 def _read_arrow(path: Path) -> Any:
@@ -97,74 +124,66 @@ def _validated(table: Any) -> Any:
     return table
 
 
-def _read_text(path: Path, delimiter: str, missing: Sequence[str]) -> Any:
-    return text_table(_guarded(lambda: _content(path), "a readable text file"), delimiter, missing)
+def _read_text(path: Path, text: TextFormat, missing: Sequence[str]) -> tuple[Any, TextFormat]:
+    head = read_head(path, text)
+    blocks = text_blocks(path, head, BLOCK)
+    data = _guarded(lambda: b"".join(blocks), f"a text file in {head.codec}", ENCODING)
+    return text_table(data, head, missing), head.text
 
 
-def text_table(data: bytes, delimiter: str, missing: Sequence[str]) -> Any:
+def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
     """A text's rows, below its header, as a pyarrow.Table of dictionary-coded text. **Not private.**
 
     Args:
-        data: UTF-8, without a byte order mark.
-        delimiter: What parts the cells.
+        data: UTF-8, without a byte order mark, from the header on.
+        head: How it is written.
         missing: Texts that mean missing.
 
     Raises:
         InputError: The text is broken. The error holds nothing of its content.
     """
-    shape = shape_of(np.frombuffer(data, dtype=np.uint8), ord(delimiter))
+    quote = head.text.quote
+    shape = shape_of(np.frombuffer(data, dtype=np.uint8), ord(head.separator), ord(quote) if quote else None)
     if shape.fault == QUOTES:
-        raise InputError(
-            invalid(
-                "data",
-                "a text file in which every quote is closed and opens right behind a separator",
-                'Put cells that hold quotes in quotes and double those inside, as in "5"" wide".',
-            )
+        constraint = "a text file in which every quote is closed and opens right behind a separator"
+        remedy = (
+            'Put cells that hold quotes in quotes and double those inside, as in "5"" wide"; '
+            "or say that quotes mean nothing: --quote none."
         )
-    names = _guarded(lambda: _header(data, shape, delimiter), "a text file with a header, in UTF-8")
+        raise InputError(invalid("data", constraint, remedy))
+    names = _guarded(lambda: _header(data, shape, head), "a text file with a header, in UTF-8", ENCODING)
     _check_names(names)
     if shape.fault == CELLS:
-        raise InputError(
-            invalid(
-                "data",
-                f"a text file in which every row has the header's {shape.cells} cells",
-                "Put cells that hold the separator in double quotes.",
-            )
-        )
-    columns = _guarded(lambda: _rows(data, shape, delimiter), "a text file in UTF-8")
+        constraint = f"a text file in which every row has the header's {shape.cells} cells"
+        remedy = "Put cells that hold the separator in quotes; see --separator and --quote."
+        raise InputError(invalid("data", constraint, remedy))
+    columns = _guarded(lambda: _rows(data, shape, head), "a text file in UTF-8", ENCODING)
     absent = pa.array([text.strip(BLANKS) for text in missing], pa.large_string())
-    return pa.table([_cells(column, absent) for column in columns], names=names)
+    cells = [_cells(column, absent, name, head.text) for name, column in zip(names, columns, strict=True)]
+    return pa.table(cells, names=names)
 
 
-def _content(path: Path) -> bytes:
-    packed = path.name.lower().endswith(".gz")
-    with gzip.open(path) if packed else open(path, "rb") as file:
-        return file.read().removeprefix(codecs.BOM_UTF8)
-
-
-def _header(data: bytes, shape: Shape, delimiter: str) -> list[str]:
+def _header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
     line = io.StringIO(data[: shape.header].decode("utf-8"), newline="")
-    cells = next(csv.reader(line, delimiter=delimiter, strict=True), [])
+    quoted: Any = {"quotechar": head.text.quote} if head.text.quote else {"quoting": csv.QUOTE_NONE}
+    cells = next(csv.reader(line, delimiter=head.separator, strict=True, **quoted), [])
     return [cell.strip(BLANKS) for cell in cells]
 
 
 def _check_names(names: list[str]) -> None:
     """Refuse what is no header; its cells are not shown, for without a header they are a row of the table."""
     if not names or "" in names:
-        raise InputError(
-            invalid("data", "headed by a first line that names every column", "Add or complete the header.")
-        )
+        remedy = "Complete the header; if the first line is a row, say --no-header."
+        raise InputError(invalid("data", "headed by a first line that names every column", remedy))
     if len(set(names)) != len(names):
-        raise InputError(
-            invalid("data", "headed by distinct names", "Add a header, or rename the columns that repeat.")
-        )
+        remedy = "Rename the columns that repeat; if the first line is a row, say --no-header."
+        raise InputError(invalid("data", "headed by distinct names", remedy))
     if any(storage.number_of(name) is not None for name in names):
-        raise InputError(
-            invalid("data", "headed by names, not by numbers", "Add a header, or rename such columns.")
-        )
+        remedy = "Rename such columns; if the first line is a row, say --no-header."
+        raise InputError(invalid("data", "headed by names, not by numbers", remedy))
 
 
-def _rows(data: bytes, shape: Shape, delimiter: str) -> list[Any]:
+def _rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:
     """The columns as dictionary-coded text, none missing."""
     names = [f"c{index}" for index in range(shape.cells)]
     if not shape.rows:
@@ -175,7 +194,11 @@ def _rows(data: bytes, shape: Shape, delimiter: str) -> list[Any]:
             column_names=names, block_size=max(BLOCK, min(2 * shape.longest, (1 << 31) - 1))
         ),
         parse_options=pa.csv.ParseOptions(
-            delimiter=delimiter, quote_char='"', double_quote=True, escape_char=False, newlines_in_values=True
+            delimiter=head.separator,
+            quote_char=head.text.quote or False,
+            double_quote=bool(head.text.quote),
+            escape_char=False,
+            newlines_in_values=True,
         ),
         convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, TEXT), check_utf8=True),
     )
@@ -184,9 +207,10 @@ def _rows(data: bytes, shape: Shape, delimiter: str) -> list[Any]:
     return list(table.columns)
 
 
-def _cells(column: Any, absent: Any) -> Any:
-    """Cells without the blanks around them, null where they say that the value is missing."""
+def _cells(column: Any, absent: Any, name: str, text: TextFormat) -> Any:
+    """Cells without the blanks around them, in their usual form, null where the value is missing."""
     coded = storage.normal(column, "")
     trimmed = pc.utf8_trim(coded.dictionary, characters=BLANKS)
-    kept = pc.if_else(pc.is_in(trimmed, value_set=absent), None, trimmed).dictionary_encode()
+    present = pc.if_else(pc.is_in(trimmed, value_set=absent), None, trimmed)
+    kept = read_cells(present, name, text).dictionary_encode()
     return pa.DictionaryArray.from_arrays(pc.take(kept.indices, coded.indices), kept.dictionary)

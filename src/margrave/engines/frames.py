@@ -10,10 +10,11 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from margrave.engines.files import is_text_file, read_file
+from margrave.engines.files import PLAIN, is_untyped_file, read_file
 from margrave.errors import InputError, invalid
 from margrave.schema import clock, storage
 from margrave.schema.frame import TEXT_FILE, Frame
+from margrave.schema.text_format import TextFormat
 
 __all__ = ["check_owner", "is_rounded", "read_table", "rounded_owner"]
 
@@ -21,53 +22,55 @@ ROUNDED = {b"margrave": b"rounded"}
 """Marks a column of the storage forms that may hold one value where the table has two."""
 
 
-def read_table(data: Any, missing: Sequence[str] = ("",)) -> tuple[Any, Frame]:
+def read_table(data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLAIN) -> tuple[Any, Frame]:
     """Any table as a pyarrow.Table in the storage forms, and its public description.
 
     **Not private**: the table holds the rows.
 
     Args:
         data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows, or the
-            path of a CSV, Parquet or Arrow file. The index of a pandas frame is not a column and is left
-            out.
+            path of a CSV, Excel, Parquet or Arrow file. The index of a pandas frame is not a column and is
+            left out.
         missing: Texts that mean missing, in text files only.
+        text: How a text file is written, and how synthetic rows are to be.
 
     Raises:
         InputError: It is none of these, a name repeats or is no text, or a column stores what has no
             column kind, such as lists.
     """
     if isinstance(data, (str, os.PathLike)):
-        return _from_path(Path(data), missing)
+        return _from_path(str(data), missing, text)
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):
         from margrave.engines.pandas_frames import arrow_columns as from_pandas
 
         names, arrays, dtypes = from_pandas(data)
-        return _table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)))
+        return _table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)
     if nw.dependencies.is_polars_dataframe(data):
         from margrave.engines.polars_frames import arrow_columns as from_polars
 
         names, arrays, dtypes = from_polars(data)
-        return _table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)))
-    return _from_arrow(_as_arrow(data))
+        return _table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)), text)
+    return _from_arrow(_as_arrow(data), text)
 
 
-def _from_path(path: Path, missing: Sequence[str]) -> tuple[Any, Frame]:
+def _from_path(name: str, missing: Sequence[str], text: TextFormat) -> tuple[Any, Frame]:
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
-    table = read_file(path, missing)
-    if not is_text_file(path):
-        return _from_arrow(table)
+    plain, _, sheet = name.partition("::")
+    path = Path(plain if sheet and not Path(name).exists() else name)
+    table, found = read_file(path, missing, text, sheet or None)
+    if not is_untyped_file(path):
+        return _from_arrow(table, found)
     names = list(table.column_names)
-    return _table(names, table.columns), Frame("arrow", dict.fromkeys(names, TEXT_FILE))
+    return _table(names, table.columns), Frame("arrow", dict.fromkeys(names, TEXT_FILE), found)
 
 
-def _from_arrow(table: Any) -> tuple[Any, Frame]:
+def _from_arrow(table: Any, text: TextFormat) -> tuple[Any, Frame]:
     names = list(table.column_names)
     result = _table(names, table.columns)
-    return result, Frame(
-        "arrow", {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
-    )
+    types = {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
+    return result, Frame("arrow", types, text)
 
 
 def _as_arrow(data: Any) -> Any:

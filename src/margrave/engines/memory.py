@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
+from margrave.engines.files import PLAIN
 from margrave.engines.frames import check_owner, read_table
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
@@ -25,6 +26,7 @@ from margrave.schema.profile import profile
 from margrave.schema.schema import Schema
 from margrave.schema.spelling import spellings
 from margrave.schema.stored import stored_column
+from margrave.schema.text_format import TextFormat
 
 __all__ = ["MAX_CELLS", "MemoryEngine", "MemorySource", "open_source"]
 
@@ -32,15 +34,18 @@ MAX_CELLS = 1 << 27
 """Most cells of one table, a GiB of counts."""
 
 
-def open_source(data: Any, *, missing: Sequence[str] = ("",)) -> tuple[MemorySource, Frame]:
+def open_source(
+    data: Any, *, missing: Sequence[str] = ("",), text: TextFormat = PLAIN
+) -> tuple[MemorySource, Frame]:
     """A private table, ready for the door, and what is public about it.
 
     **Not private**: the source answers exactly.
 
     Args:
         data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows, or the
-            path of a CSV, TSV, Parquet or Arrow file.
+            path of a CSV, TSV, Excel, Parquet or Arrow file.
         missing: Texts that mean missing, in text files only, as in ("", "?").
+        text: How a text file is written.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -50,7 +55,7 @@ def open_source(data: Any, *, missing: Sequence[str] = ("",)) -> tuple[MemorySou
         >>> source, frame.dtypes
         (MemorySource(['age', 'sex']), {'age': 'int64', 'sex': 'string'})
     """
-    table, frame = read_table(data, missing)
+    table, frame = read_table(data, missing, text)
     loose = frozenset(name for name, dtype in frame.dtypes.items() if dtype == TEXT_FILE)
     return MemorySource(table, loose), frame
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from margrave.engines import memory
 from margrave.engines.batches import ArrowBatches, Batches, DuckBatches, ParquetBatches, guarded
-from margrave.engines.files import is_text_file
+from margrave.engines.files import PLAIN, is_text_file
 from margrave.engines.frames import read_table
 from margrave.engines.memory import MemorySource
 from margrave.engines.scratch import HELD
@@ -19,6 +19,7 @@ from margrave.engines.streaming import StreamSource
 from margrave.engines.text_stream import text_batches
 from margrave.errors import InputError, invalid
 from margrave.schema.frame import TEXT_FILE, Frame
+from margrave.schema.text_format import TextFormat
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -36,7 +37,12 @@ ARROW = (".arrow", ".feather", ".ipc")
 
 
 def open_source(
-    data: Any, *, missing: Sequence[str] = ("",), engine: str = "auto", held: int = HELD
+    data: Any,
+    *,
+    missing: Sequence[str] = ("",),
+    text: TextFormat = PLAIN,
+    engine: str = "auto",
+    held: int = HELD,
 ) -> tuple[Source, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -44,9 +50,11 @@ def open_source(
 
     Args:
         data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows; an
-            ibis.Table, whose rows stay where they are; the path of a CSV, TSV, Parquet or Arrow file; a
-            folder or a pattern (`*`) of Parquet files; or `people.duckdb::adults`, a DuckDB table.
+            ibis.Table, whose rows stay where they are; the path of a CSV, TSV, Excel, Parquet or Arrow file;
+            a folder or a pattern (`*`) of Parquet files; `people.duckdb::adults`, a DuckDB table; or
+            `people.xlsx::Sheet2`, a sheet other than the first.
         missing: Texts that mean missing, in text files only, as in ("", "?").
+        text: How a text file is written.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
         held: Most bytes of codes that streaming holds in memory.
 
@@ -67,17 +75,19 @@ def open_source(
     if not isinstance(data, (str, os.PathLike)):
         if engine == "stream":
             raise InputError(invalid("engine", "left out for a table in memory", "Pass a file to stream."))
-        return memory.open_source(data, missing=missing)
-    return _from_path(str(data), missing, engine, held)
+        return memory.open_source(data, missing=missing, text=text)
+    return _from_path(str(data), missing, text, engine, held)
 
 
-def open_here(data: Any, missing: Sequence[str] = ("",)) -> MemorySource | StreamSource:
+def open_here(
+    data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLAIN
+) -> MemorySource | StreamSource:
     """A table whose codes can be held here, as `open_source`. **Not private.**
 
     Raises:
         InputError: The table cannot be used, or is one that another system counts.
     """
-    source = open_source(data, missing=missing)[0]
+    source = open_source(data, missing=missing, text=text)[0]
     if not isinstance(source, (MemorySource, StreamSource)):
         remedy = "Export a sample of it to a file."
         raise InputError(invalid("data", "a table in memory or in files", remedy, got=type(data).__name__))
@@ -88,8 +98,12 @@ def _is_ibis(data: Any) -> bool:
     return type(data).__module__.split(".")[0] == "ibis"
 
 
-def _from_path(text: str, missing: Sequence[str], engine: str, held: int) -> tuple[Source, Frame]:
-    name, _, table = text.partition("::")
+def _from_path(
+    address: str, missing: Sequence[str], text: TextFormat, engine: str, held: int
+) -> tuple[Source, Frame]:
+    name, _, table = address.partition("::")
+    if name.lower().endswith(".xlsx"):
+        return memory.open_source(address, missing=missing, text=text)
     several = _parquet_files(name)
     in_batches = bool(several or table or Path(name).suffix.lower() in DATABASE)
     if engine == "memory" and in_batches:
@@ -97,21 +111,20 @@ def _from_path(text: str, missing: Sequence[str], engine: str, held: int) -> tup
         raise InputError(invalid("engine", constraint, "They are read in batches.", got=engine))
     path = Path(name)
     if not in_batches and (engine == "memory" or not path.is_file()):
-        return memory.open_source(text, missing=missing)
+        return memory.open_source(address, missing=missing, text=text)
     if not in_batches and engine == "auto" and _content(path) < LARGE:
-        return memory.open_source(text, missing=missing)
+        return memory.open_source(address, missing=missing, text=text)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if is_text_file(path) and not in_batches:
-        delimiter = "\t" if ".tsv" in path.name.lower()[-7:] else ","
-        return _text(text_batches(path, delimiter, missing), held)
+        return _text(*text_batches(path, text, missing), held)
     batches = ParquetBatches(several) if several else _batches(path, table or None)
-    return StreamSource(batches, held=held), read_table(batches.schema.empty_table())[1]
+    return StreamSource(batches, held=held), read_table(batches.schema.empty_table(), text=text)[1]
 
 
-def _text(batches: Batches, held: int) -> tuple[Source, Frame]:
+def _text(batches: Batches, text: TextFormat, held: int) -> tuple[Source, Frame]:
     names = batches.schema.names
-    frame = Frame("arrow", dict.fromkeys(names, TEXT_FILE))
+    frame = Frame("arrow", dict.fromkeys(names, TEXT_FILE), text)
     return StreamSource(batches, frozenset(names), held=held), frame
 
 
@@ -126,7 +139,7 @@ def _batches(path: Path, table: str | None) -> Batches:
     if suffix in ARROW:
         return ArrowBatches(path)
     raise InputError(
-        invalid("data", "a .csv, .tsv, .parquet, .arrow or .duckdb file", "Convert it.", got=path.name)
+        invalid("data", "a .csv, .tsv, .xlsx, .parquet, .arrow or .duckdb file", "Convert it.", got=path.name)
     )
 
 

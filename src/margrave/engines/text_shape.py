@@ -51,35 +51,39 @@ class Shape:
     longest: int
 
 
-def shape_of(data: NDArray[np.uint8], delimiter: int) -> Shape:
-    """The shape of a text whose cells are parted by delimiter and may stand in double quotes.
+def shape_of(data: NDArray[np.uint8], delimiter: int, quote: int | None = ord('"')) -> Shape:
+    """The shape of a text whose cells are parted by delimiter and may stand in quotes; None for no quotes.
 
     A quote opens a cell only as its first byte; inside, two quotes are one; behind the closing quote only
     blanks may follow. In a cell that starts with anything else quotes are plain text, but blanks and then a
     quote is a fault, for nobody can tell which was meant. Empty lines behind the first are no rows.
     """
     found = np.array([SOUND, 0, -1, 0, 0], dtype=np.int64)
-    _scan(data, _kinds(delimiter), NEXT, found)
+    _scan(data, _kinds(delimiter, quote), NEXT, found)
     return Shape(*(int(part) for part in found))
 
 
-def last_end(data: NDArray[np.uint8], delimiter: int, place: NDArray[np.int64]) -> int:
+def last_end(
+    data: NDArray[np.uint8], delimiter: int, place: NDArray[np.int64], quote: int | None = ord('"')
+) -> int:
     """Bytes of a piece of a text up to the last end of a row in it; -1 if no row ends there.
 
     Args:
         data: The piece.
         delimiter: What parts the cells.
+        quote: What cells may stand in; None for nothing.
         place: Where the scan is, shape [1]: 0 at first, and moved on. A fault ends the piece, and with it the
             last row: `shape_of` says what is wrong with it.
     """
-    return int(_last_end(data, _kinds(delimiter), NEXT, place))
+    return int(_last_end(data, _kinds(delimiter, quote), NEXT, place))
 
 
-def _kinds(delimiter: int) -> NDArray[np.int64]:
+def _kinds(delimiter: int, quote: int | None) -> NDArray[np.int64]:
     kinds = np.zeros(256, dtype=np.int64)
     kinds[[ord(" "), ord("\t")]] = BLANK
     kinds[[ord("\n"), ord("\r")]] = END
-    kinds[ord('"')] = QUOTE
+    if quote is not None:
+        kinds[quote] = QUOTE
     kinds[delimiter] = DELIMITER
     return kinds
 

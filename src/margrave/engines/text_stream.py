@@ -5,8 +5,6 @@ The dialect, the checks and their errors are those of `files`, piece by piece. N
 
 from __future__ import annotations
 
-import codecs
-import gzip
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -20,8 +18,10 @@ import pyarrow.parquet as pq
 from margrave.engines.batches import ParquetBatches, guarded
 from margrave.engines.files import text_table
 from margrave.engines.scratch import nameless
+from margrave.engines.text_head import TextHead, read_head, text_blocks
 from margrave.engines.text_shape import last_end, shape_of
 from margrave.errors import InputError, invalid
+from margrave.schema.text_format import TextFormat
 
 __all__ = ["PIECE", "text_batches"]
 
@@ -34,25 +34,31 @@ LONGEST = 1 << 29
 """Most bytes of one row: a quote that nobody closes must not swallow all memory."""
 
 
-def text_batches(path: Path, delimiter: str, missing: Sequence[str], *, piece: int = PIECE) -> ParquetBatches:
+def text_batches(
+    path: Path, text: TextFormat, missing: Sequence[str], *, piece: int = PIECE
+) -> tuple[ParquetBatches, TextFormat]:
     """The rows of a text file, all columns text, ready to be read in batches. **Not private.**
 
     The rows are kept in a compressed file without a name, in the folder for temporary files (TMPDIR).
 
     Args:
         path: A .csv or .tsv file; its name may end in .gz.
-        delimiter: What parts the cells.
+        text: How it is written.
         missing: Texts that mean missing.
         piece: Bytes that are read at a time.
+
+    Returns:
+        The batches, and the format with what the first line says of the encoding and the separator.
 
     Raises:
         InputError: The file is broken. The error holds nothing of its content.
     """
+    head = read_head(path, text)
     with ExitStack() as undone:
         file = undone.enter_context(nameless())
         writer = None
-        for data in _pieces(path, delimiter, piece):
-            table = text_table(data, delimiter, missing)
+        for data in _pieces(path, head, piece):
+            table = text_table(data, head, missing)
             if writer is None:
                 writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), table.schema, compression="lz4")
                 undone.callback(_abandon, writer)
@@ -62,7 +68,7 @@ def text_batches(path: Path, delimiter: str, missing: Sequence[str], *, piece: i
         batches = ParquetBatches([file])
         finalize(batches, file.close)
         undone.pop_all()
-    return batches
+    return batches, head.text
 
 
 def _abandon(writer: Any) -> None:
@@ -74,11 +80,12 @@ def _write(writer: Any, table: Any) -> None:
     guarded(lambda: writer.write_table(table), SIZE)
 
 
-def _pieces(path: Path, delimiter: str, piece: int) -> Iterator[bytes]:
+def _pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
     """The file in pieces of whole rows, each headed by the file's first line; one piece at least."""
     header, rest, place = b"", b"", np.zeros(1, dtype=np.int64)
-    for block in _blocks(path, piece):
-        end = last_end(np.frombuffer(block, dtype=np.uint8), ord(delimiter), place)
+    separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
+    for block in _blocks(path, head, piece):
+        end = last_end(np.frombuffer(block, dtype=np.uint8), separator, place, quote)
         if end < 0:
             rest += block
             if len(rest) > LONGEST:
@@ -89,16 +96,13 @@ def _pieces(path: Path, delimiter: str, piece: int) -> Iterator[bytes]:
         whole = rest + block[:end]
         rest = block[end:]
         yield header + whole
-        header = header or whole[: shape_of(np.frombuffer(whole, dtype=np.uint8), ord(delimiter)).header]
+        header = header or whole[: shape_of(np.frombuffer(whole, dtype=np.uint8), separator, quote).header]
     if rest or not header:
         yield header + rest
 
 
-def _blocks(path: Path, piece: int) -> Iterator[bytes]:
-    packed = path.name.lower().endswith(".gz")
-    with gzip.open(path) if packed else open(path, "rb") as file:
-        block = guarded(lambda: file.read(piece), "a readable text file")
-        block = block.removeprefix(codecs.BOM_UTF8)
-        while block:
+def _blocks(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
+    blocks = text_blocks(path, head, piece)
+    while (block := guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")) is not None:
+        if block:
             yield block
-            block = guarded(lambda: file.read(piece), "a readable text file")

@@ -115,7 +115,9 @@ def _binned(array: Any, column: Binned) -> Indices:
     edges = _edges(column)
     x, known = readings(array, column.read, column.name)
     if column.strict and _texts(array, column, known):
-        raise _refused(column, f"made of {column.read}s", "Declare it as categorical, or clean the column.")
+        example = "$1,234.50" if column.read == "number" else "%d.%m.%Y"
+        remedy = f"Declare it as categorical, or say how it is written: --format '{column.name}={example}'."
+        raise _refused(column, f"made of {column.read}s", remedy)
     if isinstance(column, Whole) and x.dtype.kind == "f":
         floor = np.floor(x)
         if column.strict and bool((floor < x).any()):

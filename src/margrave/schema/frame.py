@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from margrave.errors import SchemaError, invalid
+from margrave.schema.text_format import TextFormat
 
 __all__ = ["KINDS", "TEXT_FILE", "Frame", "type_warning"]
 
@@ -22,6 +23,7 @@ class Frame:
         kind: "pandas", "polars" or "arrow"; files are "arrow".
         dtypes: The storage type of each column as text, by name, in the table's order. Lists of
             categories are not part of it: they would come from the rows.
+        text: How a text file was written, and how synthetic rows are written to one.
 
     Raises:
         SchemaError: kind is none of the three.
@@ -29,6 +31,7 @@ class Frame:
 
     kind: str = "arrow"
     dtypes: Mapping[str, str] = field(default_factory=dict)
+    text: TextFormat = field(default_factory=TextFormat)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
