@@ -121,6 +121,20 @@ def test_what_it_cannot_do_is_refused_before_anything_is_spent(
     assert not path.exists() or read_ledger(path)[1] == ()
 
 
+@pytest.mark.parametrize(
+    "more", [{"adjacency": "replace_one"}, {"unit": mg.Unit("id", 2)}, {"model": Independent()}]
+)
+def test_what_arguments_decide_is_refused_before_the_table_is_opened(
+    more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise AssertionError("the table was opened")
+
+    monkeypatch.setattr(mg.Synthesizer, "_open", fail)
+    with pytest.raises(InputError):
+        _synthesizer(**more).fit(_table(50))
+
+
 def test_a_book_is_refused(tmp_path: Path) -> None:
     book = mg.Book.create(tmp_path / "b.book")
     book.cap("people", 5.0, 1e-4)

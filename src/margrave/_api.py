@@ -16,7 +16,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
-from margrave.parts import accountant, aimed, bounded, check_libraries, shown, timed
+from margrave.parts import accountant, aimed, bounded, check_libraries, check_pricing, shown, timed
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import BookAttempt, Place
@@ -155,6 +155,7 @@ class Synthesizer:
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
         check_libraries(self.fitter)
+        check_pricing(self.strategy, self.fitter, self.neighbours)
         check_no_oracle(self.schema, self.place)
         with self.place.attempt() as attempt:
             source, frame = self._open(data)

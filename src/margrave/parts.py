@@ -15,7 +15,23 @@ from margrave.privacy.unit import Neighbours
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Source, Strategy
 
-__all__ = ["accountant", "aimed", "bounded", "check_libraries", "shown", "timed"]
+__all__ = ["accountant", "aimed", "bounded", "check_libraries", "check_pricing", "shown", "timed"]
+
+
+def check_pricing(strategy: Strategy, fitter: Fitter, neighbours: Neighbours) -> None:
+    """Check, from arguments alone, that a run has an accountant: before the table is opened.
+
+    Raises:
+        InputError: Only one of both is for training, or samples of rows do not protect these neighbours.
+    """
+    training = getattr(strategy, "training", None)
+    if (training is not None) != hasattr(fitter, "learner"):
+        able, remedy = "is trained by gradients", "Use model='diffusion'."
+        if training is None:
+            able, remedy = "learns from marginals", "Use select=Training()."
+        raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
+    if training is not None:
+        check_sampled(neighbours)
 
 
 def accountant(
@@ -24,16 +40,11 @@ def accountant(
     """What prices the strategy's run: GDP where it only measures, Renyi where it samples rows, else zCDP.
 
     Raises:
-        InputError: Only one of both is for training, or samples of rows do not protect these neighbours.
+        InputError: As `check_pricing`.
     """
+    check_pricing(strategy, fitter, neighbours)
     training: Any = getattr(strategy, "training", None)
-    if (training is not None) != hasattr(fitter, "learner"):
-        able, remedy = "is trained by gradients", "Use model='diffusion'."
-        if training is None:
-            able, remedy = "learns from marginals", "Use select=Training()."
-        raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
     if training is not None:
-        check_sampled(neighbours)
         steps, rate, share = training
         return Renyi(best_order(epsilon, delta, rate, steps, share))
     return GDP() if strategy.gaussian_only else ZCDP()
