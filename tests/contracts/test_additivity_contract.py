@@ -108,6 +108,7 @@ def test_some_tables_are_counted_row_by_row(backends: Backends, engine: str, in_
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", STREAMED)
 def test_many_tables_are_counted_row_by_row(backends: Backends, engine: str, in_memory: Reference) -> None:
     check_small(backends, engine, MANY, in_memory)
@@ -122,15 +123,17 @@ def test_some_tables_in_a_database_are_counted_row_by_row(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", DATABASES)
 def test_many_tables_in_a_database_are_counted_row_by_row(
     backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(codings, "FEW", 12)
-    check_pushed(backends, engine, nasty(engine, MANY), in_memory, every=5)
+    check_pushed(backends, engine, nasty(engine, MANY), in_memory, every=25)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", SPARKS)
 def test_many_tables_in_spark_are_counted_row_by_row(
     backends: Backends, engine: str, in_memory: Reference
