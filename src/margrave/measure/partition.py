@@ -5,8 +5,11 @@ there are and one cell for missing rows: Gaussian noise on it costs rho (`Gaussi
 cells that both neighbours hold and that pass the threshold is post-processing of it. The true
 procedure differs only if a value that one of the two tables lacks (at most k values, k rows in all)
 passes, which has probability at most delta by `threshold`. So neighbours are within rho after
-events of probability delta: delta-approximate rho-zCDP, and likewise for GDP. Values are returned
-sorted by name, so their order says nothing about the rows.
+events of probability delta: delta-approximate rho-zCDP, and likewise for GDP. Which searches follow, and
+with which delta, may depend on earlier answers: the ledger keeps their sum within its share of delta along
+every path, so the two procedures differ with at most that probability in all (docs/privacy/accounting.md,
+"Searches that are chosen on the way"). Values are returned sorted by name, so their order says nothing about
+the rows.
 """
 
 from __future__ import annotations
