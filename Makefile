@@ -4,9 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CONSTRAINTS := $(if $(CONSTRAIN),-c constraints.txt,)
-# Processes that share the tests: one a core, or as many as are asked for.
+# Processes that share the tests: one a core up to eight, or as many as are asked for.
 WORKERS ?= auto
-PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
 
 .PHONY: demo test test-extras test-slow lint clean
 

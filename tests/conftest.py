@@ -1,4 +1,4 @@
-"""Threads, noise and skipped tests.
+"""Threads, caches, noise and skipped tests.
 
 **Threads.** One for every library that would start as many as there are cores: threads that wait for each
 other spin, and on a machine with other work a test then takes many times as long. Processes that tests start
@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, TypeAlias, final
 
 # Libraries read these when they are loaded, so they are set before the first import of one.
@@ -36,6 +37,9 @@ os.environ |= dict.fromkeys(
     ),
     "1",
 )
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Processes that save kernels in one cache at once may mix up each other's: each has a cache of its own.
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "kernels" / worker)
 
 import numpy as np
 import pytest
@@ -90,8 +94,9 @@ def pytest_runtest_call(item: pytest.Item) -> Began:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if isinstance(item, pytest.Function) and (name := extras.imported_by(item.module.__name__)):
-        item.add_marker(pytest.mark.needs_extra(name))
+    if isinstance(item, pytest.Function):
+        for name in extras.needed_by(item):
+            item.add_marker(pytest.mark.needs_extra(name))
 
 
 def _absences(item: pytest.Item, marker: str, absence: Callable[[str], str | None]) -> list[str]:

@@ -3,6 +3,7 @@
 A test that needs an optional part of margrave says so with `@pytest.mark.needs_extra("torch")`; one that
 compares with another library says so with `@pytest.mark.oracle("sdmetrics")`. The markers do the skipping
 (`tests/conftest.py`), so that `pytest -m needs_extra` runs all that an installation without extras skips.
+A test whose parameter `engine` names an engine that has an extra is marked by that.
 Nothing else may skip a test, except for what a machine is: such a reason begins with THIS_MACHINE.
 """
 
@@ -19,12 +20,13 @@ from typing import Any
 import pytest
 
 __all__ = [
+    "ENGINES",
     "EXTRAS",
     "REQUIRED",
     "THIS_MACHINE",
     "absence",
     "import_extra",
-    "imported_by",
+    "needed_by",
     "oracle_absence",
     "postgres_folder",
 ]
@@ -58,6 +60,9 @@ EXTRAS = {
     "boost": Extra("margrave[boost]", ("catboost", "xgboost")),
 }
 """Every name that the marker `needs_extra` takes."""
+
+ENGINES = {"ibis-duckdb": "ibis", "postgres": "postgres", "spark": "spark"}
+"""The extra of each engine that has one: a test needs it if its parameter `engine` begins with the name."""
 
 
 def absence(name: str) -> str | None:
@@ -105,9 +110,12 @@ def import_extra(name: str, module: str) -> Any:
     pytest.skip(reason, allow_module_level=True)
 
 
-def imported_by(module: str) -> str | None:
-    """The extra that a test module was imported with, if any."""
-    return _IMPORTED.get(module)
+def needed_by(test: pytest.Function) -> list[str]:
+    """The extras that a test needs without a marker of its own: its module's, and that of its engine."""
+    found = [_IMPORTED[test.module.__name__]] if test.module.__name__ in _IMPORTED else []
+    call = getattr(test, "callspec", None)  # only a test with parameters has one
+    engine = "" if call is None else str(call.params.get("engine", ""))
+    return [*found, *(extra for name, extra in ENGINES.items() if engine.startswith(name))]
 
 
 def postgres_folder() -> Path | None:

@@ -46,12 +46,20 @@ PLUGIN = """
 import extras
 extras.EXTRAS["nowhere"] = extras.Extra("margrave[nowhere]", ("nowhere_to_be_found",))
 extras.EXTRAS["here"] = extras.Extra("margrave[here]", ("sys",))
+extras.ENGINES["one"] = "nowhere"
 """
 WHOLE = """
 from extras import import_extra
 nowhere = import_extra("nowhere", __name__)
 
 def test_one():
+    pass
+"""
+ENGINES = """
+import pytest
+
+@pytest.mark.parametrize("engine", ["memory", "one", "one-again"])
+def test_engine(engine):
     pass
 """
 ITSELF = """
@@ -125,9 +133,11 @@ def test_a_module_skips_as_a_whole_for_an_extra_only(
     assert found["test_whole.py"] == outcome
 
 
-def test_tests_of_a_module_imported_with_an_extra_are_marked(tmp_path: Path) -> None:
+def test_a_module_and_an_engine_mark_the_tests_that_need_their_extra(tmp_path: Path) -> None:
     (tmp_path / "test_whole.py").write_text(WHOLE.replace('"nowhere"', '"here"'), encoding="utf-8")
-    assert _outcomes(tmp_path, "-m", "needs_extra and not slow") == {"test_one": "PASSED"}
+    (tmp_path / "test_engines.py").write_text(ENGINES, encoding="utf-8")
+    found = _outcomes(tmp_path, "-m", "needs_extra and not slow")
+    assert found == {"test_one": "PASSED", "test_engine[one]": "SKIPPED", "test_engine[one-again]": "SKIPPED"}
 
 
 @pytest.mark.parametrize("name", extras.EXTRAS)

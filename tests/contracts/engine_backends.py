@@ -26,15 +26,9 @@ from extras import postgres_folder
 from margrave.engines.opening import open_source
 from margrave.schema.frame import Frame
 
-__all__ = ["NOT_HELD", "SERVED", "STREAMS", "Backends"]
+__all__ = ["NOT_HELD", "STREAMS", "Backends"]
 
 STREAMS = ("stream-csv", "stream-parquet", "stream-arrow", "duckdb-file")
-
-SERVED = {
-    name: pytest.param(name, marks=pytest.mark.needs_extra(extra))
-    for name, extra in (("ibis-duckdb", "ibis"), ("postgres", "postgres"), ("spark", "spark"))
-}
-"""Engines that need an extra, as parameters of tests."""
 
 NOT_HELD = {
     "duckdb-file": {"length"},
