@@ -23,7 +23,7 @@ from margrave.models.mixture.stacked import Stacked
 
 __all__ = ["A_TENSOR_CODE", "A_TENSOR_SQUARE", "TensorObjective", "TensorPoint", "descend_tensors"]
 
-A_TENSOR_SQUARE, A_TENSOR_CODE = 24, 64
+A_TENSOR_SQUARE, A_TENSOR_CODE = 36, 64
 """Bytes at most on the device of each pair of codes, and of each code in each component, in float32."""
 
 PART, KEPT = float(np.float32(1.0 - MOMENTUM)), float(np.float32(1.0 - MEMORY))
