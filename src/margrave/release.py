@@ -16,7 +16,7 @@ from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
-__all__ = ["Guarantee", "NoisyMarginal", "NoisyMoments", "Release"]
+__all__ = ["Guarantee", "InferredMarginal", "NoisyMarginal", "NoisyMoments", "Release"]
 
 SURE = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
@@ -78,6 +78,16 @@ class NoisyMarginal:
         if found <= noise + SURE * spread:
             return expected
         return np.asarray(expected + (1.0 - noise / found) * residual)
+
+
+class InferredMarginal(NoisyMarginal):
+    """A table that nobody measured: what releases about other things say of it.
+
+    Its `values` are what is expected, in rows, and its `sigma` is how uncertain that is. It is handed to a
+    fit beside what was measured, but it holds no noise of its own and is never part of a release.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,10 +27,14 @@ SIZES = {"a": 3, "b": 4, "c": 2}
 
 @pytest.mark.parametrize(("adjacency", "squared"), [("add_remove", 1), ("replace_one", 2)])
 @pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("hidden", [float("inf"), 1e-9])
 def test_the_sum_of_squared_sensitivity_over_variance_is_mu_squared(
-    adjacency: Adjacency, squared: int, k: int
+    adjacency: Adjacency, squared: int, k: int, hidden: float
 ) -> None:
-    """S = k, or k root 2 where rows are replaced: d one-ways and every pair, once or twice."""
+    """S = k, or k root 2 where rows are replaced: d one-ways and every pair, once or twice.
+
+    Where pairs are screened one event is the appraisal, whose sensitivity grows with the pairs.
+    """
     rng = np.random.default_rng(0)
     columns = {name: rng.integers(0, size, 300) for name, size in SIZES.items()}
     unit = None if k == 1 else mg.Unit("id", max_rows=k)
@@ -39,18 +43,19 @@ def test_the_sum_of_squared_sensitivity_over_variance_is_mu_squared(
     synthesis = mg.Synthesizer(
         epsilon=1.0,
         delta=1e-5,
-        select=AllPairs(),
+        select=AllPairs(hidden=hidden),
         model=Mixture(components=4, steps=10),
         schema=mg.Schema.from_sizes(SIZES),
         adjacency=adjacency,
         unit=unit,
     ).fit(pa.table(columns))
-    total = Fraction(0)
+    total, others = Fraction(0), 0
     for event in synthesis.release.events:
         assert isinstance(event, GaussianEvent)
         assert event.rounded
-        assert event.l2_squared == squared * k * k
+        others += event.l2_squared != squared * k * k
         total += Fraction(event.l2_squared) / event.sigma_squared
+    assert others == (0 if hidden > 1.0 else 1)
     assert float(total) == pytest.approx(0.268051**2, rel=1e-5)  # mu at (1, 1e-5)
     assert total <= 2 * Fraction(synthesis.guarantee.rho) * (1 + Fraction(1, 10**12))
 

@@ -16,7 +16,7 @@ from margrave.models.mixture.objective import Objective, point
 from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.stacked import stack
 from margrave.models.pooled import pool
-from margrave.release import NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 3, 4, 2), (5, 0, 4, 0))
@@ -48,9 +48,15 @@ def fitted() -> MixtureModel:
     return Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, measured(5.0))
 
 
-def test_the_gradient_is_that_of_the_value() -> None:
+def unbought(made: list[NoisyMarginal], pairs: set[tuple[str, str]]) -> list[NoisyMarginal]:
+    """The same with some pairs inferred to be independent instead of measured."""
+    return [InferredMarginal(m.clique, m.values, m.sigma) if m.clique in pairs else m for m in made]
+
+
+@pytest.mark.parametrize("inferred", [set(), {(DOMAIN.names[0], DOMAIN.names[2])}])
+def test_the_gradient_is_that_of_the_value(inferred: set[tuple[str, str]]) -> None:
     rng = np.random.default_rng(1)
-    stacked = stack(DOMAIN, pool(DOMAIN, measured(300.0)), 10_000.0)
+    stacked = stack(DOMAIN, pool(DOMAIN, unbought(measured(300.0), inferred)), 10_000.0)
     logs = rng.standard_normal((15, 4)).astype(np.float32)
     weigh = rng.standard_normal(4)
     for information, smoothness in ((0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)):
@@ -67,6 +73,29 @@ def test_the_gradient_is_that_of_the_value() -> None:
             rise = (objective(ends[0])[0] - objective(ends[1])[0]) / 1e-2
             expected = float((by_log * way).sum() + slope @ lean)
             assert rise == pytest.approx(expected, rel=0.02, abs=2e-3 * abs(objective(at)[0]) ** 0.5)
+
+
+def test_an_inferred_pair_says_nothing_of_its_one_ways() -> None:
+    """Its table is of wrong one-ways here, and the model's are those that were measured all the same."""
+    made = [m for m in measured(5.0) if len(m.clique) == 1]
+    a, b = DOMAIN.names[:2]
+    wrong = np.zeros((DOMAIN[a], DOMAIN[b]))
+    wrong[0, 0] = 10_000.0
+    made.append(InferredMarginal((a, b), wrong, 1.0))
+    model = Mixture(components=5, restarts=1, labels=0).fit(DOMAIN, made, total=10_000.0)
+    for m in made[:-1]:
+        assert 0.5 * np.abs(model.project(m.clique) - m.values).sum() / 10_000.0 < 0.01
+
+
+def test_an_inferred_pair_is_fitted_as_independent() -> None:
+    """Measured, the first pair is dependent; the others alone would let the model keep some of it."""
+    pair = DOMAIN.names[:2]
+    apart = []
+    for made in (measured(20.0), unbought(measured(20.0), {pair})):
+        model = Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, made, total=10_000.0)
+        table = model.project(pair) / model.total
+        apart.append(0.5 * np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
+    assert apart[1] < 0.3 * apart[0]
 
 
 def test_one_component_is_the_product_of_the_one_ways() -> None:

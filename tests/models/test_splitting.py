@@ -56,3 +56,15 @@ def test_the_default_yields_only_to_what_is_better_beyond_doubt() -> None:
     assert pick([far, near], judged, truth.sum(), 0) == 1
     assert pick([near, far], judged, truth.sum(), 0) == 0
     assert pick([near, same], judged, truth.sum(), 0) == 0
+
+
+def test_an_inferred_pair_has_no_noise_and_is_judged_by_the_models_own_one_ways() -> None:
+    held = Pooled(("a", "b"), np.full((2, 2), 25.0), np.full((2, 2), 5.0), inferred=True)
+    (a,), (b,) = halves([held], np.random.default_rng(0))
+    assert a is held
+    assert b is held
+    skewed = np.outer([90.0, 10.0], [0.8, 0.2])
+    dependent = np.array([[40.0, 10.0], [10.0, 40.0]])
+    gain, spread = scores([[skewed], [dependent]], [held], 100.0, 0)
+    assert gain[1] > 0.1
+    assert (spread == 0.0).all()

@@ -24,7 +24,7 @@ from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tensor import TensorInference
 from margrave.models.pgm.tree import Layout
 from margrave.models.pooled import pool
-from margrave.release import NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
 needs_torch = pytest.mark.needs_extra("torch")
@@ -60,8 +60,10 @@ def measured(sigma: float) -> list[NoisyMarginal]:
     return made
 
 
-def stacked() -> Stacked:
-    return stack(DOMAIN, pool(DOMAIN, measured(60.0)), ROWS)
+def stacked(inferred: bool = False) -> Stacked:
+    """The measurements, and the pair that is missing inferred to be independent."""
+    extra = InferredMarginal((DOMAIN.names[1], DOMAIN.names[3]), np.zeros((3, 2)), 40.0)
+    return stack(DOMAIN, pool(DOMAIN, [*measured(60.0), *([extra] if inferred else [])]), ROWS)
 
 
 def start(precision: type) -> Point:
@@ -70,21 +72,25 @@ def start(precision: type) -> Point:
     return point(logs, rng.standard_normal(12), stacked().starts)
 
 
-def compiled(precision: type, information: float, smoothness: float) -> Objective:
+def compiled(precision: type, information: float, smoothness: float, inferred: bool = False) -> Objective:
     """The compiled objective with room in this precision; the kernels take either."""
-    made = Objective(stacked(), 12, information, smoothness)
-    made.gradient, made._scaled, made._model = (
-        np.zeros(part.shape, precision) for part in (made.gradient, made._scaled, made._model)
+    made = Objective(stacked(inferred), 12, information, smoothness)
+    made.gradient, made._scaled, made._model, made._pairs = (
+        part.astype(precision) for part in (made.gradient, made._scaled, made._model, made._pairs)
     )
     return made
 
 
 @needs_torch
 @pytest.mark.parametrize("prices", [(0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)])
-def test_value_and_derivatives_are_those_of_the_kernels(device: str, prices: tuple[float, float]) -> None:
+@pytest.mark.parametrize("inferred", [False, True])
+def test_value_and_derivatives_are_those_of_the_kernels(
+    device: str, prices: tuple[float, float], inferred: bool
+) -> None:
     at, on = start(np.float64), opened(device)
     assert on is not None
-    ours, theirs = compiled(np.float64, *prices), TensorObjective(stacked(), *prices, on, double=True)
+    ours = compiled(np.float64, *prices, inferred)
+    theirs = TensorObjective(stacked(inferred), *prices, on, double=True)
     value, by_weight = ours(at)
     there = TensorPoint(*(on.put(p, on.torch.float64) for p in (at.logs, at.weigh, at.shares, at.weights)))
     found, pulls, gradient = theirs(there)

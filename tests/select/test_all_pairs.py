@@ -118,3 +118,47 @@ def test_wrong_settings_are_refused_before_anything_is_bought() -> None:
     with pytest.raises(InputError, match="codes"):
         AllPairs().run(curator, Mixture(max_codes=3), silent)
     assert ledger.spent == 0
+
+
+def noisy(columns: int = 20, rows: int = 1500, codes: int = 12) -> tuple[Curator, Ledger]:
+    """x0 and x1 are nearly the same, the others independent; noise hides nearly all of so many pairs."""
+    rng = np.random.default_rng(3)
+    data = {f"x{i}": rng.integers(0, codes, rows) for i in range(columns)}
+    data["x1"] = np.where(rng.random(rows) < 0.1, data["x1"], data["x0"])
+    source, _ = open_source(pa.table(data))
+    ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
+    curator = Curator(source, ledger, SeededSource(1))
+    curator.discover(Schema.from_sizes(dict.fromkeys(data, codes)))
+    return curator, ledger
+
+
+def test_where_noise_hides_most_pairs_the_dependent_one_is_found_and_kept() -> None:
+    """Bought alike, its dependence is lost: that was so before pairs were screened."""
+    kept = []
+    for hidden in (0.05, float("inf")):
+        curator, ledger = noisy()
+        model = AllPairs(hidden=hidden).run(curator, Mixture(components=40, restarts=1, labels=0), silent)
+        table = model.project(("x0", "x1")) / model.total
+        product = np.outer(table.sum(axis=1), table.sum(axis=0))
+        kept.append(0.5 * float(np.abs(table - product).sum()))
+        assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+    assert kept[0] > 0.5
+    assert kept[0] > kept[1] + 0.3
+
+
+def test_screening_spends_its_shares_and_what_is_worth_nothing_is_not_bought() -> None:
+    curator, _ = noisy()
+    AllPairs(screened_ones=Fraction(1, 5), screen=Fraction(1, 10)).run(curator, FEW, silent)
+    found = precision(curator)
+    singles = sum(value for clique, value in found.items() if len(clique) == 1)
+    pairs = {clique for clique in found if len(clique) == 2}
+    assert singles / (singles + sum(found[pair] for pair in pairs)) == pytest.approx(2 / 9, rel=0.05)
+    assert ("x0", "x1") in pairs
+    assert len(pairs) < 95
+    assert found.total() / (2.0 * float(curator.total)) == pytest.approx(0.9, rel=0.01)
+
+
+def test_a_target_keeps_all_its_pairs_where_pairs_are_screened() -> None:
+    curator, _ = noisy()
+    AllPairs(target="x5").run(curator, FEW, silent)
+    assert sum("x5" in clique and len(clique) == 2 for clique in precision(curator)) == 19

@@ -53,6 +53,7 @@ def _by_ones(strategy: Any, looks: Fraction, pairs: str = "pairs") -> Shares:
 
 
 def _all_pairs(strategy: Any, counted: bool) -> Shares:
+    """As where noise is small. Whether pairs are screened instead is known once one-ways are released."""
     rest = 1 - Fraction(strategy.ones)
     look = rest * strategy.look
     return {ONE_WAYS: strategy.ones, "pairs alike": look, "pairs by dependence": rest - look}

@@ -110,7 +110,7 @@ class Auto:
         mixture, seen = self._mixture, None
         mixture.admit(domain, [])
         if not effort.rough and max(domain.sizes) <= mixture.largest:
-            tables, rows = pool(domain, measurements), rows_of(measurements, total)
+            tables, rows = pool(domain, measurements, inferred=True), rows_of(measurements, total)
             seen = mixture.look(settled(domain, tables), tables, rows, effort)
             kept = self.kept(domain, tables, seen.dependence) if seen.clear else []
             if kept and self._preferred(domain, tables, kept, rows, seen, effort):
@@ -178,7 +178,7 @@ class Auto:
         if effort.over:
             return False
         fitted, judged = halves(tables, np.random.default_rng(self.seed))
-        half = [NoisyMarginal(table.clique, table.values, table.sigma) for table in fitted]
+        half = [table.measurement for table in fitted]
         mixture = replace(self._mixture, restarts=1)
         # A rough fit of millions of rows is far off; a small tree is fitted in no time.
         large = bool(self._trees.cells(domain, kept, [()])[0] > SMALL)

@@ -63,7 +63,7 @@ class Coarse:
         for axis, name in enumerate(table.clique):
             if name in self.groups:
                 values, variance = (_added(part, self.groups[name], axis) for part in (values, variance))
-        return Pooled(table.clique, values, np.sqrt(variance))
+        return Pooled(table.clique, values, np.sqrt(variance), table.inferred)
 
     def spread(self, table: Floats, clique: Clique) -> Floats:
         """A table over groups as one over codes, shape domain.shape(clique)."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-
-if TYPE_CHECKING:
-    from margrave.release import NoisyMarginal
 
 __all__ = ["Pooled", "estimated_total", "mu", "one_ways", "pool", "rows_of"]
 
@@ -27,33 +24,47 @@ class Pooled:
         clique: Distinct attributes in the domain's order.
         values: Noisy counts in rows, shape domain.shape(clique).
         sigma: Standard deviation of each cell, in rows, shape of values.
+        inferred: Whether nobody measured it (`margrave.release.InferredMarginal`).
     """
 
     clique: Clique
     values: NDArray[np.float64]
     sigma: NDArray[np.float64]
+    inferred: bool = False
+
+    @property
+    def measurement(self) -> NoisyMarginal:
+        """The same as a measurement, for a fit."""
+        kind = InferredMarginal if self.inferred else NoisyMarginal
+        return kind(self.clique, self.values, self.sigma)
 
 
-def pool(domain: Domain, measurements: Sequence[NoisyMarginal]) -> list[Pooled]:
+def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: bool = False) -> list[Pooled]:
     """One table a distinct clique, sorted by the attributes' positions; the empty clique is left out.
 
     Several measurements y_k of one cell with standard deviations s_k become
     sum(y_k / s_k^2) / sum(1 / s_k^2), with variance 1 / sum(1 / s_k^2).
+
+    inferred: whether tables that nobody measured are kept (`margrave.release.InferredMarginal`), for models
+        that know what to make of them; left out, the tables are those of a release.
 
     Raises:
         SchemaError: A clique names an attribute the domain does not have.
         InputError: A clique repeats an attribute, or its table is not finite or not of the domain's shape.
     """
     sums: dict[Clique, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    unmeasured: dict[Clique, bool] = {}
     for measured in measurements:
+        unknown = isinstance(measured, InferredMarginal)
         clique, values, sigma = _canonical(domain, measured)
-        if not clique:
+        if not clique or (unknown and not inferred):
             continue
         precision = sigma**-2.0
         weighted, total = sums.get(clique, (0.0, 0.0))
         sums[clique] = (weighted + values * precision, total + precision)
+        unmeasured[clique] = unmeasured.get(clique, True) and unknown
     ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
-    return [Pooled(c, sums[c][0] / sums[c][1], sums[c][1] ** -0.5) for c in ordered]
+    return [Pooled(c, sums[c][0] / sums[c][1], sums[c][1] ** -0.5, unmeasured[c]) for c in ordered]
 
 
 def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
@@ -84,19 +95,23 @@ def rows_of(measurements: Sequence[NoisyMarginal], total: float | None) -> float
 
 
 def mu(tables: Sequence[Pooled]) -> float:
-    """The root of the precision of all tables together, the mean over its cells for each: above 0."""
-    return math.sqrt(max(sum(float((table.sigma**-2.0).mean()) for table in tables), 1e-12))
+    """The root of the precision of all measured tables together, above 0; each counts by its cells' mean."""
+    measured = [float((table.sigma**-2.0).mean()) for table in tables if not table.inferred]
+    return math.sqrt(max(sum(measured), 1e-12))
 
 
 def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
     """The best unbiased estimate of each attribute's one-way from all tables that hold the attribute.
 
     A table over more attributes says by its sums what each of its one-ways is, with the variance of a sum;
-    all estimates of one one-way are pooled by 1 / variance. Attributes in no table are left out.
+    all estimates of one one-way are pooled by 1 / variance. Attributes in no table are left out, and inferred
+    tables count for nothing: they are made of the same one-ways.
     """
     sums: dict[str, NDArray[np.float64]] = {}
     precisions: dict[str, NDArray[np.float64]] = {}
     for table in tables:
+        if table.inferred:
+            continue
         for axis, name in enumerate(table.clique):
             others = tuple(k for k in range(table.values.ndim) if k != axis)
             precision = 1.0 / (table.sigma**2).sum(axis=others)

@@ -36,6 +36,8 @@ def halves(
 ) -> tuple[list[Pooled], list[Pooled]]:
     """Measurements to fit on and measurements to judge by, with independent noise.
 
+    Inferred tables hold no noise and stay as they are in both.
+
     Args:
         tables: One table a clique, as from `pool`.
         rng: Source of the fresh noise.
@@ -43,6 +45,10 @@ def halves(
     """
     fitted, judged = [], []
     for table in tables:
+        if table.inferred:
+            fitted.append(table)
+            judged.append(table)
+            continue
         noise = table.sigma * rng.standard_normal(table.values.shape)
         root = math.sqrt(share)
         fitted.append(Pooled(table.clique, table.values + root * noise, table.sigma * math.sqrt(1 + share)))
@@ -60,7 +66,8 @@ def scores(
     The error of a model M is sum over cells of v (M - truth)^2, estimated by v ((M - B)^2 - variance), in
     proportions, with v = 1 / (mean of the candidates + FLOOR): near to what total variation asks, since
     cells err about as the root of what they hold. In a difference the squares of B cancel, so that its
-    standard error, 2 sqrt(sum v^2 (M - M')^2 variance), is known.
+    standard error, 2 sqrt(sum v^2 (M - M')^2 variance), is known. An inferred pair is held to be the product
+    of its one-ways, so a model's error in it is how far it is from the product of its own.
 
     Args:
         expected: For each candidate, its model's tables in rows, one for each judged table.
@@ -76,6 +83,11 @@ def scores(
         shares = [tables[place] / rows for tables in expected]
         weight = 1.0 / (np.maximum(sum(shares) / len(shares), 0.0) + FLOOR)
         seen, variance = table.values / rows, (table.sigma / rows) ** 2
+        if table.inferred:
+            off = [share - np.multiply.outer(share.sum(axis=1), share.sum(axis=0)) for share in shares]
+            worse = np.array([float((weight * step**2).sum()) for step in off])
+            gain += worse - worse[default]
+            continue
         base = shares[default]
         for index, share in enumerate(shares):
             step = share - base

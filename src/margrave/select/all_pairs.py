@@ -1,4 +1,4 @@
-"""AllPairs: every pair, first alike, then more of those that turned out to be dependent."""
+"""AllPairs: every pair, or only the dependent ones where noise would hide the rest."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.allocate import all_cliques, apportioned
-from margrave.select.one_ways import buy_one_ways
+from margrave.select.one_ways import buy_one_ways, released_one_ways
+from margrave.select.screening import (
+    choose_pairs,
+    estimate_dependence,
+    independent_tables,
+    summarise_one_ways,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
+    from margrave.release import InferredMarginal
 
 __all__ = ["AllPairs"]
 
@@ -25,26 +32,41 @@ __all__ = ["AllPairs"]
 @final
 @dataclass(frozen=True, slots=True)
 class AllPairs:
-    """Measure every pair once alike and once by what the first look says it is worth.
+    """Measure every pair by how dependent it is, or only dependent ones where noise would hide most.
 
     1. One-way marginals share `ones` of rho; those that discovery left behind with no more noise are not
        bought again.
-    2. All pairs share `look` of the rest alike, and a rough model is fitted.
-    3. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
+    2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
+       alike: the total variation that noise alone adds to a pair, on average (`margrave.select.screening`).
+       Above `hidden` pairs are screened (3 to 5), else all are bought (6 and 7).
+    3. One-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of a model
+       that holds little dependence are mostly as far off as these.
+    4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
+    5. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
+       they would get, and share what remains in proportion to the root of their dependence
+       (`choose_pairs`). A target's pairs are taken in any case.
+    6. All pairs share `look` of the rest alike, and a rough model is fitted.
+    7. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
        model's pair, or the first look's where that says more, and the product of its one-ways; no pair
        gets less than the first look.
-    4. The model is fitted to everything.
+    8. The model is fitted to everything.
 
-    **Privacy.** All answers are the curator's Gaussian measurements, so GDP prices them together; how much
-    each costs is decided by earlier releases alone. All of rho is spent.
+    **Privacy.** All answers are the curator's, measurements and appraisals with Gaussian noise, so GDP prices
+    them together; which of them are asked for and how much each costs is decided by earlier releases and
+    public settings alone. All of rho is spent.
 
     Args:
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look; 1 measures all pairs alike.
-        target: An attribute whose pairs get `emphasis` times what they would get by step 3.
+        target: An attribute whose pairs get `emphasis` times what they would get by step 5 or 7.
         emphasis: See target; at least 1.
         max_clique_cells: Pairs with more cells are left out.
+        hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
+            above 0; infinity never screens.
+        screened_ones: Share of rho for one-way marginals where pairs are screened, at least `ones`.
+        screen: Share of rho for appraisals where pairs are screened.
+        worth: How much of its noise a pair's dependence must exceed to be bought, above 0.
 
     Raises:
         InputError: An argument is out of range.
@@ -55,6 +77,10 @@ class AllPairs:
     target: str | None = None
     emphasis: float = 2.0
     max_clique_cells: int = 1_000_000
+    hidden: float = 0.05
+    screened_ones: Fraction = Fraction(3, 20)
+    screen: Fraction = Fraction(1, 10)
+    worth: float = 0.5
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
 
@@ -64,6 +90,12 @@ class AllPairs:
                 raise InputError(invalid(param, "a share above 0 and at most 1", "Try the default."))
         if not (np.isfinite(self.emphasis) and self.emphasis >= 1):
             raise InputError(invalid("emphasis", "at least 1", "Try 2.", got=self.emphasis))
+        for param, bound in (("hidden", self.hidden), ("worth", self.worth)):
+            if not bound > 0:
+                raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
+        if not (self.screen > 0 and self.screened_ones > 0 and self.screen + self.screened_ones < 1):
+            together = "above 0, and below 1 together with `screened_ones`"
+            raise InputError(invalid("screen", together, "Try the defaults."))
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -78,18 +110,15 @@ class AllPairs:
         pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
         fitter.admit(domain, pairs)
         self._one_ways(curator, len(pairs), on_step)
-        if pairs:
-            on_step(Step("measure", f"{len(pairs)} pairs alike", 1, curator.progress))
-            curator.measure(pairs, curator.remaining * Fraction(self.look) / len(pairs))
-            if self.look < 1:
-                rough = Effort(rough=True, deadline=deadline)
-                worth = self._worth(curator, fitter, pairs, rough)
-                on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
-                for clique, share in self._shares(worth, curator.remaining).items():
-                    curator.measure([clique], share)
+        inferred: list[InferredMarginal] = []
+        if pairs and self._hides(curator, pairs):
+            inferred = self._screened(curator, pairs, on_step)
+        elif pairs:
+            self._all(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
         effort = Effort(deadline=deadline)
-        return fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
+        total = released_one_ways(curator)[1] if inferred else curator.public_rows
+        return fitter.fit(domain, [*curator.measurements, *inferred], total=total, effort=effort)
 
     def _one_ways(self, curator: Curator, pairs: int, on_step: OnStep) -> None:
         if pairs:
@@ -100,6 +129,48 @@ class AllPairs:
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
             curator.measure(singles, curator.remaining / len(singles))
+
+    def _hides(self, curator: Curator, pairs: list[Clique]) -> bool:
+        """Whether noise would hide most pairs if all were bought alike; looks at releases only."""
+        ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining / len(pairs))
+        return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
+
+    def _screened(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> list[InferredMarginal]:
+        """Spend all of rho on one-ways, appraisals and the pairs that are worth buying.
+
+        Returns what the appraisals say of the other pairs, see `independent_tables`.
+        """
+        missing = curator.remaining - curator.total * (1 - Fraction(self.screened_ones))
+        if missing > 0:
+            buy_one_ways(curator, missing, on_step)
+        on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
+        rho = min(curator.total * Fraction(self.screen), curator.remaining / 2)
+        ways = summarise_one_ways(curator)
+        dependence = estimate_dependence(curator, pairs, ways, rho)
+        sigma = curator.sigma(curator.remaining)
+        weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
+        on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
+        for clique, share in apportioned(weights, curator.remaining).items():
+            curator.measure([clique], share)
+        return independent_tables(curator, [pair for pair in pairs if pair not in weights], dependence, ways)
+
+    def _all(
+        self,
+        curator: Curator,
+        fitter: Fitter,
+        pairs: list[Clique],
+        deadline: Deadline | None,
+        on_step: OnStep,
+    ) -> None:
+        """Spend all of rho on all pairs: alike, then by what the first look says of their dependence."""
+        on_step(Step("measure", f"{len(pairs)} pairs alike", 1, curator.progress))
+        curator.measure(pairs, curator.remaining * Fraction(self.look) / len(pairs))
+        if self.look < 1:
+            rough = Effort(rough=True, deadline=deadline)
+            worth = self._worth(curator, fitter, pairs, rough)
+            on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
+            for clique, share in self._shares(worth, curator.remaining).items():
+                curator.measure([clique], share)
 
     def _worth(
         self, curator: Curator, fitter: Fitter, pairs: list[Clique], rough: Effort

@@ -215,7 +215,7 @@ class Mixture:
         """As `fit`, with what `look` has found, or None to look first."""
         rows = rows_of(measurements, total)
         self.admit(domain, [])
-        tables = pool(domain, measurements)
+        tables = pool(domain, measurements, inferred=True)
         domain = settled(domain, tables)
         coarse = coarsen(domain, tables, self.largest)
         if coarse is None:
@@ -250,7 +250,8 @@ class Mixture:
         codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
-        return labelled(model, chosen(model, tables, codes, self.target), tables, self.seed)
+        measured = [table for table in tables if not table.inferred]
+        return labelled(model, chosen(model, measured, codes, self.target), measured, self.seed)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from margrave.models.compiled import summing
 
-__all__ = ["centred", "normalised", "priced", "pulled", "residual"]
+__all__ = ["centred", "normalised", "priced", "pulled", "residual", "subtract_products", "write_products"]
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -46,6 +46,35 @@ def residual(model: Singles, target: Singles, weights: Singles) -> float:
             model[a, b] = np.float32(2.0) * pull
         value += row
     return 0.5 * value
+
+
+@summing
+def write_products(target: Singles, ones: Singles, inferred: NDArray[np.bool_], starts: Longs) -> None:
+    """Writes the product of the one-ways into the target of each inferred pair, both ways round."""
+    for i in range(len(starts) - 1):
+        for j in range(len(starts) - 1):
+            if inferred[i, j]:
+                for a in range(starts[i], starts[i + 1]):
+                    for b in range(starts[j], starts[j + 1]):
+                        target[a, b] = ones[a] * ones[b]
+
+
+@summing
+def subtract_products(
+    offset: Singles, model: Singles, ones: Singles, inferred: NDArray[np.bool_], starts: Longs
+) -> None:
+    """Takes from `offset` the derivative by the one-ways of the products that `write_products` wrote.
+
+    offset: derivative by each code's one-way, shape [codes]. model: as `residual` leaves it.
+    """
+    for i in range(len(starts) - 1):
+        for j in range(len(starts) - 1):
+            if inferred[i, j]:
+                for a in range(starts[i], starts[i + 1]):
+                    pull = np.float32(0.0)
+                    for b in range(starts[j], starts[j + 1]):
+                        pull += model[a, b] * ones[b]
+                    offset[a] -= pull
 
 
 @summing

@@ -78,6 +78,9 @@ class NestPart:
         self.rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in members])
         inside = np.ix_(self.rows, self.rows)
         self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
+        if stacked.inferred is not None:
+            owner = np.repeat(np.arange(len(members)), np.diff(stacked.starts)[list(members)])
+            self._weights[stacked.inferred[np.ix_(members, members)][np.ix_(owner, owner)]] = 0.0
         self._ordered = stacked.ordered[list(members)]
         self._starts = np.concatenate([[0], np.cumsum(np.diff(starts)[list(members)])]).astype(np.int64)
         atoms = min(components, ATOMS * len(self.rows))

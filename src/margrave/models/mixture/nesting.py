@@ -40,7 +40,7 @@ def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), ro
         rows: Rows that the tables stand for.
     """
     starts = np.concatenate([[0], np.cumsum(domain.sizes)])
-    measured = {table.clique: table for table in tables}
+    measured = {table.clique: table for table in tables if not table.inferred}
     found = np.zeros((len(domain), len(domain)))
     for i, j in itertools.combinations(range(len(domain)), 2):
         table = pairs[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]

@@ -11,6 +11,8 @@ with h_c = m_c m_c+1 / (m_c + m_c+1). The second line is the mutual information 
 attribute: a price for each nat of dependence. The third asks that likelihood ratios of neighbouring codes be
 alike. Gradients are natural: the derivative by Q_kc over w_k, centred under Q_k, so that rare components and
 rare codes move as readily as frequent ones.
+Where a pair was not measured but is held to be about independent, y is m m' of its two attributes, and the
+derivative by m counts.
 Attributes that rules tie together are looked at as the rules leave them: see `rules_objective`.
 """
 
@@ -23,7 +25,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.mixture.kernels import centred, normalised, priced, pulled, residual
+from margrave.models.mixture.kernels import (
+    centred,
+    normalised,
+    priced,
+    pulled,
+    residual,
+    subtract_products,
+    write_products,
+)
 from margrave.models.mixture.rules_objective import TiedPart
 from margrave.models.mixture.stacked import Stacked
 
@@ -102,6 +112,7 @@ class Objective:
         self._scaled = np.empty_like(self.gradient)
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
         self._tied = [TiedPart(tables, components, information) for tables in stacked.tied]
+        self._pairs = stacked.pairs if stacked.inferred is None else stacked.pairs.copy()
         self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
         if self.nests:
             self._apart, self._alone = self._apart.copy(), self._alone.copy()
@@ -123,11 +134,15 @@ class Objective:
         np.multiply(shares, np.sqrt(at.weights), out=self._scaled)
         np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
         ones = np.maximum(shares @ at.weights, FLOOR)
-        value = residual(self._model, s.pairs, self._apart)
+        if s.inferred is not None:
+            write_products(self._pairs, ones, s.inferred, s.starts)
+        value = residual(self._model, self._pairs, self._apart)
         np.matmul(self._model, shares, out=self.gradient)
         miss = s.one_weights * (ones - s.ones)
         value += float((miss * (ones - s.ones)).sum(dtype=np.float64))
         offset = (2.0 * miss).astype(self.gradient.dtype)
+        if s.inferred is not None:
+            subtract_products(offset, self._model, ones, s.inferred, s.starts)
         by_weight = pulled(self.gradient, shares, offset)
         value += priced(
             self.gradient, at.logs, shares, at.weights, ones, self._alone,

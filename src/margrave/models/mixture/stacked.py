@@ -31,6 +31,9 @@ class Stacked:
         ones: Noisy proportions of single codes, shape [codes].
         one_weights: 1 / variance of each, 0 where unmeasured.
         tied: Attributes that rules tie together, with the measured pairs inside.
+        inferred: Pairs that nobody measured but that are held to be about independent
+            (`margrave.release.InferredMarginal`), shape [attributes, attributes], symmetric; None for none.
+            Their `pairs` mean nothing: a model's table of them is compared with its own one-ways' product.
     """
 
     starts: Longs
@@ -40,6 +43,7 @@ class Stacked:
     ones: Singles
     one_weights: Singles
     tied: tuple[TiedTables, ...] = ()
+    inferred: NDArray[np.bool_] | None = None
 
     @property
     def apart(self) -> Singles:
@@ -80,6 +84,8 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
     codes = int(starts[-1])
     pairs, weights = np.zeros((codes, codes), np.float64), np.zeros((codes, codes), np.float64)
     ones, one_weights = np.zeros(codes), np.zeros(codes)
+    ruled = set() if domain.rules is None else set(domain.rules.names)
+    tables = [table for table in tables if not (table.inferred and ruled.issuperset(table.clique))]
     for table in tables:
         at = [slice(starts[i], starts[i + 1]) for i in map(domain.index, table.clique)]
         if len(at) == 1:
@@ -104,4 +110,16 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
         ones.astype(np.float32),
         one_weights.astype(np.float32),
         tied,
+        _inferred(domain, tables),
     )
+
+
+def _inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_] | None:
+    """Which pairs of attributes were inferred, shape [attributes, attributes]; None where none was."""
+    pairs = [tuple(map(domain.index, table.clique)) for table in tables if table.inferred]
+    if not pairs:
+        return None
+    found = np.zeros((len(domain), len(domain)), np.bool_)
+    for i, j in pairs:
+        found[i, j] = found[j, i] = True
+    return found

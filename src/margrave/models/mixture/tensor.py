@@ -23,7 +23,7 @@ from margrave.models.mixture.stacked import Stacked
 
 __all__ = ["A_TENSOR_CODE", "A_TENSOR_SQUARE", "TensorObjective", "TensorPoint", "descend_tensors"]
 
-A_TENSOR_SQUARE, A_TENSOR_CODE = 24, 64
+A_TENSOR_SQUARE, A_TENSOR_CODE = 36, 64
 """Bytes at most on the device of each pair of codes, and of each code in each component, in float32."""
 
 PART, KEPT = float(np.float32(1.0 - MOMENTUM)), float(np.float32(1.0 - MEMORY))
@@ -71,6 +71,11 @@ class TensorObjective:
             device.put(part, self.dtype)
             for part in (stacked.pairs, stacked.apart, stacked.ones, stacked.one_weights)
         )
+        self._inferred: Any = None
+        if stacked.inferred is not None:
+            owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
+            self._inferred = device.put(stacked.inferred[np.ix_(owner, owner)], self.dtype)
+            self._pairs *= 1.0 - self._inferred
         self._ties = [TensorTie(tables, self.information, device, self.dtype) for tables in stacked.tied]
         self._prices = device.put(self.information * stacked.alone[:, None], self.dtype)
         self.shares: Any = None
@@ -89,7 +94,8 @@ class TensorObjective:
         kept = [tie.spread(at, shares) for tie in self._ties]
         ones = (shares @ at.weights).clamp_(min=float(FLOOR))
         miss = (shares * at.weights) @ shares.T
-        miss -= self._pairs
+        products = None if self._inferred is None else self._inferred * torch.outer(ones, ones)
+        miss -= self._pairs if products is None else self._pairs + products
         pull = miss * self._pair_weights
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
         gradient = pull.mul_(2.0) @ shares
@@ -97,6 +103,8 @@ class TensorObjective:
         short = ones - self._ones
         offset = 2.0 * self._one_weights * short
         value = value + 0.5 * (offset * short).sum().to(wide)
+        if self._inferred is not None:
+            offset -= (self._inferred * pull) @ ones
         by_weight += (offset @ shares).to(wide)
         gradient += offset[:, None]
         nats = self._prices * (at.logs - ones.log()[:, None])

@@ -1,0 +1,146 @@
+"""Screening: which pairs are worth buying where noise would hide most of them.
+
+The noise of a pair is said as a total variation here: a table of c cells with noise of standard deviation s
+in each, in proportions of the rows, is off by c s E|z| / 2 = c s / sqrt(2 pi) from the noise alone. Cells
+that hold next to nothing do not count, since no table goes below 0: a pair has as many cells as the
+perplexities of its one-ways, exp of their entropies, multiply to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.release import InferredMarginal
+from margrave.schema.domain import Clique
+from margrave.select.one_ways import released_one_ways
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from margrave.protocols import Curator
+
+__all__ = ["OneWays", "choose_pairs", "estimate_dependence", "independent_tables", "summarise_one_ways"]
+
+Floats = NDArray[np.float64]
+
+SURE = 2.0
+"""Standard deviations of noise that a code's share must exceed to count for an attribute's perplexity."""
+A_CELL = 1.0 / math.sqrt(2.0 * math.pi)
+"""Total variation of a cell's noise over its standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneWays:
+    """What the released one-ways say together.
+
+    Args:
+        shares: Each attribute's distribution.
+        off: Total variation by which noise has moved it, about.
+        codes: Its perplexity, between 1 and its codes.
+        rows: How many rows there are, at least 1.
+    """
+
+    shares: Mapping[str, Floats]
+    off: Mapping[str, float]
+    codes: Mapping[str, float]
+    rows: float
+
+    def product(self, pair: Clique) -> Floats:
+        """The pair's table in rows if its attributes were independent."""
+        return self.rows * np.outer(self.shares[pair[0]], self.shares[pair[1]])
+
+    def noise(self, pair: Clique, sigma: float) -> float:
+        """Total variation that noise of standard deviation `sigma`, in rows, adds to a pair's table."""
+        return A_CELL * self.codes[pair[0]] * self.codes[pair[1]] * sigma / self.rows
+
+
+def summarise_one_ways(curator: Curator) -> OneWays:
+    """Shares, noise, and perplexities of all attributes, from what is released."""
+    shares, rows = released_one_ways(curator)
+    off, codes = {}, {}
+    for name, share in shares.items():
+        found = [m for m in curator.measurements if m.clique == (name,)]
+        sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
+        clear = share > SURE * sigma
+        # A share cut at 0 is off on one side only.
+        off[name] = A_CELL * sigma * float(clear.sum() + 0.5 * (~clear).sum())
+        held = share[clear] / share[clear].sum() if clear.any() else share[share > 0]
+        codes[name] = math.exp(-float((held * np.log(held)).sum()))
+    return OneWays(shares, off, codes, rows)
+
+
+def estimate_dependence(
+    curator: Curator, pairs: Sequence[Clique], ways: OneWays, rho: Fraction
+) -> dict[Clique, float]:
+    """Total variation of each pair from the product of its attributes' one-ways, at least 0.
+
+    Appraised against the released one-ways, whose own noise makes independent attributes look dependent: two
+    one-ways that are off by a and b move the product by about sqrt(a^2 + b^2), which is taken out in squares.
+
+    **Privacy.** One appraisal of all pairs, which costs rho; the rest looks at its answer and at releases.
+    """
+    errors = curator.appraise(pairs, [ways.product(pair) for pair in pairs], rho)
+    found: dict[Clique, float] = {}
+    for (a, b), error in zip(pairs, errors, strict=True):
+        apart = max(float(error), 0.0) / (2.0 * ways.rows)
+        found[a, b] = math.sqrt(max(apart**2 - ways.off[a] ** 2 - ways.off[b] ** 2, 0.0))
+    return found
+
+
+def choose_pairs(
+    dependence: Mapping[Clique, float],
+    ways: OneWays,
+    sigma: float,
+    worth: float,
+    target: str | None = None,
+    emphasis: float = 1.0,
+) -> dict[Clique, float]:
+    """The pairs worth buying, and their weights, of which each is to get its part of all precision.
+
+    A pair's weight is the root of its dependence R, so in a purchase of total weight W its noise is
+    sigma sqrt(W / w) a cell. Pairs are taken while R exceeds `worth` times the total variation of that noise,
+    which is in proportion to cells R^(-1/4), so in the order of R^(5/4) / cells. At least one is taken.
+
+    Args:
+        dependence: Total variation of each pair from independence, at least 0.
+        ways: What is known of the one-ways.
+        sigma: Noise of a cell, in rows, if one pair got everything.
+        worth: How much of the noise a dependence must exceed.
+        target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
+        emphasis: What the weights of the target's pairs are multiplied by.
+    """
+    least = 0.5 * max(float(np.mean(list(dependence.values()))), 1e-6)
+    weights = {
+        pair: emphasis * math.sqrt(max(dependence[pair], least)) for pair in dependence if target in pair
+    }
+    whole = math.fsum(weights.values())
+    alone = {pair: ways.noise(pair, sigma) for pair in dependence if pair not in weights}
+    for pair in sorted(alone, key=lambda pair: -(dependence[pair] ** 1.25) / alone[pair]):
+        weight = math.sqrt(max(dependence[pair], 1e-12))
+        if weights and dependence[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
+            break
+        weights[pair] = weight
+        whole += weight
+    return weights
+
+
+def independent_tables(
+    curator: Curator, pairs: Sequence[Clique], dependence: Mapping[Clique, float], ways: OneWays
+) -> list[InferredMarginal]:
+    """What appraisals say of pairs that were not bought: about the product of the one-ways.
+
+    Each table is that product. Its sigma is what a cell of it is off by if the pair is as dependent as it was
+    found, but no less than that of the pairs that were bought, on average.
+    """
+    bought = [float((m.sigmas**2).mean()) for m in curator.measurements if len(m.clique) == 2]
+    least = math.sqrt(len(bought) / sum(1.0 / variance for variance in bought))
+    return [
+        InferredMarginal(pair, ways.product(pair), max(dependence[pair] / ways.noise(pair, 1.0), least))
+        for pair in pairs
+    ]
