@@ -23,7 +23,7 @@ from margrave.privacy.place import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
-from margrave.resuming import check_clockless, facts, modelled
+from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
@@ -219,6 +219,7 @@ class Synthesizer:
         keep = self.place.keep(facts(self, source.columns, declared), resume)
         ledger = self.new_ledger(searches_values(declared), keep)
         try:
+            check_unfinished(ledger)
             curator = Curator(source, ledger)
         except BaseException:
             ledger.discard()  # nothing was spent: the name, or the reservation, is free again
