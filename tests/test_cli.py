@@ -226,7 +226,7 @@ def test_as_a_program(tmp_path: Path) -> None:
 def test_help_is_complete() -> None:
     group: Any = typer.main.get_command(app)
     free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger", "bench", "audit"}
-    free |= {"example"}
+    free |= {"example", "show"}
     assert set(group.commands) == {"synthesize", "owners"} | free
     for name, command in group.commands.items():
         assert command.help, name
@@ -264,3 +264,78 @@ def test_a_schema_file_that_names_the_owners_column_can_be_used_as_it_is(
     assert call(*base, "--schema", schema, "-o", tmp_path / "b.csv").code == 0
     refused = call("schema", table, "--owner", "nobody")
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_show_says_what_a_release_holds(folder: Path) -> None:
+    done = call("show", folder / "people.margrave")
+    assert (done.code, done.err) == (0, "")
+    synthesis = mg.load(folder / "people.margrave")
+    assert str(synthesis.guarantee) in done.out
+    assert f"rows          about {synthesis.rows:,}" in done.out
+    for name in synthesis.schema.names:
+        assert f"  {name}" in done.out
+    document = json.loads(call("show", folder / "people.margrave", "--json").out)
+    assert document["guarantee"]["owner"] == "person"
+    assert document["rows"] == synthesis.rows
+    assert len(document["measurements"]) == len(synthesis.measurements)
+    missing = call("show", folder / "nothing.margrave")
+    assert (missing.code, missing.out) == (2, "")
+
+
+def test_nothing_is_written_over_without_being_asked(folder: Path, tmp_path: Path) -> None:
+    release, table = folder / "people.margrave", folder / "people.csv"
+    taken = tmp_path / "taken.csv"
+    commands: list[list[object]] = [
+        ["synthesize", table, "-e", 1, "--method", "independent", "--missing", "?", "--out", taken],
+        ["synthesize", table, "-e", 1, "-o", tmp_path / "new.csv", "--missing", "?", "--release", taken],
+        ["sample", release, "--out", taken, "--rows", 5],
+        ["tables", release, "--out", taken],
+        ["schema", table, "--out", taken],
+        ["example", "hospital", "--rows", 5, "--out", taken],
+        ["evaluate", table, folder / "out.csv", "--missing", "?", "--report", taken],
+    ]
+    for command in commands:
+        taken.write_text("kept", encoding="utf-8")
+        refused = call(*command)
+        assert refused.code == 2, command
+        assert "--force" in refused.err
+        assert taken.read_text(encoding="utf-8") == "kept"
+        assert files(tmp_path) == {"taken.csv"}
+    done = call(*commands[2], "--force")
+    assert done.code == 0
+    assert len(taken.read_text(encoding="utf-8").splitlines()) == 6
+
+
+def test_an_owner_without_a_cap_is_told_that_one_row_each_is_used(folder: Path, tmp_path: Path) -> None:
+    base = [*("synthesize", folder / "people.csv", "-e", 1, "--method", "independent", "--missing", "?")]
+    told = call(*base, "-o", tmp_path / "a.csv", "--owner", "person")
+    assert told.code == 0
+    assert "one row of each 'person' is used" in told.err
+    assert "at most 1 row(s)" in told.out
+    for number, options in enumerate([("--max-rows", 1), ("--quiet",), ("--json",)]):
+        silent = call(*base, "-o", tmp_path / f"b{number}.csv", "--owner", "person", *options)
+        assert (silent.code, "one row of each" in silent.err) == (0, False)
+    plan = call("plan", folder / "people.csv", "-e", 1, "--owner", "person")
+    assert "one row of each" in plan.err
+
+
+def test_a_finished_run_that_is_resumed_is_said_to_be_finished(folder: Path, tmp_path: Path) -> None:
+    base = ["synthesize", folder / "people.csv", "-e", 1, "--method", "independent", "--missing", "?"]
+    assert call(*base, "-o", tmp_path / "a.csv").code == 0
+    before = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
+    again = call(*base, "-o", tmp_path / "a.csv", "--resume")
+    assert again.code == 1
+    assert "This one has finished, or" in again.err
+    assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
+
+
+def test_columns_may_be_called_by_numbers(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"4": [1, 2] * 200, "5": ["a", "b"] * 200}), tmp_path / "n.parquet")
+    out = tmp_path / "n.csv"
+    done = call("synthesize", tmp_path / "n.parquet", "-e", 9, "--method", "independent", "-o", out, "-q")
+    assert (done.code, done.err) == (0, "")
+    assert rows_of(out)[0] == ["4", "5"]
+    refused = call("evaluate", tmp_path / "n.parquet", out)
+    assert refused.code == 2
+    assert "--header" in refused.err
+    assert call("evaluate", tmp_path / "n.parquet", out, "--header", "--json").code == 0

@@ -23,7 +23,7 @@ from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
 from margrave.release import Guarantee, Release
-from margrave.resuming import check_clockless, facts, modelled
+from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import Schema
@@ -233,6 +233,7 @@ class Synthesizer:
         keep = self.place.keep(facts(self, source.columns, declared), resume, attempt)
         ledger = self.new_ledger(searches_values(declared), keep)
         try:
+            check_unfinished(ledger)
             curator = Curator(source, ledger)
         except BaseException as error:
             ledger.discard(error)  # nothing was spent: the name, or the reservation, is free again

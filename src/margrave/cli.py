@@ -18,6 +18,7 @@ from margrave.cli_example import demo, example
 from margrave.cli_ledger import ledger_app
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
+from margrave.cli_show import show
 from margrave.cli_tables import fit, owners, tables
 from margrave.cli_text import with_text_options
 from margrave.errors import MargraveError
@@ -64,7 +65,9 @@ Owner = Annotated[
     str | None,
     typer.Option(help="Column that says whose row it is: protects owners and leaves it out; else rows."),
 ]
-MaxRows = Annotated[int, typer.Option(help="At most this many rows of one owner are used.")]
+MaxRows = Annotated[
+    int | None, typer.Option(help="At most this many rows of one owner are used; 1 by default.")
+]
 Adjacency = Annotated[Literal["add_remove", "replace_one"], typer.Option(help="Which tables are neighbours.")]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of sampling (never of the noise).")]
@@ -104,7 +107,7 @@ def synthesize(
     schema: SchemaFile = None,
     outside: Outside = "refuse",
     owner: Owner = None,
-    max_rows: MaxRows = 1,
+    max_rows: MaxRows = None,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
     target: Target = None,
@@ -133,7 +136,8 @@ def synthesize(
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "dataset": dataset, "analyst": analyst, "text": text}
-    asked = (method, epsilon, delta, schema, owner, max_rows, adjacency, tokens)
+    cap = _cap(owner, max_rows, quiet or as_json)
+    asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
     with _progress(quiet or as_json) as options["on_step"]:
         synthesis = _synthesized(table, files, asked, options, drawn, going_on)
@@ -150,7 +154,7 @@ def plan(
     schema: SchemaFile = None,
     outside: Outside = "refuse",
     owner: Owner = None,
-    max_rows: MaxRows = 1,
+    max_rows: MaxRows = None,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
     target: Target = None,
@@ -163,7 +167,8 @@ def plan(
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
     options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
-    synthesizer = _synthesizer(method, epsilon, delta, schema, owner, max_rows, adjacency, tokens, **options)
+    cap = _cap(owner, max_rows, as_json)
+    synthesizer = _synthesizer(method, epsilon, delta, schema, owner, cap, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
 
@@ -177,6 +182,7 @@ app.command()(with_text_options(fit))
 app.command()(with_text_options(owners))
 app.command()(with_text_options(schema))
 app.command()(sample)
+app.command()(show)
 app.command()(with_text_options(example))
 app.command()(demo)
 
@@ -291,6 +297,17 @@ def _kept(ledger: Path | None, out: Path) -> Path:
 
     suffix_of(out)
     return ledger or out.with_name(out.name + ".ledger.jsonl")
+
+
+def _cap(owner: str | None, max_rows: int | None, quiet: bool) -> int:
+    """The cap on the rows of an owner; says so where it was not chosen, since other rows are then dropped."""
+    if owner is not None and max_rows is None and not quiet:
+        typer.echo(
+            f"note: one row of each {owner!r} is used and the others are dropped; choose with --max-rows, "
+            "and see `margrave owners`",
+            err=True,
+        )
+    return 1 if max_rows is None else max_rows
 
 
 def _check_new(files: dict[str, Path | None], inputs: dict[str, Path | None], force: bool) -> None:

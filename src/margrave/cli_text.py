@@ -33,8 +33,11 @@ Encoding = Annotated[
     typer.Option("--encoding", help="Such as cp1252 (of Windows), latin-1 or utf-16; UTF-8 by default."),
 ]
 Header = Annotated[
-    bool,
-    typer.Option("--header/--no-header", help="Whether the first line names the columns; else c1, c2, ..."),
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line names the columns, if only by numbers.",
+    ),
 ]
 Names = Annotated[
     str | None, typer.Option("--names", help="Names for a file without a header, parted by commas.")
@@ -61,7 +64,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "separator": (Separator, None),
     "quote": (Quote, None),
     "encoding": (Encoding, None),
-    "header": (Header, True),
+    "header": (Header, None),
     "names": (Names, None),
     "decimal": (Decimal, None),
     "thousands": (Thousands, None),
@@ -97,7 +100,7 @@ def with_text_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _text_format(
     locale: str | None = None,
-    header: bool = True,
+    header: bool | None = None,
     names: str | None = None,
     formats: list[str] | None = None,
     **parts: str | None,
@@ -110,7 +113,7 @@ def _text_format(
     from margrave.schema.text_format import TextFormat
 
     said: dict[str, Any] = {name: value for name, value in parts.items() if value is not None}
-    said["header"] = header and names is None
+    said["header"] = False if header is None and names is not None else header
     if names is not None:
         said["names"] = tuple(name.strip() for name in names.split(","))
     columns = {}

@@ -158,7 +158,7 @@ def _write_text_file(table: pa.Table, path: Path, suffix: str, missing: str, tex
         str(path),
         sep="\t" if suffix == ".tsv" else text.separator or usual,
         na_rep=missing,
-        header=text.header,
+        header=text.headed,
         compression="gzip" if packed and plain else "none",
         quotechar=quote,
         escapechar=quote,

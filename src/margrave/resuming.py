@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
 
-__all__ = ["check_clockless", "facts", "modelled"]
+__all__ = ["check_clockless", "check_unfinished", "facts", "modelled"]
 
 
 def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema) -> dict[str, str]:
@@ -54,6 +54,22 @@ def check_clockless(synthesizer: Synthesizer) -> None:
     if any(limit is not None for limit in limits):
         remedy = "What a clock decided cannot be repeated; without it the run goes on to its planned end."
         raise InputError(invalid("max_seconds", "left out when a run is resumed", remedy))
+
+
+def check_unfinished(ledger: Ledger) -> None:
+    """Check that a run to be resumed can go on, as it is when its ledger was opened.
+
+    A run that has finished keeps no answers, so that all its spends would have to be made again.
+
+    Raises:
+        BudgetError: All was spent, and no answer is kept.
+    """
+    if ledger.events and ledger.exhausted:
+        remedy = (
+            "This one has finished, or was stopped in its last step: all is spent and no answer is kept. "
+            "If its output is there, use it. A new run spends anew and needs a ledger file of its own."
+        )
+        raise BudgetError(invalid("resume", "of a stopped run that has budget or answers left", remedy))
 
 
 def modelled(synthesizer: Synthesizer, curator: Curator, ledger: Ledger, deadline: Deadline | None) -> Model:

@@ -257,7 +257,7 @@ def test_a_declared_format_is_read_in_pieces_as_in_one(tmp_path: Path, text: Tex
         [('"é', f"{i},5", "'x\ny'" if text.quote == "'" else "x") for i in range(9)],
     )
     rows = [(city if text.quote != '"' else "é", number, more) for city, number, more in rows]
-    head = [("a", "b", "c")] if text.header else []
+    head = [("a", "b", "c")] if text.headed else []
     content = "\r\n".join(separator.join(row) for row in [*head, *rows])
     (tmp_path / "t.csv").write_bytes(content.encode(text.encoding or "utf-8"))
     whole, resolved = read_file(tmp_path / "t.csv", ("",), text)

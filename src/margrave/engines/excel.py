@@ -73,12 +73,12 @@ def _table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat) -> A
     first = [_cell_text(cell) for cell in rows[0]] if rows else []
     while first and not first[-1]:
         first.pop()
-    names = first if text.header else list(text.names or [f"c{place + 1}" for place in range(len(first))])
+    names = first if text.headed else list(text.names or [f"c{place + 1}" for place in range(len(first))])
     if not names or len(names) != len(first):
         remedy = "Name every column in the first row."
         raise InputError(invalid("data", "a sheet whose first row names the columns", remedy))
     width = len(names)
-    body = [row for row in rows[1 if text.header else 0 :] if any(cell not in (None, "") for cell in row)]
+    body = [row for row in rows[1 if text.headed else 0 :] if any(cell not in (None, "") for cell in row)]
     if any(cell not in (None, "") for row in body for cell in row[width:]):
         remedy = "Clear the cells beside the table."
         raise InputError(invalid("data", "a sheet with nothing beside its named columns", remedy))

@@ -82,7 +82,7 @@ def read_file(
         from margrave.engines.excel import read_sheet
 
         table = read_sheet(path, sheet, missing, text)
-        _check_names(list(table.column_names))
+        _check_names(list(table.column_names), text)
         return table, text
     if suffix in (".parquet", ".pq"):
         return _guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file"), text
@@ -152,7 +152,7 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
         )
         raise InputError(invalid("data", constraint, remedy))
     names = _guarded(lambda: _header(data, shape, head), "a text file with a header, in UTF-8", ENCODING)
-    _check_names(names)
+    _check_names(names, head.text)
     if shape.fault == CELLS:
         constraint = f"a text file in which every row has the header's {shape.cells} cells"
         remedy = "Put cells that hold the separator in quotes; see --separator and --quote."
@@ -170,7 +170,7 @@ def _header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
     return [cell.strip(BLANKS) for cell in cells]
 
 
-def _check_names(names: list[str]) -> None:
+def _check_names(names: list[str], text: TextFormat) -> None:
     """Refuse what is no header; its cells are not shown, for without a header they are a row of the table."""
     if not names or "" in names:
         remedy = "Complete the header; if the first line is a row, say --no-header."
@@ -178,8 +178,8 @@ def _check_names(names: list[str]) -> None:
     if len(set(names)) != len(names):
         remedy = "Rename the columns that repeat; if the first line is a row, say --no-header."
         raise InputError(invalid("data", "headed by distinct names", remedy))
-    if any(storage.number_of(name) is not None for name in names):
-        remedy = "Rename such columns; if the first line is a row, say --no-header."
+    if text.header is None and any(storage.number_of(name) is not None for name in names):
+        remedy = "If the first line is a row, say --no-header; if these are names, say --header."
         raise InputError(invalid("data", "headed by names, not by numbers", remedy))
 
 

@@ -76,13 +76,13 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
     line = _first_line(raw[len(mark) :], codec, text)
     skipped = len(mark)
     hint = HINT.fullmatch(line.rstrip("\r\n"))
-    if hint is not None and text.header:
+    if hint is not None and text.headed:
         skipped += len(line.encode(codec))
         text = dataclasses.replace(text, separator=text.separator or hint[1])
         line = _first_line(raw[skipped:], codec, text)
     separator = text.separator or _default_separator(path, text, line)
-    if text.separator is None and line.strip():
-        _check_separator(line, separator, text.quote)
+    if line.strip():
+        _check_separator(line, separator, text)
     kept = text.separator or (separator if text.decimal == "," else None)
     text = dataclasses.replace(text, encoding=None if encoding == "utf-8" else encoding, separator=kept)
     return TextHead(text, separator, codec, skipped, _made_header(raw[skipped:], codec, separator, text))
@@ -127,25 +127,29 @@ def _default_separator(path: Path, text: TextFormat, line: str) -> str:
     return ";" if text.decimal == "," and line.count(";") >= max(1, line.count(",")) else ","
 
 
-def _check_separator(line: str, separator: str, quote: str) -> None:
+def _check_separator(line: str, separator: str, text: TextFormat) -> None:
     """Refuse a first line in which something else than the separator seems to part the names.
+
+    A separator that was declared is doubted only where the line has none but has another candidate: a file of
+    one column has none at all.
 
     Raises:
         InputError: It has no separator, or another candidate stands there more often.
     """
+    quote = text.quote
     if quote and line.count(quote) % 2:
         return  # a name in quotes goes on in the next line
     bare = re.sub(f"{quote}[^{quote}]*{quote}", "", line) if quote else line
     count = bare.count(separator)
     likely = max((sign for sign in CANDIDATES if sign != separator), key=bare.count)
-    if bare.count(likely) > count:
+    if bare.count(likely) > count and not (text.separator and count):
         word = "tab" if likely == "\t" else likely
         remedy = f"Try --separator '{word}', or TextFormat(separator='{word}')."
         if likely == ";":
             remedy += " A file of a German or French spreadsheet is read by --locale de or --locale fr."
         constraint = f"parted by {_spelt(separator)}: its first line has more of {_spelt(likely)}"
         raise InputError(invalid("data", constraint, remedy))
-    if not count:
+    if not count and text.separator is None:
         word = "tab" if separator == "\t" else separator
         remedy = (
             f"Say what parts the names in its first line by --separator; for a file of one column that is "
@@ -164,7 +168,7 @@ def _made_header(raw: bytes, codec: str, separator: str, text: TextFormat) -> by
     Raises:
         InputError: The names are more or fewer than the cells of the first line.
     """
-    if text.header:
+    if text.headed:
         return b""
     quote = ord(text.quote) if text.quote else None
     content = codecs.getincrementaldecoder(codec)(errors="replace").decode(raw).encode()

@@ -45,7 +45,8 @@ class TextFormat:
         quote: What cells that hold the separator stand in: one character, or "none".
         encoding: A Python codec such as "utf-8", "cp1252", "latin-1" or "utf-16". None means what the byte
             order mark says, and UTF-8 where there is none.
-        header: Whether the first line names the columns.
+        header: Whether the first line names the columns. None means that it does, but that a name which is a
+            number is refused, since the line is then most likely a row; True takes any names.
         names: Names of the columns of a file without a header; c1, c2, ... by default.
         decimal: Decimal mark of numbers, "." or ",".
         thousands: Mark between groups of three digits, where there is one; with a decimal comma it is the
@@ -69,7 +70,7 @@ class TextFormat:
     separator: str | None = None
     quote: str = '"'
     encoding: str | None = None
-    header: bool = True
+    header: bool | None = None
     names: tuple[str, ...] = ()
     decimal: str = "."
     thousands: str = ""
@@ -86,7 +87,9 @@ class TextFormat:
         self._check_marks()
         if self.encoding is not None:
             self._set("encoding", _codec_name(self.encoding))
-        if self.names and (self.header or len(set(self.names)) != len(self.names) or "" in self.names):
+        if self.names and (
+            self.header is not False or len(set(self.names)) != len(self.names) or "" in self.names
+        ):
             remedy = "Give names with header=False, or --no-header on the command line."
             raise InputError(invalid("names", "distinct, and of a file without a header", remedy))
         if self.dates is not None:
@@ -122,6 +125,11 @@ class TextFormat:
         if locale not in LOCALES:
             raise InputError(invalid("locale", f"one of {list(LOCALES)}", "Pick one.", got=locale))
         return cls(**{**LOCALES[locale], **parts})
+
+    @property
+    def headed(self) -> bool:
+        """Whether the first line names the columns."""
+        return self.header is not False
 
     @property
     def plain_cells(self) -> bool:

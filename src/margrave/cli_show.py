@@ -1,0 +1,77 @@
+"""The command `margrave show`: what a release file holds. Free."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from margrave.release import Release
+    from margrave.schema.columns import Column
+
+__all__ = ["show"]
+
+
+def show(
+    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say what a release file holds: its guarantee, its columns, what was measured. Free: post-processing."""
+    from margrave.archive import guarantee_to_json, load_release
+
+    found = load_release(release)
+    if as_json:
+        document = {
+            "guarantee": guarantee_to_json(found.guarantee),
+            "method": found.notes.get("method"),
+            "rows": round(found.total),
+            "schema": found.schema.to_json(),
+            "measurements": [list(marginal.clique) for marginal in found.measurements],
+            "text": found.text.to_json(),
+            "notes": dict(found.notes),
+        }
+        typer.echo(json.dumps(document, ensure_ascii=False))
+        return
+    typer.echo("\n".join(describe_release(found)))
+
+
+def describe_release(release: Release) -> list[str]:
+    """A release in a few lines, all of them from released quantities."""
+    sizes = [len(marginal.clique) for marginal in release.measurements]
+    counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
+    lines = [
+        f"guarantee     {release.guarantee}",
+        f"method        {release.notes.get('method', 'unknown')}: {release.strategy} with {release.fitter}",
+        f"rows          about {max(round(release.total), 0):,}",
+        f"measured      {', '.join(counts) or 'nothing'}; {len(release.events)} spends in its ledger",
+        f"written by    margrave {release.notes.get('margrave', 'unknown')}",
+    ]
+    format_parts = release.text.to_json()
+    if format_parts:
+        parts = [f"{name} {value!r}" for name, value in format_parts.items()]
+        lines.append(f"text files    {', '.join(parts)}")
+    width = max(len(column.name) for column in release.schema.columns)
+    lines.append(f"columns       {len(release.schema.columns)}")
+    lines += [f"  {column.name:<{width}}  {describe_column(column)}" for column in release.schema.columns]
+    if release.schema.rules:
+        lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
+    return lines
+
+
+def describe_column(column: Column) -> str:
+    """The kind of a column, its range or values, and whether values are missing."""
+    from margrave.schema.columns import Binned, Listed
+
+    parts = [column.kind]
+    if isinstance(column, Binned) and column.lower is not None and column.upper is not None:
+        bins = "1 bin" if column.present == 1 else f"{column.present} bins"
+        parts.append(f"{column.spell(column.lower)} to {column.spell(column.upper)} in {bins}")
+    if isinstance(column, Listed) and column.values is not None:
+        kept = f"{len(column.values)} values" if len(column.values) != 1 else "1 value"
+        parts.append(kept if column.other is None else f"{kept} and {column.other}")
+    if column.missing:
+        parts.append("some missing")
+    return ", ".join(parts)
