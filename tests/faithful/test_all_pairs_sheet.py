@@ -43,7 +43,7 @@ def test_the_sum_of_squared_sensitivity_over_variance_is_mu_squared(
     synthesis = mg.Synthesizer(
         epsilon=1.0,
         delta=1e-5,
-        select=AllPairs(hidden=hidden),
+        select=AllPairs(hidden=hidden, blind=float("inf")),
         model=Mixture(components=4, steps=10),
         schema=mg.Schema.from_sizes(SIZES),
         adjacency=adjacency,

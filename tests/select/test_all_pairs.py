@@ -158,6 +158,16 @@ def test_screening_spends_its_shares_and_what_is_worth_nothing_is_not_bought() -
     assert found.total() / (2.0 * float(curator.total)) == pytest.approx(0.9, rel=0.01)
 
 
+def test_appraisals_that_noise_would_drown_are_not_bought() -> None:
+    """On a fifth of the rows the noise of an appraisal is larger than most dependence."""
+    appraised = []
+    for rows in (300, 1500):
+        curator, ledger = noisy(rows=rows)
+        AllPairs().run(curator, FEW, silent)
+        appraised.append(any(event.what.startswith("errors") for event in ledger.events))
+    assert appraised == [False, True]
+
+
 def test_a_target_keeps_all_its_pairs_where_pairs_are_screened() -> None:
     curator, _ = noisy()
     AllPairs(target="x5").run(curator, FEW, silent)

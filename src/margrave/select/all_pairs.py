@@ -16,6 +16,7 @@ from margrave.schema.domain import Clique
 from margrave.select.allocate import all_cliques, apportioned
 from margrave.select.one_ways import buy_one_ways, released_one_ways
 from margrave.select.screening import (
+    appraisal_noise,
     choose_pairs,
     estimate_dependence,
     independent_tables,
@@ -38,7 +39,8 @@ class AllPairs:
        bought again.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
        alike: the total variation that noise alone adds to a pair, on average (`margrave.select.screening`).
-       Above `hidden` pairs are screened (3 to 5), else all are bought (6 and 7).
+       Above `hidden` pairs are screened (3 to 5), else all are bought (6 and 7); all are bought as well where
+       the noise of appraisals would be above `blind`.
     3. One-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of a model
        that holds little dependence are mostly as far off as these.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
@@ -67,6 +69,8 @@ class AllPairs:
         screened_ones: Share of rho for one-way marginals where pairs are screened, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened.
         worth: How much of its noise a pair's dependence must exceed to be bought, above 0.
+        blind: Standard deviation of an appraised total variation from which on pairs are not screened, since
+            the choice would be one of noise, above 0.
 
     Raises:
         InputError: An argument is out of range.
@@ -81,6 +85,7 @@ class AllPairs:
     screened_ones: Fraction = Fraction(3, 20)
     screen: Fraction = Fraction(1, 10)
     worth: float = 0.5
+    blind: float = 0.1
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
 
@@ -90,7 +95,7 @@ class AllPairs:
                 raise InputError(invalid(param, "a share above 0 and at most 1", "Try the default."))
         if not (np.isfinite(self.emphasis) and self.emphasis >= 1):
             raise InputError(invalid("emphasis", "at least 1", "Try 2.", got=self.emphasis))
-        for param, bound in (("hidden", self.hidden), ("worth", self.worth)):
+        for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):
             if not bound > 0:
                 raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
         if not (self.screen > 0 and self.screened_ones > 0 and self.screen + self.screened_ones < 1):
@@ -111,7 +116,7 @@ class AllPairs:
         fitter.admit(domain, pairs)
         self._one_ways(curator, len(pairs), on_step)
         inferred: list[InferredMarginal] = []
-        if pairs and self._hides(curator, pairs):
+        if pairs and self._should_screen(curator, pairs):
             inferred = self._screened(curator, pairs, on_step)
         elif pairs:
             self._all(curator, fitter, pairs, deadline, on_step)
@@ -130,10 +135,19 @@ class AllPairs:
         if singles:
             curator.measure(singles, curator.remaining / len(singles))
 
-    def _hides(self, curator: Curator, pairs: list[Clique]) -> bool:
-        """Whether noise would hide most pairs if all were bought alike; looks at releases only."""
+    def _should_screen(self, curator: Curator, pairs: list[Clique]) -> bool:
+        """Whether noise would hide most pairs if all were bought alike, but not what appraisals say of them.
+
+        Looks at releases and settings only.
+        """
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining / len(pairs))
-        return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
+        if float(np.mean([ways.noise(pair, sigma) for pair in pairs])) <= self.hidden:
+            return False
+        return appraisal_noise(curator, len(pairs), ways.rows, self._price(curator)) <= self.blind
+
+    def _price(self, curator: Curator) -> Fraction:
+        """What the appraisal of all pairs may cost, in rho."""
+        return min(curator.total * Fraction(self.screen), curator.remaining / 2)
 
     def _screened(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> list[InferredMarginal]:
         """Spend all of rho on one-ways, appraisals and the pairs that are worth buying.
@@ -144,9 +158,8 @@ class AllPairs:
         if missing > 0:
             buy_one_ways(curator, missing, on_step)
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
-        rho = min(curator.total * Fraction(self.screen), curator.remaining / 2)
         ways = summarise_one_ways(curator)
-        dependence = estimate_dependence(curator, pairs, ways, rho)
+        dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
     from margrave.protocols import Curator
 
-__all__ = ["OneWays", "choose_pairs", "estimate_dependence", "independent_tables", "summarise_one_ways"]
+__all__ = [
+    "OneWays",
+    "appraisal_noise",
+    "choose_pairs",
+    "estimate_dependence",
+    "independent_tables",
+    "summarise_one_ways",
+]
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +80,16 @@ def summarise_one_ways(curator: Curator) -> OneWays:
         held = share[clear] / share[clear].sum() if clear.any() else share[share > 0]
         codes[name] = math.exp(-float((held * np.log(held)).sum()))
     return OneWays(shares, off, codes, rows)
+
+
+def appraisal_noise(curator: Curator, pairs: int, rows: float, rho: Fraction) -> float:
+    """Standard deviation of the total variation that an appraisal of so many pairs for rho finds, foretold.
+
+    An L1 distance is twice the total variation times the rows. Its noise is that of a marginal times the
+    root of the number of pairs (`margrave.measure.appraise`); under replace_one it is a root of 2 larger
+    still, which is left out.
+    """
+    return math.sqrt(pairs) * curator.sigma(rho) / (2.0 * rows)
 
 
 def estimate_dependence(
