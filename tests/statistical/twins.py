@@ -296,7 +296,7 @@ def _replace(patch: pytest.MonkeyPatch, honest: Any, other: Any) -> None:
     """Put another function in all places of margrave where one is known by name."""
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "margrave" and not name.startswith("margrave.privacy.noise."):
-            for attribute, value in list(vars(module).items()):
+            for attribute, value in vars(module).copy().items():
                 if value is honest:
                     patch.setattr(module, attribute, other)
 
