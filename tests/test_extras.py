@@ -39,6 +39,9 @@ def test_machine():
 def test_threads():
     assert os.environ["OMP_NUM_THREADS"] == os.environ["NUMBA_NUM_THREADS"] == "1"
 
+def test_kernels():
+    assert os.environ["NUMBA_CACHE_DIR"].endswith("gw7")
+
 def test_noise():
     assert entropy.system_bytes.__module__ == "conftest"
 """
@@ -92,7 +95,8 @@ def _outcomes(folder: Path, *options: str, **env: str) -> dict[str, str]:
     ]
     command += options
     path = os.pathsep.join([str(folder), str(TESTS), os.environ.get("PYTHONPATH", "")])
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MARGRAVE", "PYTEST"))}
+    ours = re.compile("MARGRAVE_|PYTEST_|NUMBA_|.*_THREADS$")
+    plain = {name: value for name, value in os.environ.items() if not ours.match(name)}
     done = subprocess.run(
         [*command, str(folder)], env=plain | {"PYTHONPATH": path} | env, capture_output=True, text=True
     )
@@ -103,7 +107,7 @@ def _outcomes(folder: Path, *options: str, **env: str) -> dict[str, str]:
 
 def test_only_what_is_marked_may_skip(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(MODULE, encoding="utf-8")
-    found = _outcomes(tmp_path)
+    found = _outcomes(tmp_path, PYTEST_XDIST_WORKER="gw7")
     assert found == {
         "test_marked": "SKIPPED",
         "test_compares": "SKIPPED",
@@ -111,6 +115,7 @@ def test_only_what_is_marked_may_skip(tmp_path: Path) -> None:
         "test_imports_by_itself": "FAILED",
         "test_marked_for_another_extra": "FAILED",
         "test_threads": "PASSED",
+        "test_kernels": "PASSED",
         "test_noise": "PASSED",
     }
 
