@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from engine_cases import COMMAS
 
 from margrave.engines.opening import open_source
 from margrave.schema.frame import Frame
@@ -82,7 +83,7 @@ class Backends:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return open_source(self._ibis(engine, table, path))
-        return open_source(path, engine="memory" if engine == "memory-csv" else "stream")
+        return open_source(path, text=COMMAS, engine="memory" if engine == "memory-csv" else "stream")
 
     def _ibis(self, engine: str, table: pa.Table, path: Path) -> Any:
         try:
