@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from engine_cases import COMMAS
 
 from extras import postgres_folder
 from margrave.engines.opening import open_source
@@ -81,7 +82,7 @@ class Backends:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return open_source(self._ibis(engine, table, path))
-        return open_source(path, engine="memory" if engine == "memory-csv" else "stream")
+        return open_source(path, text=COMMAS, engine="memory" if engine == "memory-csv" else "stream")
 
     def open_ibis(self, engine: str, table: pa.Table, collation: str = "") -> Any:
         """The table in the backend that the engine's first word names, its column t in a collation.

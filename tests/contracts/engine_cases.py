@@ -16,6 +16,10 @@ import pyarrow.parquet as pq
 
 from margrave.schema.columns import Binned, Boolean, Categorical, Column, Integer, Listed, Ordinal, Real
 from margrave.schema.schema import Schema
+from margrave.schema.text_format import TextFormat
+
+COMMAS = TextFormat(separator=",")
+"""Said, because the header of a table of one column does not show it."""
 
 Columns = dict[str, tuple[str, list[Any]]]
 """Storage kind ("text", "int", "float" or "bool") and values of each column."""

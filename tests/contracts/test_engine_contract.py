@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from engine_backends import NOT_HELD, STREAMS, Backends
-from engine_cases import CASES, INF, NAN, ODD, brute_codes, brute_counts, make, text
+from engine_cases import CASES, COMMAS, INF, NAN, ODD, brute_codes, brute_counts, make, text
 from engine_tables import TABLES, many_rows, schema_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -82,7 +82,7 @@ def test_round_trip(source: str, case: str, tmp_path: Path) -> None:
 def test_values_survive(source: str, tmp_path: Path) -> None:
     columns = {"t": ("text", ODD), "n": ("int", list(range(len(ODD))))}
     schema = Schema((text("t", sorted(ODD)), Integer(name="n", lower=0, upper=20, bins=99, missing=False)))
-    private, frame = open_source(make(source, columns, tmp_path))
+    private, frame = open_source(make(source, columns, tmp_path), text=COMMAS)
     table = decode(private.bind(schema).encoded, schema, np.random.default_rng(0), frame)
     assert list(table["t"].to_pylist() if isinstance(table, pa.Table) else table["t"]) == ODD
     assert list(table["n"].to_pylist() if isinstance(table, pa.Table) else table["n"]) == list(
@@ -97,7 +97,7 @@ def test_source_answers(source: str, tmp_path: Path) -> None:
         "r": ("float", [1.0, 2.5, NAN, INF, 2.0**60, -3.0]),
         "b": ("bool", [True, True, None, False, True, True]),
     }
-    private, _ = open_source(make(source, columns, tmp_path))
+    private, _ = open_source(make(source, columns, tmp_path), text=COMMAS)
     assert private.kinds("t").reveal().tolist() == [1, 1, 0, 0, 0, 0, 4]
     texts, counts = private.values("t")
     assert dict(zip(texts, counts.reveal().tolist(), strict=True)) == {"b": 2, "a": 1, "12": 1, "1_0": 1}
@@ -115,7 +115,7 @@ def test_source_answers(source: str, tmp_path: Path) -> None:
 def test_bounded_keeps_at_most(source: str, tmp_path: Path) -> None:
     owners = [i % 7 for i in range(100)] + [99]
     columns = {"who": ("int", owners), "row": ("int", list(range(101)))}
-    private, _ = open_source(make(source, columns, tmp_path))
+    private, _ = open_source(make(source, columns, tmp_path), text=COMMAS)
     kept = private.bounded("who", 3)
     assert [column.name for column in kept.columns] == ["row"]
     rows = [int(value) for value in kept.values("row")[0]]
@@ -127,7 +127,7 @@ def test_bounded_keeps_at_most(source: str, tmp_path: Path) -> None:
 def test_nothing_private_shows(source: str, tmp_path: Path) -> None:
     columns = {"t": ("text", ["CANARY", "x"]), "n": ("int", [987654321, 1])}
     schema = Schema((text("t", ["CANARY", "x"]), Integer(name="n", lower=0, upper=10**9, missing=False)))
-    private, frame = open_source(make(source, columns, tmp_path))
+    private, frame = open_source(make(source, columns, tmp_path), text=COMMAS)
     engine = private.bind(schema)
     for thing in (private, engine, engine.encoded, engine.count([("t",)])[0], frame, private.columns):
         shown = f"{thing!r} {thing!s}"
@@ -141,7 +141,7 @@ def test_nothing_private_shows(source: str, tmp_path: Path) -> None:
 @every_source
 def test_storage_decides_kinds(source: str, tmp_path: Path) -> None:
     columns = {"t": ("text", ["1"]), "i": ("int", [1]), "r": ("float", [1.0]), "b": ("bool", [True])}
-    private, frame = open_source(make(source, columns, tmp_path))
+    private, frame = open_source(make(source, columns, tmp_path), text=COMMAS)
     kinds = [column.kind for column in private.columns]
     assert kinds == (["unknown"] * 4 if source == "csv" else ["unknown", "integer", "real", "boolean"])
     assert all(column.missing is None for column in private.columns)
