@@ -8,6 +8,7 @@ come in pairs that differ by one row. The texts are those that collations hold f
 
 from __future__ import annotations
 
+import pkgutil
 import secrets
 from collections import Counter
 from collections.abc import Iterator
@@ -20,14 +21,14 @@ from additivity_backends import PUSHED, STREAMED, BigTables, open_small
 from additivity_tables import Nasty, Reference, answers, draw_tables, schemas
 from engine_backends import Backends
 
-from margrave.engines import codings, pushdown_engine
 from margrave.engines.opening import open_source
-from margrave.engines.pushdown import PushdownSource
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+FEW = "margrave.engines.codings.FEW"
+"""Declared values up to which they are compared one by one; by name, since it takes ibis to import."""
 MANY, SOME = 1000, 28
 NO_NUL = ("memory-csv", "stream-csv", "postgres")
 DATABASES = [name for name in PUSHED if not name.startswith("spark")]
@@ -118,7 +119,7 @@ def test_many_tables_are_counted_row_by_row(backends: Backends, engine: str, in_
 def test_some_tables_in_a_database_are_counted_row_by_row(
     backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codings, "FEW", 12)
+    monkeypatch.setattr(FEW, 12)
     check_pushed(backends, engine, nasty(engine, SOME), in_memory)
 
 
@@ -128,7 +129,7 @@ def test_some_tables_in_a_database_are_counted_row_by_row(
 def test_many_tables_in_a_database_are_counted_row_by_row(
     backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codings, "FEW", 12)
+    monkeypatch.setattr(FEW, 12)
     check_pushed(backends, engine, nasty(engine, MANY), in_memory, every=25)
 
 
@@ -150,39 +151,42 @@ def merged_groups(table: Any, value: Any, name: str) -> tuple[Any, Any]:
     return found["v"].combine_chunks(), found["n"].to_numpy()
 
 
-def doubled_keys(place: int, found: Any) -> Any:
+def name_groups_by_a_row(_: Any) -> Any:
+    return staticmethod(merged_groups)
+
+
+def double_keys(honest: Any) -> Any:
     """A look-up in which each key is there twice, as in a join that holds two keys for equal."""
-    return pa.concat_tables([LOOKUP(place, found)] * 2)
+    return lambda place, found: pa.concat_tables([honest(place, found)] * 2)
 
 
-LOOKUP = pushdown_engine._lookup
-
-
+@pytest.mark.needs_extra("ibis")
 @pytest.mark.parametrize(
-    ("owner", "name", "fault", "seen"),
+    ("place", "fault", "seen"),
     [
-        (PushdownSource, "_few", staticmethod(merged_groups), "values of"),
-        (pushdown_engine, "_lookup", doubled_keys, r"\(\) of"),
+        ("pushdown.PushdownSource._few", name_groups_by_a_row, "values of"),
+        ("pushdown_engine._lookup", double_keys, r"\(\) of"),
     ],
 )
 def test_planted_faults_break_the_contract(
     backends: Backends,
-    owner: Any,
-    name: str,
+    place: str,
     fault: Any,
     seen: str,
     in_memory: Reference,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A group that is named by one of its rows, and a join that counts a row twice."""
-    monkeypatch.setattr(codings, "FEW", 12)
+    monkeypatch.setattr(FEW, 12)
     tables = nasty("ibis-duckdb", SOME)
     check_pushed(backends, "ibis-duckdb", tables[:2], in_memory)
-    monkeypatch.setattr(owner, name, fault)
+    whole = f"margrave.engines.{place}"
+    monkeypatch.setattr(whole, fault(pkgutil.resolve_name(whole)))
     with pytest.raises(AssertionError, match=seen):
         check_pushed(backends, "ibis-duckdb", tables, in_memory)
 
 
+@pytest.mark.needs_extra("postgres")
 def test_postgres_types_with_several_spellings(backends: Backends) -> None:
     """Numbers without a scale, padded text and enumerations: what a row counts for is its own."""
     table = backends.open_ibis("postgres", pa.table({"t": ["1.0", "1.00", "1", "2.50"]}))

@@ -27,15 +27,11 @@ from margrave.schema.columns import Binned, Boolean, Integer, Real
 from margrave.schema.decode import decode
 from margrave.schema.looks import READS
 from margrave.schema.schema import Schema
-from margrave.schema.text_format import TextFormat
 
 SOURCES = ("pandas", "polars", "arrow", "csv", "parquet")
 
 every_source = pytest.mark.parametrize("source", SOURCES)
 every_case = pytest.mark.parametrize("case", list(CASES))
-
-COMMAS = TextFormat(separator=",")
-"""What a file of one column has to be said to be parted by; it changes nothing for others."""
 
 
 @every_source

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 from command_line import call, files
@@ -26,7 +27,6 @@ ROWS: list[list[Any]] = [
 
 
 def write_book(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
-    openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.remove(book.active)
     for name, rows in sheets.items():
@@ -85,7 +85,6 @@ def test_a_sheet_that_is_no_table_is_refused(rows: list[list[Any]], words: str, 
 
 
 def test_broken_and_unknown(tmp_path: Path) -> None:
-    pytest.importorskip("openpyxl")
     (tmp_path / "t.xlsx").write_bytes(b"CANARY")
     with pytest.raises(InputError, match=r"a readable \.xlsx file"):
         open_source(tmp_path / "t.xlsx")

@@ -5,19 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("ibis", reason="margrave[ibis] is missing")
-
-import duckdb
-import ibis
-
-from margrave.engines import expressions, pushdown_engine
+from extras import import_extra
 from margrave.engines.counts import Counts
 from margrave.engines.opening import open_source
-from margrave.engines.pushdown import PushdownSource
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
 from margrave.measure.gaussian import Gaussian
@@ -28,6 +23,11 @@ from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
+
+ibis = import_extra("ibis", __name__)
+
+from margrave.engines import expressions, pushdown_engine  # noqa: E402 - it imports ibis
+from margrave.engines.pushdown import PushdownSource  # noqa: E402 - it imports ibis
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

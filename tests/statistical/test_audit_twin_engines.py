@@ -169,6 +169,7 @@ def _in_duckdb(folder: Path, collation: str, adjacency: Adjacency, k: int, **opt
 
 
 @pytest.mark.slow
+@pytest.mark.needs_extra("ibis")
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("k", [0, 3])
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -177,7 +178,6 @@ def test_a_collation_neither_names_a_group_nor_counts_a_row_twice(
     tmp_path: Path, collation: str, adjacency: Adjacency, k: int, whole: bool
 ) -> None:
     """The first row of a group would name it. A table may be refused for its collation, if all are alike."""
-    pytest.importorskip("ibis")
     run = _in_duckdb(tmp_path, collation, adjacency, k, whole=whole)
     assert _held(run, _tables(adjacency, k, EQUAL, ahead=True), refusable=True) == []
 
@@ -189,12 +189,12 @@ def _street(more: list[str], adjacency: Adjacency) -> list[pa.Table]:
     return [pa.table({"street": pa.array(rows + odd)}) for odd in (before, *([text] for text in more))]
 
 
+@pytest.mark.needs_extra("ibis")
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("declares", ["values", "values that a collation holds for equal", "nothing"])
 def test_a_look_up_of_values_counts_every_row_once(
     tmp_path: Path, declares: str, adjacency: Adjacency
 ) -> None:
-    pytest.importorskip("ibis")
     equal = [text.upper() for text in MANY] if "equal" in declares else []
     column = Categorical(name="street", values=(*MANY, *equal), other="(other)", missing=True, strict=False)
     schema = None if declares == "nothing" else Schema((column,))
@@ -204,6 +204,7 @@ def test_a_look_up_of_values_counts_every_row_once(
 
 
 @pytest.mark.slow
+@pytest.mark.needs_extra("postgres")
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_collation_of_postgres_that_is_not_deterministic(backends: Backends, whole: bool) -> None:
     """ICU's second level: case does not count. The columns are text of that collation."""
