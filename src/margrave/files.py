@@ -68,8 +68,10 @@ def check_writable(path: str | Path, param: str) -> Path:
         if target.is_dir():
             raise IsADirectoryError
         trial = _beside(target)
-        trial.touch(exist_ok=False)
-        trial.unlink()
+        try:
+            trial.touch(exist_ok=False)
+        finally:
+            trial.unlink(missing_ok=True)  # also where the user stops the run just then
     except (OSError, ValueError):
         remedy = "Make the folder first, or pick another."
         raise InputError(invalid(param, "a file in a writable folder", remedy, got=str(path))) from None

@@ -294,7 +294,7 @@ class Door:
 
 def _replace(patch: pytest.MonkeyPatch, honest: Any, other: Any) -> None:
     """Put another function in all places of margrave where one is known by name."""
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         if name.split(".")[0] == "margrave" and not name.startswith("margrave.privacy.noise."):
             for attribute, value in vars(module).copy().items():
                 if value is honest:
