@@ -58,10 +58,14 @@ def wait_for(run: subprocess.Popen[str], ledger: Path, lines: int) -> None:
 
 
 def wait_for_file(run: subprocess.Popen[str], folder: Path, pause: float) -> None:
-    """Return a moment after the first output, or the hidden file it is written to, is seen."""
+    """Return a moment after the first output, or the hidden file it is written to, is seen.
+
+    Before there is a ledger hidden files are there for an instant, by which paths are tried.
+    """
     limit = time.monotonic() + WAIT
     while run.poll() is None and time.monotonic() < limit:
-        if files(folder) - {"ledger.jsonl", "ledger.jsonl.answers"}:
+        found = files(folder)
+        if "ledger.jsonl" in found and found - {"ledger.jsonl", "ledger.jsonl.answers"}:
             time.sleep(pause)
             return
 
