@@ -29,16 +29,17 @@ import platform
 import statistics
 import time
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from splitting import truth
+import pyarrow as pa
 
 from margrave import Schema, Synthesizer
 from margrave.limits import Deadline, Effort
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pooled import pool
-from margrave.models.splitting import halves, pick
+from margrave.models.splitting import compare, halves
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from tables import FILES, load
@@ -70,6 +71,16 @@ def ours(
     return model, went | {"converged": model.converged, "evaluations": model.evaluations, "gap": model.gap}
 
 
+def truth(table: pa.Table, sizes: dict[str, int]) -> dict[tuple[str, str], np.ndarray]:
+    """All pairs of the real table, in proportions."""
+    columns = {name: table[name].to_numpy() for name in sizes}
+    return {
+        (a, b): np.bincount(columns[a] * sizes[b] + columns[b], minlength=sizes[a] * sizes[b])
+        / table.num_rows
+        for a, b in combinations(sizes, 2)
+    }
+
+
 def by_split(domain: Domain, noisy: list[NoisyMarginal], rows: float, limit: float) -> float:
     """The strength that split noise prefers."""
     fitted, judged = halves(pool(domain, noisy), np.random.default_rng(0))
@@ -79,7 +90,8 @@ def by_split(domain: Domain, noisy: list[NoisyMarginal], rows: float, limit: flo
         fitter, effort = PGM(strength=RULE * factor), Effort(rough=True, deadline=Deadline(limit))
         warm = fitter.fit(domain, half, total=rows, warm=warm, effort=effort)
         expected.append(warm.project_many([table.clique for table in judged]))
-    return RULE * FACTORS[pick(expected, judged, rows, 1)]
+    gains = [compare(one, expected[1], judged, rows)[0] for one in expected]
+    return RULE * FACTORS[int(np.argmin(gains))]
 
 
 def peer(

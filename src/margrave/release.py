@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -80,14 +81,21 @@ class NoisyMarginal:
         return np.asarray(expected + (1.0 - noise / found) * residual)
 
 
+@dataclass(frozen=True, slots=True)
 class InferredMarginal(NoisyMarginal):
     """A table that nobody measured: what releases about other things say of it.
 
     Its `values` are what is expected, in rows, and its `sigma` is how uncertain that is. It is handed to a
     fit beside what was measured, but it holds no noise of its own and is never part of a release.
+
+    Args:
+        distance: Total variation of the pair from the product of its one-ways as it was appraised, which
+            noise may have taken below 0.
+        uncertainty: Standard deviation of that noise; infinity where nothing is known of the distance.
     """
 
-    __slots__ = ()
+    distance: float = 0.0
+    uncertainty: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)

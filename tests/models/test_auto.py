@@ -103,7 +103,7 @@ def test_the_target_and_the_memory_limit_reach_the_models() -> None:
     made = tables(SMALL, 5000.0, 5.0, 5)
     auto = Auto(target="c", max_memory=600_000_000)
     assert auto._mixture.target == "c"
-    assert auto._mixture.max_memory == auto._trees.max_memory == 600_000_000
+    assert auto._mixture.max_memory == auto._trees(10).max_memory == 600_000_000
     assert auto.fit(SMALL, made).domain == SMALL
 
 

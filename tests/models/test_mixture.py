@@ -11,11 +11,11 @@ import pytest
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models.mixture import Mixture, MixtureModel
-from margrave.models.mixture.fitter import _rule
+from margrave.models.mixture.fitter import EASED, PILOT_COMPONENTS, price_rule
 from margrave.models.mixture.objective import Objective, point
 from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.stacked import stack
-from margrave.models.pooled import pool
+from margrave.models.pooled import mu, pool
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -237,18 +237,18 @@ def test_more_steps_do_not_raise_the_objective() -> None:
 
 
 def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> None:
-    tables = pool(DOMAIN, measured(10.0))
-    assert _rule(tables, 1e4) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
-    finer = pool(DOMAIN, measured(5.0))
-    assert _rule(finer, 1e4) == pytest.approx(2**0.5 * _rule(tables, 1e4))
-    assert _rule(finer, 100.0) == pytest.approx(2**0.75 * _rule(tables, 100.0))
-    assert _rule(finer, 1e9) == _rule(tables, 1e9) == 1500.0
+    signal = mu(pool(DOMAIN, measured(10.0)))
+    assert price_rule(1e4 * signal) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
+    finer = mu(pool(DOMAIN, measured(5.0)))
+    assert price_rule(1e4 * finer) == pytest.approx(2**0.5 * price_rule(1e4 * signal))
+    assert price_rule(100.0 * finer) == pytest.approx(2**0.75 * price_rule(100.0 * signal))
     model = Mixture(components=10, restarts=1).fit(DOMAIN, measured(10.0))
-    rule = _rule(tables, model.total)
-    assert min(abs(model.information - min(f * rule, 1500.0)) for f in (0.5, 1.0, 2.0)) < 1e-6
+    rule = price_rule(model.total * signal)
+    steps = [nested * rule * 2.0**step for nested in (1.0, EASED) for step in range(-3, 4)]
+    assert min(abs(model.information - price) for price in steps) < 1e-6
     rough = Mixture().fit(DOMAIN, measured(10.0), effort=Effort(rough=True))
-    assert rough.information == pytest.approx(_rule(tables, rough.total))
-    assert len(rough.weights) == 120
+    assert rough.information == pytest.approx(price_rule(rough.total * signal))
+    assert len(rough.weights) == PILOT_COMPONENTS
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nest import Nest, averaged
 from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import dependences, nested, nestings
+from margrave.models.mixture.nesting import dependences, group_attributes
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.pooled import Pooled, pool
@@ -210,21 +210,11 @@ def test_two_starts_average_to_their_mean() -> None:
 def test_a_target_and_attributes_of_two_codes_stay_alone() -> None:
     domain = Domain(("a", "b", "c", "d"), (5, 5, 5, 2))
     tied = np.full((4, 4), 0.6)
-    assert nested(domain, tied, (), 0.3, 6) == [(0, 1, 2)]
-    assert nested(domain, tied, {"b"}, 0.3, 6) == [(0, 2)]
-    assert nested(domain, tied, (), 0.7, 6) == []
+    assert group_attributes(domain, tied) == ((0, 1, 2),)
+    assert group_attributes(domain, tied, {"b"}) == ((0, 2),)
+    assert group_attributes(domain, 0.3 * tied) == ()
     many = Domain(tuple("abcdefghij"), (4,) * 10)
-    assert sorted(map(len, nested(many, np.full((10, 10), 0.9), (), 0.3, 6))) == [4, 6]
-
-
-def test_ways_to_nest_are_told_once_and_the_wide_one_first() -> None:
-    domain = Domain(("a", "b", "c"), (5, 5, 5))
-    tied = np.full((3, 3), 0.25)
-    assert nestings(domain, tied, ()) == [((0, 1, 2),)]
-    tied[0, 1] = tied[1, 0] = 0.5
-    assert nestings(domain, tied, ()) == [((0, 1, 2),), ((0, 1),)]
-    assert nestings(domain, np.full((3, 3), 0.9), ()) == [((0, 1, 2),)]
-    assert nestings(domain, np.full((3, 3), 0.1), ()) == []
+    assert sorted(map(len, group_attributes(many, np.full((10, 10), 0.9)))) == [2, 8]
 
 
 def test_dependence_is_the_distance_from_independence() -> None:
@@ -241,7 +231,7 @@ def test_without_dependence_split_noise_leaves_nests_out() -> None:
         Pooled(t.clique, np.full(t.values.shape, ROWS / t.values.size), t.sigma)
         for t in pool(DOMAIN, measured(10.0))
     ]
-    assert Mixture(components=10, labels=0).look(DOMAIN, flat, float(ROWS)).groups == ()
+    assert Mixture(components=10, labels=0).choose(DOMAIN, flat, float(ROWS)).setting.groups == ()
 
 
 def test_dependence_that_a_model_misses_is_seen_in_what_was_measured() -> None:
@@ -254,21 +244,3 @@ def test_dependence_that_a_model_misses_is_seen_in_what_was_measured() -> None:
         assert found[0, 1] == pytest.approx(truth[0, 1], abs=0.1)
         assert found[3, 4] == pytest.approx(truth[3, 4], abs=0.1)
         assert found[2, 4] < 0.05
-
-
-@pytest.mark.parametrize(("tie", "outer"), [(0.0, 4.0), (0.3, 2.25)])
-def test_split_noise_says_what_nests_pay_outside(tie: float, outer: float) -> None:
-    rng, size = np.random.default_rng(0), 24
-    apart = np.abs(np.arange(size)[:, None] - np.arange(size)[None, :])
-    whole = np.einsum("ab,cd->abcd", *(np.exp(-apart / 0.3) * rng.random((size, 1)) for _ in range(2)))
-    whole *= (1 + tie * np.sign(rng.standard_normal((size, size))))[:, None, :, None]
-    domain, made = Domain(tuple("abcd"), (size,) * 4), []
-    for places in [*itertools.combinations(range(4), 1), *itertools.combinations(range(4), 2)]:
-        table = ROWS * whole.sum(axis=tuple(i for i in range(4) if i not in places)) / whole.sum()
-        noisy = table + 13.0 * rng.standard_normal(table.shape)
-        made.append(NoisyMarginal(tuple(domain.names[i] for i in places), noisy, 13.0))
-    seen = Mixture(labels=0).look(domain, pool(domain, made), float(ROWS))
-    assert seen.groups == ((0, 1), (2, 3))
-    assert seen.outer == outer
-    told = Mixture(labels=0, outer=3.0, information=100.0).look(domain, pool(domain, made), float(ROWS))
-    assert (told.outer, told.price) == (3.0, 100.0)

@@ -1,4 +1,4 @@
-"""Split noise: independence, unbiased differences, and the right to overrule a default."""
+"""Split noise: independence, unbiased differences, and what is charged where nothing was measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.models.pooled import Pooled
-from margrave.models.splitting import halves, pick, scores
+from margrave.models.splitting import FLOOR, compare, halves
 
 SIGMA = 4.0
 
@@ -29,42 +29,59 @@ def test_halves_have_independent_noise_of_the_stated_size(share: float) -> None:
     assert abs(correlation) < 4 / np.sqrt(truth.size)
 
 
+def interaction(table: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """What a pair holds beyond the one-ways of `mean`, by its definition with matrices."""
+    q, p = mean.sum(axis=1) / mean.sum(), mean.sum(axis=0) / mean.sum()
+    left = np.eye(len(q)) - np.outer(q, np.ones(len(q)))
+    return left @ table @ (np.eye(len(p)) - np.outer(np.ones(len(p)), p))
+
+
 def test_differences_are_unbiased_and_their_spread_is_known() -> None:
-    truth = np.array([[30.0, 10.0], [20.0, 40.0]])
+    truth = np.array([[30.0, 10.0, 5.0], [20.0, 40.0, 15.0]])
     rows = truth.sum()
-    models = [[truth + 3.0], [truth * 1.2], [np.full((2, 2), 25.0)]]
-    weight = 1 / (np.mean([m[0] / rows for m in models], axis=0) + 1e-4)
+    one, other = truth * 1.2 + 1.0, truth[::-1] * 0.9
+    mean = 0.5 * (one + other) / rows
+    weight = 1 / (mean + FLOOR)
 
     def error(model: np.ndarray) -> float:
-        return float((weight * ((model - truth) / rows) ** 2).sum())
+        off = (model - truth) / rows
+        return float((weight * (off**2 + interaction(off, mean) ** 2)).sum())
 
-    exact = np.array([error(m[0]) - error(models[0][0]) for m in models])
     draws, spreads = [], []
-    for seed in range(400):
+    for seed in range(600):
         _, judged = halves(tables(truth, np.random.default_rng(seed)), np.random.default_rng(seed + 9_000))
-        gain, spread = scores(models, judged, rows, 0)
+        gain, spread = compare([one], [other], judged, rows)
         draws.append(gain)
         spreads.append(spread)
-    assert np.allclose(np.mean(spreads, axis=0), np.std(draws, axis=0), rtol=0.12)
-    assert np.all(np.abs(np.mean(draws, axis=0) - exact) <= 4 * np.mean(spreads, axis=0) / 20 + 1e-12)
+    assert np.mean(spreads) == pytest.approx(np.std(draws), rel=0.12)
+    assert abs(np.mean(draws) - error(one) + error(other)) <= 4 * np.mean(spreads) / np.sqrt(600)
 
 
-def test_the_default_yields_only_to_what_is_better_beyond_doubt() -> None:
-    truth = np.full((10, 10), 1000.0)
-    judged = [Pooled(("a", "b"), truth + 1.0, np.full(truth.shape, 5.0))]
-    far, near, same = [truth * 1.3], [truth * 1.01], [truth * 1.01 + 1e-3]
-    assert pick([far, near], judged, truth.sum(), 0) == 1
-    assert pick([near, far], judged, truth.sum(), 0) == 0
-    assert pick([near, same], judged, truth.sum(), 0) == 0
+def test_a_model_without_dependence_loses_to_one_that_is_as_far_off_and_keeps_it() -> None:
+    rng = np.random.default_rng(3)
+    truth = np.outer([300.0, 200.0, 500.0], [0.2, 0.3, 0.5]) + np.array(
+        [[60, -60, 0], [-60, 60, 0], [0, 0, 0]]
+    )
+    rows, flat = truth.sum(), np.outer(truth.sum(axis=1), truth.sum(axis=0)) / truth.sum()
+    # As far from the truth in every cell, but by a shift of the one-ways.
+    sides = np.sign(np.outer([1.0, 1.0, -1.0], [1.0, 1.0, 1.0]))
+    shifted = truth + sides * np.abs(truth - flat).sum() / truth.size
+    judged = [Pooled(("a", "b"), truth + rng.standard_normal(truth.shape), np.ones(truth.shape))]
+    assert compare([shifted], [flat], judged, rows)[0] < 0.0
+    assert compare([flat], [shifted], judged, rows)[0] > 0.0
 
 
-def test_an_inferred_pair_has_no_noise_and_is_judged_by_the_models_own_one_ways() -> None:
-    held = Pooled(("a", "b"), np.full((2, 2), 25.0), np.full((2, 2), 5.0), inferred=True)
+def test_an_inferred_pair_has_no_noise_and_charges_only_dependence_beyond_what_was_appraised() -> None:
+    flat, dependent = np.full((2, 2), 25.0), np.array([[40.0, 10.0], [10.0, 40.0]])
+    held = Pooled(("a", "b"), flat, np.full((2, 2), 5.0), inferred=True, distance=0.1, uncertainty=0.02)
     (a,), (b,) = halves([held], np.random.default_rng(0))
     assert a is held
     assert b is held
+    # Its total variation from independence is 0.3, and 0.1 with two standard deviations explains 0.14 of it.
+    assert compare([dependent], [flat], [held], 100.0) == (pytest.approx(4 * 0.16**2), 0.0)
+    within = 0.7 * flat + 0.3 * dependent
+    assert compare([within], [flat], [held], 100.0) == (0.0, 0.0)
     skewed = np.outer([90.0, 10.0], [0.8, 0.2])
-    dependent = np.array([[40.0, 10.0], [10.0, 40.0]])
-    gain, spread = scores([[skewed], [dependent]], [held], 100.0, 0)
-    assert gain[1] > 0.1
-    assert (spread == 0.0).all()
+    assert compare([skewed], [flat], [held], 100.0) == (0.0, 0.0)
+    unknown = Pooled(("a", "b"), flat, np.full((2, 2), 5.0), inferred=True)
+    assert compare([dependent], [flat], [unknown], 100.0) == (0.0, 0.0)

@@ -142,7 +142,7 @@ def test_where_noise_hides_most_pairs_the_dependent_one_is_found_and_kept() -> N
         product = np.outer(table.sum(axis=1), table.sum(axis=0))
         kept.append(0.5 * float(np.abs(table - product).sum()))
         assert ledger.remaining < Fraction(1, 10**6) * ledger.total
-    assert kept[0] > 0.5
+    assert kept[0] > 0.4
     assert kept[0] > kept[1] + 0.3
 
 

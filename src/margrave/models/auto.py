@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,42 +13,43 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models.carried import Carried
-from margrave.models.mixture.fitter import DOUBT, Mixture
+from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pooled import pool, rows_of
+from margrave.models.pooled import one_ways, perplexity, pool, rows_of
 from margrave.models.ruled import settled
-from margrave.models.splitting import halves, pick
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.models.mixture.runs import Seen
+    from margrave.models.mixture.runs import Setting
+    from margrave.models.mixture.trials import Candidate, Choice, Trials
     from margrave.models.pgm.model import GraphicalModel
     from margrave.models.pooled import Pooled
     from margrave.protocols import Model
 
-__all__ = ["Auto", "Trees"]
+__all__ = ["Auto", "Trees", "keep_measurements", "rank_pairs"]
 
 Floats = NDArray[np.float64]
 
-MOST_CELLS = 4_000_000
-"""Cells that the junction tree of a graphical model may have to be tried: some ten seconds of a fit."""
-SMALL = 300_000
-"""Cells of a junction tree up to which even its trial is fitted to the end."""
-COVERED = 0.95
-"""Part of all dependence that its cliques have to hold. Where little fits, the mixture has always won."""
+MOST_CELLS, PILOT_CELLS = 500_000, 100_000
+"""Cells that the junction tree of a graphical model may have, a second or two of a fit; and that of one that
+is fitted only to choose. With 100,000 the models of bench/LOG.md are 4 % worse, with 2,000,000 1 % better in
+four times the time."""
+WORTH, PAIRS = 1.0, 4
+"""How much of its noise a pair's dependence must exceed to be taken into the tree, and how many pairs for
+each attribute are asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """Fits a mixture, or a graphical model where a small junction tree holds nearly all dependence.
+    """Fits a mixture, or a graphical model of the pairs that depend most, whichever explains more.
 
-    A mixture of a few hundred products explains any number of pairs, but only so well. A table of few
-    attributes and many rows asks for more: there the junction tree of its dependent pairs is small. So where
-    there is little noise (rows mu at least `mixture.runs.CLEAR`) pairs are added to a tree by how dependent
-    they are while it stays below MOST_CELLS. If they hold COVERED of all dependence, both models are fitted
-    to one half of split noise and judged on the other (`margrave.models.splitting`), and the graphical model
-    is taken unless the mixture is better beyond doubt. This costs no privacy.
+    A mixture of a few hundred products explains any number of pairs, but only so well: where some attributes
+    nearly follow from each other by many codes, or noise is small, a graphical model follows them closer. So
+    pairs are added to a junction tree by how dependent they are while it stays below MOST_CELLS. The mixture
+    that small fits have chosen and the graphical model are fitted to one half of split noise and judged on
+    the other (`margrave.models.splitting`), and the better one is fitted to everything. This costs no
+    privacy.
 
     Args:
         target: An attribute that rows are meant to predict, for the mixture's labels.
@@ -75,7 +77,7 @@ class Auto:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self._mixture, self._trees  # noqa: B018 - their arguments are checked as they are made
+        self._mixture, self._trees(MOST_CELLS)  # their arguments are checked as they are made
 
     @property
     def name(self) -> str:
@@ -86,9 +88,8 @@ class Auto:
     def _mixture(self) -> Mixture:
         return Mixture(target=self.target, max_memory=self.max_memory, device=self.device, seed=self.seed)
 
-    @property
-    def _trees(self) -> PGM:
-        return PGM(max_cells=MOST_CELLS, max_memory=self.max_memory)
+    def _trees(self, cells: int) -> PGM:
+        return PGM(max_cells=cells, max_memory=self.max_memory)
 
     def fit(
         self,
@@ -107,16 +108,20 @@ class Auto:
             InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
             SchemaError: The domain has no attribute `target`.
         """
-        mixture, seen = self._mixture, None
+        mixture, choice = self._mixture, None
         mixture.admit(domain, [])
         if not effort.rough and max(domain.sizes) <= mixture.largest:
             tables, rows = pool(domain, measurements, inferred=True), rows_of(measurements, total)
-            seen = mixture.look(settled(domain, tables), tables, rows, effort)
-            kept = self.kept(domain, tables, seen.dependence) if seen.clear else []
-            if kept and self._preferred(domain, tables, kept, rows, seen, effort):
-                those = _those(measurements, kept)
-                return Trees(self._trees.fit(domain, those, total=rows, effort=effort), kept)
-        return mixture.after(seen, domain, measurements, total, effort)
+            choice = mixture.choose(settled(domain, tables), tables, rows, effort)
+            ranked = rank_pairs(domain, tables, rows, choice.dependence)
+            if ranked and self._prefers_tree(ranked, choice):
+                pairs = self.choose_tree(domain, ranked, MOST_CELLS)
+                trees = self._trees(MOST_CELLS)
+                return Trees(
+                    trees.fit(domain, keep_measurements(measurements, pairs), total=rows, effort=effort),
+                    pairs,
+                )
+        return mixture.fit_at(choice.setting if choice else None, domain, measurements, total, effort)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -132,7 +137,7 @@ class Auto:
         if places.ndim != 2 or places.shape[1] != 2 or not set(places.ravel()) <= set(range(len(domain))):
             raise ReleaseError(invalid("state", "of pairs of the domain", "The release is damaged."))
         kept = [(domain.names[int(a)], domain.names[int(b)]) for a, b in places]
-        return Trees(PGM().restore(domain, _those(measurements, kept), state), kept)
+        return Trees(PGM().restore(domain, keep_measurements(measurements, kept), state), kept)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the mixture fits, before anything is measured; the graphical model need not.
@@ -147,48 +152,36 @@ class Auto:
         """Cells of the mixture's table, whatever is measured, shape [candidates]."""
         return self._mixture.cells(domain, cliques, candidates)
 
-    def kept(self, domain: Domain, tables: Sequence[Pooled], dependence: Floats | None) -> list[Clique]:
-        """The pairs of a small junction tree that hold nearly all dependence, or none."""
-        pairs = [table.clique for table in tables if len(table.clique) == 2]
-        whole = any(len(table.clique) > 2 for table in tables)
-        if dependence is None or not pairs or whole:
-            return []
-        worth = {(a, b): float(dependence[domain.index(a), domain.index(b)]) for a, b in pairs}
-        kept: list[Clique] = []
-        left = (1.0 - COVERED) * sum(worth.values())
-        for pair in sorted(pairs, key=lambda pair: -worth[pair]):
-            if np.isfinite(self._trees.cells(domain, kept, [pair])[0]):
-                kept.append(pair)
-                continue
-            left -= worth[pair]
-            if left < 0.0:
-                return []
-        return kept
+    def choose_tree(self, domain: Domain, ranked: Sequence[Clique], cells: int) -> list[Clique]:
+        """The first pairs, those left out that would make the junction tree too large."""
+        trees, chosen = self._trees(cells), list[Clique]()
+        for pair in ranked:
+            if np.isfinite(trees.cells(domain, chosen, [pair])[0]):
+                chosen.append(pair)
+        return chosen
 
-    def _preferred(
-        self,
-        domain: Domain,
-        tables: Sequence[Pooled],
-        kept: Sequence[Clique],
-        rows: float,
-        seen: Seen,
-        effort: Effort,
-    ) -> bool:
-        """Whether the graphical model is as good as the mixture on split noise, or not worse beyond doubt."""
-        if effort.over:
+    def _prefers_tree(self, ranked: Sequence[Clique], choice: Choice) -> bool:
+        """Whether a graphical model of these pairs is better on split noise than the mixture.
+
+        A small one is held against the small mixture first, and if it is better, the whole against the whole.
+        """
+        trials, pilot, setting = choice.trials, choice.pilot, choice.setting
+        if trials is None or pilot is None or trials.is_late():
             return False
-        fitted, judged = halves(tables, np.random.default_rng(self.seed))
-        half = [table.measurement for table in fitted]
-        mixture = replace(self._mixture, restarts=1)
-        # A rough fit of millions of rows is far off; a small tree is fitted in no time.
-        large = bool(self._trees.cells(domain, kept, [()])[0] > SMALL)
-        tried = replace(effort, rough=large)
-        models: list[Model] = [
-            self._trees.fit(domain, _those(half, kept), total=rows, effort=tried),
-            mixture.after(seen, domain, half, rows, effort),
-        ]
-        cliques = [table.clique for table in judged]
-        return not pick([model.project_many(cliques) for model in models], judged, rows, 0, DOUBT)
+        small = self._fit_half(trials, ranked, PILOT_CELLS, setting)
+        if not trials.prefers(small, pilot) or trials.is_late():
+            return False
+        tree = self._fit_half(trials, ranked, MOST_CELLS, setting)
+        return trials.prefers(tree, trials.fit(self._mixture, setting))
+
+    def _fit_half(self, trials: Trials, ranked: Sequence[Clique], cells: int, setting: Setting) -> Candidate:
+        """The graphical model of the first of these pairs, fitted to the one half."""
+        half = [table.measurement for table in trials.half]
+        pairs = self.choose_tree(trials.domain, ranked, cells)
+        model = self._trees(cells).fit(
+            trials.domain, keep_measurements(half, pairs), total=trials.rows, effort=trials.effort
+        )
+        return trials.enter(model, setting)
 
 
 class Trees(Carried["GraphicalModel"]):
@@ -214,7 +207,35 @@ class Trees(Carried["GraphicalModel"]):
         return super().state() | {"trees": np.asarray(places, dtype=np.float64)}
 
 
-def _those(measurements: Sequence[NoisyMarginal], pairs: Sequence[Clique]) -> list[NoisyMarginal]:
+def rank_pairs(
+    domain: Domain, tables: Sequence[Pooled], rows: float, dependence: Floats | None
+) -> list[Clique]:
+    """Measured pairs whose dependence exceeds WORTH times their noise, as total variations, strongest first.
+
+    None where a table of three attributes or more was measured: a graphical model would take it whole.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        tables: What was measured.
+        rows: Rows that it stands for.
+        dependence: Of each pair of attributes, total variation from independence, if it is known.
+    """
+    if dependence is None or any(len(table.clique) > 2 for table in tables):
+        return []
+    codes = {name: perplexity(table.values) for name, table in one_ways(tables).items()}
+    found: dict[Clique, float] = {}
+    for table in tables:
+        if len(table.clique) == 2 and not table.inferred:
+            a, b = table.clique
+            strength = float(dependence[domain.index(a), domain.index(b)])
+            # The total variation of noise alone: E|z| / 2 a cell.
+            noise = codes[a] * codes[b] * float(table.sigma.mean()) / rows / math.sqrt(2.0 * math.pi)
+            if strength > WORTH * noise:
+                found[table.clique] = strength
+    return sorted(found, key=lambda pair: -found[pair])[: PAIRS * len(domain)]
+
+
+def keep_measurements(measurements: Sequence[NoisyMarginal], pairs: Sequence[Clique]) -> list[NoisyMarginal]:
     """The measurements of single attributes and of some pairs, whichever way round."""
     known = {frozenset(pair) for pair in pairs}
     return [m for m in measurements if len(m.clique) == 1 or frozenset(m.clique) in known]

@@ -8,7 +8,7 @@ the shares of the one-way. Ordered codes are grouped in runs of neighbours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Coarse:
         for axis, name in enumerate(table.clique):
             if name in self.groups:
                 values, variance = (_added(part, self.groups[name], axis) for part in (values, variance))
-        return Pooled(table.clique, values, np.sqrt(variance), table.inferred)
+        return replace(table, values=values, sigma=np.sqrt(variance))
 
     def spread(self, table: Floats, clique: Clique) -> Floats:
         """A table over groups as one over codes, shape domain.shape(clique)."""

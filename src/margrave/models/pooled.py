@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Pooled", "estimated_total", "mu", "one_ways", "pool", "rows_of"]
+__all__ = ["Pooled", "estimated_total", "mu", "one_ways", "perplexity", "pool", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,23 @@ class Pooled:
         values: Noisy counts in rows, shape domain.shape(clique).
         sigma: Standard deviation of each cell, in rows, shape of values.
         inferred: Whether nobody measured it (`margrave.release.InferredMarginal`).
+        distance: If so, its appraised total variation from the product of its one-ways.
+        uncertainty: The standard deviation of that distance.
     """
 
     clique: Clique
     values: NDArray[np.float64]
     sigma: NDArray[np.float64]
     inferred: bool = False
+    distance: float = 0.0
+    uncertainty: float = math.inf
 
     @property
     def measurement(self) -> NoisyMarginal:
         """The same as a measurement, for a fit."""
-        kind = InferredMarginal if self.inferred else NoisyMarginal
-        return kind(self.clique, self.values, self.sigma)
+        if self.inferred:
+            return InferredMarginal(self.clique, self.values, self.sigma, self.distance, self.uncertainty)
+        return NoisyMarginal(self.clique, self.values, self.sigma)
 
 
 def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: bool = False) -> list[Pooled]:
@@ -53,18 +58,25 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         InputError: A clique repeats an attribute, or its table is not finite or not of the domain's shape.
     """
     sums: dict[Clique, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
-    unmeasured: dict[Clique, bool] = {}
+    unmeasured: dict[Clique, InferredMarginal | None] = {}
     for measured in measurements:
-        unknown = isinstance(measured, InferredMarginal)
+        unknown = measured if isinstance(measured, InferredMarginal) else None
         clique, values, sigma = _canonical(domain, measured)
-        if not clique or (unknown and not inferred):
+        if not clique or (unknown is not None and not inferred):
             continue
         precision = sigma**-2.0
         weighted, total = sums.get(clique, (0.0, 0.0))
         sums[clique] = (weighted + values * precision, total + precision)
-        unmeasured[clique] = unmeasured.get(clique, True) and unknown
+        unmeasured[clique] = unknown if unmeasured.get(clique, unknown) is not None else None
     ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
-    return [Pooled(c, sums[c][0] / sums[c][1], sums[c][1] ** -0.5, unmeasured[c]) for c in ordered]
+    found = []
+    for clique in ordered:
+        weighted, precision = sums[clique]
+        table, known = Pooled(clique, weighted / precision, precision**-0.5), unmeasured[clique]
+        if known is not None:
+            table = replace(table, inferred=True, distance=known.distance, uncertainty=known.uncertainty)
+        found.append(table)
+    return found
 
 
 def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
@@ -118,6 +130,13 @@ def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
             sums[name] = sums.get(name, 0.0) + table.values.sum(axis=others) * precision
             precisions[name] = precisions.get(name, 0.0) + precision
     return {name: Pooled((name,), sums[name] / p, p**-0.5) for name, p in precisions.items()}
+
+
+def perplexity(counts: NDArray[np.float64]) -> float:
+    """exp of the entropy of a distribution: how many codes it is spread over. Negative counts are cut."""
+    held = np.maximum(counts, 0.0)
+    shares = held[held > 0] / max(float(held.sum()), 1e-300)
+    return math.exp(-float((shares * np.log(shares)).sum()))
 
 
 def _canonical(

@@ -64,7 +64,7 @@ def sharpened(domain: Domain, tables: Sequence[Pooled], certainty: float) -> lis
         for clique, allowed in known:
             none = ~np.broadcast_to(_within(clique, allowed, table.clique), values.shape)
             values[none], sigma[none] = 0.0, table.sigma[none] / certainty
-        found.append(Pooled(table.clique, values, sigma, table.inferred))
+        found.append(dataclasses.replace(table, values=values, sigma=sigma))
     return found
 
 

@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 
 from margrave.models.pooled import Pooled
 
-__all__ = ["SHARE", "halves", "pick", "scores"]
+__all__ = ["SHARE", "compare", "halves"]
 
 Floats = NDArray[np.float64]
 
 SHARE = 1.0 / 3.0
 """g^2: A keeps three quarters of the precision, B a quarter."""
-FLOOR = 1e-4
-"""Added to a cell's share before its inverse weighs the cell's squared error."""
+FLOOR = 1e-3
+"""Added to a cell's share before its inverse weighs the cell's squared error; of 0, 1e-4, 1e-3 and 1e-2 this
+chose best on the tables of bench/LOG.md."""
 SURE = 2.0
-"""Standard errors by which a candidate must beat the default to be preferred."""
+"""Standard deviations of an appraised dependence by which a model's may exceed it at no charge."""
 
 
 def halves(
@@ -58,56 +59,71 @@ def halves(
     return fitted, judged
 
 
-def scores(
-    expected: Sequence[Sequence[Floats]], judged: Sequence[Pooled], rows: float, default: int
-) -> tuple[Floats, Floats]:
-    """Estimated errors of candidates less that of the default, and their standard errors.
+def compare(
+    rival: Sequence[Floats], default: Sequence[Floats], judged: Sequence[Pooled], rows: float
+) -> tuple[float, float]:
+    """Estimated error of one model less that of another, and the estimate's standard error.
 
-    The error of a model M is sum over cells of v (M - truth)^2, estimated by v ((M - B)^2 - variance), in
-    proportions, with v = 1 / (mean of the candidates + FLOOR): near to what total variation asks, since
-    cells err about as the root of what they hold. In a difference the squares of B cancel, so that its
-    standard error, 2 sqrt(sum v^2 (M - M')^2 variance), is known. An inferred pair is held to be the product
-    of its one-ways, so a model's error in it is how far it is from the product of its own.
+    The error of a model M, in proportions, is a sum over all measured tables of
+
+        sum over cells of v (M - truth)^2   and, in a pair,   sum over cells of v (L M - L truth)^2
+
+    with v = 1 / (mean of the two models + FLOOR), near to what total variation asks, since cells err about as
+    the root of what they hold. L takes out of a pair what its one-ways say, (I - q 1') M (I - 1 p') for the
+    mean one-ways q and p of the two models, so that dependence counts twice: once in the table, and once for
+    itself. In the difference of two models the squares of B cancel: it is linear in B, hence unbiased, and
+    its standard error is known.
+
+    Of a pair that nobody measured only the appraised total variation R from independence is known. A model
+    errs there at least by as much as its own dependence exceeds R, by the triangle inequality, so no less
+    than 4 (excess)^2 in squares over shares; the excess counts beyond SURE standard deviations of R.
 
     Args:
-        expected: For each candidate, its model's tables in rows, one for each judged table.
-        judged: The half of the measurements that was not fitted.
+        rival: One model's tables in rows, one for each judged table.
+        default: The other's.
+        judged: The half of the measurements that was not fitted, and what was inferred.
         rows: What a proportion is of.
-        default: Which candidate the others are compared with.
 
     Returns:
-        Differences and standard errors, each of shape [candidates]; both 0 for the default.
+        The difference, below 0 where the rival is better, and its standard error.
     """
-    gain, spread = np.zeros(len(expected)), np.zeros(len(expected))
-    for place, table in enumerate(judged):
-        shares = [tables[place] / rows for tables in expected]
-        weight = 1.0 / (np.maximum(sum(shares) / len(shares), 0.0) + FLOOR)
-        seen, variance = table.values / rows, (table.sigma / rows) ** 2
+    gain, variance = 0.0, 0.0
+    for table, one, other in zip(judged, rival, default, strict=True):
+        one, other = one / rows, other / rows
         if table.inferred:
-            off = [share - np.multiply.outer(share.sum(axis=1), share.sum(axis=0)) for share in shares]
-            worse = np.array([float((weight * step**2).sum()) for step in off])
-            gain += worse - worse[default]
+            allowed = table.distance + SURE * table.uncertainty
+            gain += 4.0 * (_excess(one, allowed) ** 2 - _excess(other, allowed) ** 2)
             continue
-        base = shares[default]
-        for index, share in enumerate(shares):
-            step = share - base
-            gain[index] += float((weight * step * (share + base - 2.0 * seen)).sum())
-            spread[index] += float((weight**2 * step**2 * variance).sum())
-    return gain, 2.0 * np.sqrt(spread)
+        mean = np.maximum(0.5 * (one + other), 0.0)
+        weight = 1.0 / (mean + FLOOR)
+        # v (M^2 - M'^2 - 2 (M - M') B) is v (M - M') (M + M' - 2 B); the same for L M.
+        step, off = one - other, one + other - 2.0 * table.values / rows
+        pull = weight * step
+        gain += float((pull * off).sum())
+        if one.ndim == 2:
+            q, p = mean.sum(axis=1) / mean.sum(), mean.sum(axis=0) / mean.sum()
+            inner = weight * _interaction(step, q, p)
+            gain += float((inner * _interaction(off, q, p)).sum())
+            pull = pull + _adjoint(inner, q, p)
+        variance += float(((2.0 * pull * table.sigma / rows) ** 2).sum())
+    return gain, math.sqrt(variance)
 
 
-def pick(
-    expected: Sequence[Sequence[Floats]],
-    judged: Sequence[Pooled],
-    rows: float,
-    default: int,
-    sure: float = SURE,
-) -> int:
-    """The candidate whose estimated error is least; the default unless another is better beyond doubt.
+def _interaction(table: Floats, q: Floats, p: Floats) -> Floats:
+    """(I - q 1') T (I - 1 p'): what is left of a pair's table, [codes, codes], beyond its one-ways."""
+    centred = table - np.multiply.outer(q, table.sum(axis=0))
+    return np.asarray(centred - np.multiply.outer(centred.sum(axis=1), p))
 
-    sure: standard errors that mean beyond doubt. See `scores` for the other arguments.
-    """
-    gain, spread = scores(expected, judged, rows, default)
-    clear = np.where(gain + sure * spread < 0.0, gain, np.inf)
-    clear[default] = 0.0
-    return int(np.argmin(clear))
+
+def _adjoint(table: Floats, q: Floats, p: Floats) -> Floats:
+    """(I - 1 q') T (I - p 1'): the transpose of `_interaction` as a linear map."""
+    centred = table - (q @ table)[None, :]
+    return np.asarray(centred - (centred @ p)[:, None])
+
+
+def _excess(table: Floats, allowed: float) -> float:
+    """By how much a pair's total variation from the product of its one-ways exceeds what is allowed."""
+    if not math.isfinite(allowed):
+        return 0.0
+    product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
+    return max(0.5 * float(np.abs(table - product).sum()) - allowed, 0.0)

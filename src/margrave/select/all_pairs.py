@@ -158,14 +158,16 @@ class AllPairs:
         if missing > 0:
             buy_one_ways(curator, missing, on_step)
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
-        ways = summarise_one_ways(curator)
-        dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
+        ways, price = summarise_one_ways(curator), self._price(curator)
+        uncertainty = appraisal_noise(curator, len(pairs), ways.rows, price)
+        dependence = estimate_dependence(curator, pairs, ways, price)
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
         for clique, share in apportioned(weights, curator.remaining).items():
             curator.measure([clique], share)
-        return independent_tables(curator, [pair for pair in pairs if pair not in weights], dependence, ways)
+        others = [pair for pair in pairs if pair not in weights]
+        return independent_tables(curator, others, dependence, uncertainty, ways)
 
     def _all(
         self,

@@ -148,16 +148,28 @@ def choose_pairs(
 
 
 def independent_tables(
-    curator: Curator, pairs: Sequence[Clique], dependence: Mapping[Clique, float], ways: OneWays
+    curator: Curator,
+    pairs: Sequence[Clique],
+    dependence: Mapping[Clique, float],
+    uncertainty: float,
+    ways: OneWays,
 ) -> list[InferredMarginal]:
     """What appraisals say of pairs that were not bought: about the product of the one-ways.
 
     Each table is that product. Its sigma is what a cell of it is off by if the pair is as dependent as it was
     found, but no less than that of the pairs that were bought, on average.
+
+    uncertainty: Standard deviation of each dependence, as from `appraisal_noise`.
     """
     bought = [float((m.sigmas**2).mean()) for m in curator.measurements if len(m.clique) == 2]
     least = math.sqrt(len(bought) / sum(1.0 / variance for variance in bought))
     return [
-        InferredMarginal(pair, ways.product(pair), max(dependence[pair] / ways.noise(pair, 1.0), least))
+        InferredMarginal(
+            pair,
+            ways.product(pair),
+            max(dependence[pair] / ways.noise(pair, 1.0), least),
+            dependence[pair],
+            uncertainty,
+        )
         for pair in pairs
     ]

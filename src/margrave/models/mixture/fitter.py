@@ -20,13 +20,13 @@ from margrave.models.mixture.grouped import GroupedMixture, ungrouped
 from margrave.models.mixture.labels import chosen, labelled
 from margrave.models.mixture.model import MixtureModel, restored
 from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import WAYS, dependences, nestings
+from margrave.models.mixture.nesting import dependences, group_attributes
 from margrave.models.mixture.objective import Objective
 from margrave.models.mixture.optimise import descend
-from margrave.models.mixture.runs import CLEAR, Run, Seen, mixed, start
+from margrave.models.mixture.runs import Run, Setting, mixed, start
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
-from margrave.models.mixture.trials import Trials
+from margrave.models.mixture.trials import Choice, Trials, choose_setting, search_prices
 from margrave.models.pooled import Pooled, mu, pool, rows_of
 from margrave.models.ruled import settled, sharpened
 from margrave.schema.domain import Clique, Domain
@@ -36,42 +36,34 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["DOUBT", "Mixture"]
+__all__ = ["Mixture", "price_rule"]
 
 Floats = NDArray[np.float64]
 
-FACTORS = (0.5, 1.0, 2.0)
-"""Prices tried, over the rule's; none above DEAREST, and nothing else where the rule asks for that: half of
-it is within two hundredths of the error there."""
-DEAREST = 1500.0
-"""Highest price by the rule: where noise is small the error hardly depends on it."""
 SPARSE = 2000.0
 """Rows times mu below which the rule falls off faster: where noise hides nearly all, a dear nat hides more.
 Over four tables of 2,000 to 3,000 rows the best price is a half of the root's at 120 and 0.7 of it at 600."""
-SCOUT_COMPONENTS, SCOUT_STEPS, ROUGH_STEPS = 120, 150, 100
-"""Size and length of the fits that only choose a price, and of those that only tell what depends on what."""
+PILOT_COMPONENTS, PILOT_STEPS, ROUGH_STEPS = 80, 200, 100
+"""Components and steps of the fits that only choose, and steps of a rough fit. With 120 and 250 what is
+chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the last steps follow the noise."""
+MOST_JUDGED = 4096
+"""Codes above which the rule is taken as it is: the halves of so many cells would not fit into memory."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
 FINE, FINEST, FINE_WORK = 6e4, 4.0, 4.5e8
 """LEAST grows with rows times mu over FINE, to FINEST times itself or FINE_WORK / codes^2: where noise hides
 little, tables of many codes want for components, not for data."""
 WIDE, FEWEST = 1500, 60
-"""With more codes than WIDE, LEAST falls in proportion, to FEWEST, and the rule's price is taken as it is:
-the noise on so many pairs hides finer structure."""
+"""With more codes than WIDE, LEAST falls in proportion, to FEWEST: the noise on so many pairs hides finer
+structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-DIM, AGAIN, WIDELY, BROAD = 1e4, 3e4, 1e5, 32
-"""Rows times mu below which noise hides so much that a second start does not pay where there are nests, nor a
-choice between ways to nest; from which a second start pays at any price, and the same on a table of more than
-BROAD attributes, where it takes seconds."""
-NEARLY = 4e4
-"""Rows times mu from which on mixtures of all components judge whether to nest; WIDELY on a broad table."""
-EASED, OUTER, OUTERMOST = 0.65, 2.25, 4.0
+AGAIN, LONG = 3e4, 1000
+"""Rows times mu from which a second start pays where there are nests, on a table of at most LONG codes."""
+EASED, OUTER = 0.65, 2.25
 """With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
-for shares of atoms over that, the second where split noise says so, asked where a second way to nest is."""
-DOUBT = 3.0
-"""Standard errors by which a plain mixture must beat one with nests, or any mixture a graphical model."""
+for shares of atoms over that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +74,10 @@ class Mixture:
     between component and attributes, plus `smoothness` for unlike neighbours among ordered codes (see
     `objective`). There is no junction tree: cost is codes^2 * components a step, memory 12 codes^2 bytes.
 
-    The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), at most 1500, with x
-    rows times mu and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; half
-    and twice of it are tried on split noise (`margrave.models.splitting`), which costs no privacy, and taken
-    where they are clearly better. With nests it is 0.65 of that.
+    The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), with x rows times mu
+    and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; with nests 0.65 of
+    that. From there split noise (`margrave.models.splitting`), which costs no privacy, chooses the price and
+    whether to nest; see `choose`.
 
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes, and up to 1000
@@ -106,8 +98,7 @@ class Mixture:
         nests: Give attributes that depend strongly on each other atoms of their own
             (`margrave.models.mixture.nest_objective`): always, never, or as split noise says (None). Never on
             a device.
-        outer: What nests pay for components' shares of atoms, over what they pay for atoms; None for 2.25, or
-            4 where split noise says so.
+        outer: What nests pay for components' shares of atoms, over what they pay for atoms.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -142,7 +133,7 @@ class Mixture:
     seed: int = 0
     largest: int = 512
     nests: bool | None = None
-    outer: float | None = None
+    outer: float = OUTER
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -202,51 +193,58 @@ class Mixture:
             InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
             SchemaError: The domain has no attribute `target`.
         """
-        return self.after(None, domain, measurements, total, effort)
+        return self.fit_at(None, domain, measurements, total, effort)
 
-    def after(
+    def fit_at(
         self,
-        seen: Seen | None,
+        setting: Setting | None,
         domain: Domain,
         measurements: Sequence[NoisyMarginal],
         total: float | None,
         effort: Effort,
     ) -> MixtureModel | GroupedMixture:
-        """As `fit`, with what `look` has found, or None to look first."""
+        """As `fit`, at a setting that was chosen before, or None to choose first."""
         rows = rows_of(measurements, total)
         self.admit(domain, [])
         tables = pool(domain, measurements, inferred=True)
         domain = settled(domain, tables)
         coarse = coarsen(domain, tables, self.largest)
         if coarse is None:
-            return self._best(domain, tables, rows, seen, effort)
+            return self._best(domain, tables, rows, setting, effort)
         inner = [coarse.summed(table) for table in tables]
-        model = self._best(coarse.inner, inner, rows, seen, effort)
+        model = self._best(coarse.inner, inner, rows, setting, effort)
         return ungrouped(model, coarse, self.target is not None)
 
     @one_blas_thread()
     def _best(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, seen: Seen | None, effort: Effort
+        self,
+        domain: Domain,
+        tables: Sequence[Pooled],
+        rows: float,
+        setting: Setting | None,
+        effort: Effort,
     ) -> MixtureModel:
         tables = sharpened(domain, tables, CERTAINTY)
         if effort.rough:
-            price = self.information or _rule(tables, rows)
-            scout = replace(self._scout, steps=min(self.steps, ROUGH_STEPS))
-            return scout._fit(domain, tables, rows, Seen(price), effort)
-        return self._fit(domain, tables, rows, seen or self.look(domain, tables, rows, effort), effort)
+            signal = rows * mu(tables)
+            setting = Setting(self.information or price_rule(signal), signal=signal)
+            return self._pilot(ROUGH_STEPS)._fit(domain, tables, rows, setting, effort)
+        if setting is None:
+            setting = self.choose(domain, tables, rows, effort).setting
+        return self._fit(domain, tables, rows, setting, effort)
 
     def _fit(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, seen: Seen, effort: Effort
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, setting: Setting, effort: Effort
     ) -> MixtureModel:
-        stacked = stack(domain, tables, rows)
-        runs = [self.descended(stacked, seen, self.seed, effort)]
-        # At the dearest price starts end nearly alike, until noise is so small that the last bit counts.
-        cheap, again = seen.price < EASED * DEAREST, AGAIN if len(domain) <= BROAD else WIDELY
-        pays = not seen.groups or seen.signal >= again or (_between(domain, seen.signal) and cheap)
-        for turn in range(1, self.restarts or (2 if pays else 1)):
+        stacked, again = stack(domain, tables, rows), self.restarts
+        if again is None:
+            pays = not setting.groups or (setting.signal >= AGAIN and stacked.codes <= LONG)
+            again = 2 if pays else 1
+        runs = [self.descended(stacked, setting, self.seed, effort)]
+        for turn in range(1, again):
             if not effort.over:
-                runs.append(self.descended(stacked, seen, self.seed + turn, effort))
-        model = mixed(domain, rows, stacked, runs, seen)
+                runs.append(self.descended(stacked, setting, self.seed + turn, effort))
+        model = mixed(domain, rows, stacked, runs, setting)
         codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
@@ -285,91 +283,58 @@ class Mixture:
         """Cells of the stacked table, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)) ** 2)
 
-    @property
-    def _scout(self) -> Mixture:
+    def _pilot(self, steps: int) -> Mixture:
         """The settings of fits that only help to choose."""
-        few = min(self.components or MOST, SCOUT_COMPONENTS)
-        steps = min(self.steps, SCOUT_STEPS)
+        few = min(self.components or PILOT_COMPONENTS, PILOT_COMPONENTS)
+        steps = min(self.steps, steps)
         return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
 
-    def descended(self, stacked: Stacked, seen: Seen, seed: int, effort: Effort) -> Run:
+    def descended(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
         """One descent from one start."""
-        components = self.components or _components(stacked.codes, seen.signal)
+        components = self.components or _components(stacked.codes, setting.signal)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
-        price, smoothness, device = seen.price, self.smoothness * seen.price, opened(self.device)
+        price, smoothness, device = setting.price, self.smoothness * setting.price, opened(self.device)
         if device is not None:
             on = TensorObjective(stacked, price, smoothness, device)
             return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
         nests = [
-            NestPart(stacked, group, at.logs, components, price, smoothness, rng, seen.outer)
-            for group in seen.groups
+            NestPart(stacked, group, at.logs, components, price, smoothness, rng, self.outer)
+            for group in setting.groups
         ]
         objective = Objective(stacked, components, price, smoothness, nests)
         return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), nests)
 
-    def look(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Seen:
-        """What small mixtures say on split noise: the price, the dependences, and whether nests are worth it.
+    def choose(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Choice:
+        """The price of a nat and the nests that small mixtures say on split noise, and what they saw.
 
-        The rule's price, or half or twice of it where that is better beyond doubt; groups of attributes to
-        nest, unless the mixture without nests is better beyond doubt; what they pay.
+        The rule's price is fitted with nests and without. From the better of the two on the price is halved
+        or doubled while that gets better, and at the price where that ends the other is tried once more.
+        All of them have few components, and are judged by `margrave.models.splitting.compare`.
         """
-        usual = self.information or _rule(tables, rows)
-        if sum(domain.sizes) > WIDE or not any(len(table.clique) > 1 for table in tables):
-            return Seen(usual)
-        trials, scout = Trials(domain, tables, rows, self.seed, effort), self._scout
-        fixed = self.information or usual == DEAREST
-        prices = [usual] if fixed else sorted({min(usual * f, DEAREST) for f in FACTORS})
-        models = [trials.fitted(scout, Seen(price)) for price in prices]
-        best = trials.best(models, prices.index(usual))
-        tied = dependences(domain, models[best].pairs(models[best].weights), tables, rows)
-        plain = Seen(prices[best], (), tied, rows * mu(tables))
-        if self.nests is False or self.device is not None:
-            return plain
-        between = _between(domain, plain.signal)
-        # Large nests need more steps than a scout's to show their worth where there is little noise.
-        ways = nestings(domain, tied, {self.target or ""}, WAYS if between else WAYS[:1])
-        few = plain.signal < (NEARLY if len(domain) <= BROAD else WIDELY)
-        seen = self._nested(trials, plain, models[best] if few else None, ways, effort)
-        dear = between and not fixed and bool(seen.groups) and not effort.over
-        return self._outer(trials, seen) if self.outer is None and dear else seen
-
-    def _nested(
-        self,
-        trials: Trials,
-        plain: Seen,
-        flat: MixtureModel | None,
-        ways: Sequence[tuple[tuple[int, ...], ...]],
-        effort: Effort,
-    ) -> Seen:
-        """The groups of one of the ways, or none; `flat` is the scout without, None to ask large ones."""
-        price = self.information or EASED * plain.price
-        nested = [replace(plain, price=price, groups=groups, outer=self.outer or OUTER) for groups in ways]
-        if not nested or self.nests is not None or effort.over:
-            return nested[0] if nested else plain
-        # Few components flatter nests; where there is little noise that decides.
-        judge = replace(self._scout, components=self.components) if flat is None else self._scout
-        rivals = [trials.fitted(judge, seen) for seen in nested]
-        first = trials.best(rivals)
-        flat = trials.fitted(judge, plain) if flat is None else flat
-        return plain if trials.best([rivals[first], flat], sure=DOUBT) else nested[first]
-
-    def _outer(self, trials: Trials, seen: Seen) -> Seen:
-        """The same with the price of atoms' shares, OUTERMOST if it is better beyond doubt."""
-        # Noise outside of nests is what the last steps follow, so all of them are taken.
-        judge = replace(self._scout, steps=self.steps)
-        rivals = [seen, replace(seen, outer=OUTERMOST)]
-        return rivals[trials.best([trials.fitted(judge, rival) for rival in rivals])]
+        signal, codes = rows * mu(tables), sum(domain.sizes)
+        usual = Setting(self.information or price_rule(signal), signal=signal)
+        if codes > MOST_JUDGED or effort.over or not any(len(table.clique) > 1 for table in tables):
+            return Choice(usual)
+        trials = Trials(domain, tables, rows, self.seed, effort)
+        pilot = self._pilot(PILOT_STEPS)
+        model = trials.fit_model(pilot, usual)
+        dependence = dependences(domain, model.pairs(model.weights), tables, rows)
+        groups = group_attributes(domain, dependence, {self.target or ""})
+        nested = None
+        if groups and self.nests is not False and self.device is None:
+            nested = replace(usual, price=self.information or EASED * usual.price, groups=groups)
+        if nested is not None and self.nests:
+            best = trials.fit(pilot, nested)
+            best = best if self.information else search_prices(trials, pilot, best)
+        else:
+            best = choose_setting(trials, pilot, trials.enter(model, usual), nested, self.information is None)
+        return Choice(best.setting, dependence, trials, best)
 
 
 def _within(room: int, square: int, code: int) -> int:
     """The most codes n with square n^2 + code n at most room."""
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
-
-
-def _between(domain: Domain, signal: float) -> bool:
-    """Whether a table is neither broad nor clear, and its noise does not hide nearly all."""
-    return len(domain) <= BROAD and DIM <= signal < CLEAR
 
 
 def _components(codes: int, signal: float) -> int:
@@ -379,7 +344,6 @@ def _components(codes: int, signal: float) -> int:
     return round(max(usual, fine))
 
 
-def _rule(tables: Sequence[Pooled], rows: float) -> float:
-    """10 sqrt(x) min(x / SPARSE, 1)^(1/4), at most DEAREST; x is rows mu, mu^2 the sum of 1 / sigma^2."""
-    seen = rows * mu(tables)
-    return min(10.0 * math.sqrt(seen) * math.sqrt(math.sqrt(min(seen / SPARSE, 1.0))), DEAREST)
+def price_rule(signal: float) -> float:
+    """10 sqrt(x) min(x / SPARSE, 1)^(1/4); x is rows times mu, mu^2 the sum over tables of 1 / sigma^2."""
+    return 10.0 * math.sqrt(signal) * math.sqrt(math.sqrt(min(signal / SPARSE, 1.0)))

@@ -25,7 +25,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.mixture.kernels import centred, priced, pulled, residual
+from margrave.models.mixture.kernels import (
+    centred,
+    priced,
+    pulled,
+    residual,
+    subtract_products,
+    write_products,
+)
 from margrave.models.mixture.nest import Nest
 from margrave.models.mixture.objective import FLOOR, Point, point
 from margrave.models.mixture.stacked import Stacked
@@ -78,9 +85,7 @@ class NestPart:
         self.rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in members])
         inside = np.ix_(self.rows, self.rows)
         self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
-        if stacked.inferred is not None:
-            owner = np.repeat(np.arange(len(members)), np.diff(stacked.starts)[list(members)])
-            self._weights[stacked.inferred[np.ix_(members, members)][np.ix_(owner, owner)]] = 0.0
+        self._inferred = None if stacked.inferred is None else stacked.inferred[np.ix_(members, members)]
         self._ordered = stacked.ordered[list(members)]
         self._starts = np.concatenate([[0], np.cumsum(np.diff(starts)[list(members)])]).astype(np.int64)
         atoms = min(components, ATOMS * len(self.rows))
@@ -103,12 +108,16 @@ class NestPart:
         v, u, outside = self.atoms.shares, self.tops.shares, gradient[self.rows]
         held = np.maximum(u @ weights, FLOOR)
         scaled = v * np.sqrt(held)
-        model = scaled @ scaled.T
+        model, ones, offset = scaled @ scaled.T, np.maximum(v @ held, FLOOR), np.zeros(len(v), v.dtype)
+        if self._inferred is not None:
+            write_products(self._pairs, ones, self._inferred, self._starts)
         value = residual(model, self._pairs, self._weights)
         by_v = model @ v
-        by_atom = pulled(by_v, v, np.zeros(len(v), by_v.dtype))
+        if self._inferred is not None:
+            subtract_products(offset, model, ones, self._inferred, self._starts)
+        by_atom = pulled(by_v, v, offset)
         value += priced(
-            by_v, self.atoms.logs, v, held, np.maximum(v @ held, FLOOR), np.ones(len(v), np.bool_),
+            by_v, self.atoms.logs, v, held, ones, np.ones(len(v), np.bool_),
             self._starts, self._ordered, self._information, self._smoothness, by_atom,
         )  # fmt: skip
         by_v += ((outside * weights) @ u.T) / held

@@ -15,13 +15,12 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.models.pooled import Pooled
 
-__all__ = ["WAYS", "dependence", "dependences", "nested", "nestings"]
+__all__ = ["dependence", "dependences", "group_attributes"]
 
 Floats = NDArray[np.float64]
 
-WAYS = ((0.2, 8), (0.3, 6))
-"""Mean dependence between two groups from which on they become one, and most attributes in one nest: the
-first is better on most tables, the second on some of few attributes."""
+TIED, MOST = 0.2, 8
+"""Mean dependence between two groups from which on they become one, and most attributes in one nest."""
 FEWEST = 4
 """An attribute of fewer codes is not nested: it is better drawn as a label, and nothing in a nest is one."""
 
@@ -57,25 +56,15 @@ def dependence(table: Floats) -> float:
     return 0.5 * float(np.abs(table - product).sum())
 
 
-def nestings(
-    domain: Domain, tied: Floats, barred: Collection[str], ways: Sequence[tuple[float, int]] = WAYS
-) -> list[tuple[tuple[int, ...], ...]]:
-    """The groups by each of the ways, each grouping once; none where nothing is tied. See `nested`."""
-    found = [tuple(nested(domain, tied, barred, least, most)) for least, most in ways]
-    return [groups for groups in dict.fromkeys(found) if groups]
-
-
-def nested(
-    domain: Domain, tied: Floats, barred: Collection[str], least: float, most: int
-) -> list[tuple[int, ...]]:
+def group_attributes(
+    domain: Domain, tied: Floats, barred: Collection[str] = ()
+) -> tuple[tuple[int, ...], ...]:
     """Groups of attributes that depend strongly on each other: average linkage, as positions.
 
     Args:
         domain: Names and sizes of the attributes.
         tied: As from `dependences`.
         barred: Attributes that stay alone.
-        least: Mean dependence between two groups from which on they become one.
-        most: Attributes in one group.
     """
     ruled = set() if domain.rules is None else set(domain.rules.names)
     groups = [
@@ -88,10 +77,10 @@ def nested(
             (float(tied[np.ix_(groups[a], groups[b])].mean()), a, b)
             for b in range(len(groups))
             for a in range(b)
-            if len(groups[a]) + len(groups[b]) <= most
+            if len(groups[a]) + len(groups[b]) <= MOST
         ]
-        if not means or max(means)[0] < least:
+        if not means or max(means)[0] < TIED:
             break
         _, a, b = max(means)
         groups[a] += groups.pop(b)
-    return [tuple(sorted(group)) for group in groups if len(group) > 1]
+    return tuple(tuple(sorted(group)) for group in groups if len(group) > 1)

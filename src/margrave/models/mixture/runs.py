@@ -16,38 +16,27 @@ from margrave.models.mixture.optimise import Descent
 from margrave.models.mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
-__all__ = ["CLEAR", "Run", "Seen", "mixed", "start"]
+__all__ = ["Run", "Setting", "mixed", "start"]
 
 Floats = NDArray[np.float64]
 
-CLEAR = 4.5e4
-"""Rows times mu from which noise hides little."""
 SPREAD = 0.5
 """Standard deviation of the starting logarithms around the one-ways."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What was found out before the fit.
+class Setting:
+    """What a descent is told beside the measurements.
 
     Args:
-        price: Of a nat.
+        price: Of a nat of dependence.
         groups: Positions of the attributes of each nest.
-        dependence: Of each pair of attributes, total variation from independence, if it is known.
         signal: Rows times mu, mu^2 the precision of all measurements together.
-        outer: What nests pay for components' shares of atoms, over what they pay for atoms.
     """
 
     price: float
     groups: tuple[tuple[int, ...], ...] = ()
-    dependence: Floats | None = None
     signal: float = 0.0
-    outer: float = 1.0
-
-    @property
-    def clear(self) -> bool:
-        """Whether there is so little noise that more can be learnt than one mixture holds."""
-        return self.signal >= CLEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +48,9 @@ class Run:
     nests: list[NestPart]
 
 
-def mixed(domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], seen: Seen) -> MixtureModel:
+def mixed(
+    domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], setting: Setting
+) -> MixtureModel:
     """The mean of the mixtures, itself a mixture."""
     worst = max((run.descent for run in runs), key=lambda descent: descent.gap)
     weights = np.concatenate([run.at.weights for run in runs]).astype(np.float64)
@@ -70,7 +61,7 @@ def mixed(domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], se
     ]
     for nest, part in zip(nests, runs[0].nests, strict=True):
         shares[part.rows] = nest.shares
-    return MixtureModel(domain, rows, weights / weights.sum(), shares, seen.price, worst, nests=nests)
+    return MixtureModel(domain, rows, weights / weights.sum(), shares, setting.price, worst, nests=nests)
 
 
 def start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:

@@ -1,25 +1,67 @@
-"""Trials: mixtures fitted to one half of split noise and judged on the other."""
+"""Trials: models fitted to one half of split noise and judged on the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from margrave.limits import Effort
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.runs import Seen, mixed
+from margrave.models.mixture.runs import Setting, mixed
 from margrave.models.mixture.stacked import stack
-from margrave.models.splitting import SHARE, SURE, halves, pick
+from margrave.models.splitting import SHARE, compare, halves
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave.models.mixture.fitter import Mixture
     from margrave.models.pooled import Pooled
+    from margrave.protocols import Model
 
-__all__ = ["Trials"]
+__all__ = ["Candidate", "Choice", "Trials", "choose_setting", "search_prices"]
+
+Floats = NDArray[np.float64]
+
+
+SURE = 1.0
+"""Standard errors by which a rival must be better than a default. With 0 or 2 what is chosen is a little
+worse, and with 0 more is tried."""
+STEP, MOST_STEPS = 2.0, 3
+"""Prices are tried at this factor apart, while they get better, this many times up or down at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that was fitted to the one half.
+
+    Args:
+        setting: What a mixture was fitted at.
+        expected: Its tables of what is judged, in rows.
+    """
+
+    setting: Setting
+    expected: Sequence[Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for a mixture, and what was seen on the way.
+
+    Args:
+        setting: What the mixture is to be fitted at.
+        dependence: Of each pair of attributes, total variation from independence, [attributes, attributes];
+            None where nothing was tried.
+        trials: What candidates were fitted to and judged by; None likewise.
+        pilot: The candidate that was chosen; None likewise.
+    """
+
+    setting: Setting
+    dependence: Floats | None = None
+    trials: Trials | None = None
+    pilot: Candidate | None = None
 
 
 class Trials:
@@ -27,7 +69,7 @@ class Trials:
 
     Args:
         domain: Names and sizes of the attributes.
-        tables: What was measured.
+        tables: What was measured and inferred.
         rows: Rows that it stands for.
         seed: Of the split and of the fits.
         effort: After its deadline fits take no step.
@@ -36,21 +78,78 @@ class Trials:
     def __init__(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, seed: int, effort: Effort
     ) -> None:
-        fitted, self._judged = halves(tables, np.random.default_rng(seed))
-        self._domain, self._rows, self._seed, self._effort = domain, rows, seed, effort
-        self._stacked = stack(domain, fitted, rows)
+        self.domain, self.tables, self.rows, self.effort = domain, tables, rows, effort
+        self.half, self._judged = halves(tables, np.random.default_rng(seed))
+        self._seed, self._cliques = seed, [table.clique for table in self._judged]
+        self._stacked = stack(domain, self.half, rows)
 
-    def fitted(self, who: Mixture, seen: Seen) -> MixtureModel:
+    def is_late(self) -> bool:
+        """Whether nothing more is to be tried."""
+        return self.effort.over
+
+    def fit(self, mixture: Mixture, setting: Setting) -> Candidate:
         """One start of a mixture on the half that is fitted, without labels."""
-        # The objective's squares lose 1 + g^2 of their weight, so the price follows.
-        half = replace(seen, price=(1.0 + SHARE) ** -0.5 * seen.price)
-        run = who.descended(self._stacked, half, self._seed, self._effort)
-        return mixed(self._domain, self._rows, self._stacked, [run], half)
+        return self.enter(self.fit_model(mixture, setting), setting)
 
-    def best(self, models: Sequence[MixtureModel], default: int = 0, sure: float = SURE) -> int:
-        """Which of them is nearest to the half that is judged by; the default unless beyond doubt."""
-        if len(models) == 1:
-            return 0
-        cliques = [table.clique for table in self._judged]
-        expected = [model.project_many(cliques) for model in models]
-        return pick(expected, self._judged, self._rows, default, sure)
+    def fit_model(self, mixture: Mixture, setting: Setting) -> MixtureModel:
+        """The model of `fit`."""
+        # The objective's squares lose 1 + g^2 of their weight, so the price follows.
+        half = replace(setting, price=(1.0 + SHARE) ** -0.5 * setting.price)
+        run = mixture.descended(self._stacked, half, self._seed, self.effort)
+        return mixed(self.domain, self.rows, self._stacked, [run], half)
+
+    def enter(self, model: Model, setting: Setting) -> Candidate:
+        """A model of any kind that was fitted to `half`."""
+        return Candidate(setting, model.project_many(self._cliques))
+
+    def prefers(self, rival: Candidate, default: Candidate) -> bool:
+        """Whether a candidate is nearer than another to the half that is judged by, by a standard error."""
+        gain, spread = self.compare(rival, default)
+        return gain + SURE * spread < 0.0
+
+    def compare(self, rival: Candidate, default: Candidate) -> tuple[float, float]:
+        """The rival's estimated error less the default's, and its standard error; see `splitting.compare`."""
+        return compare(rival.expected, default.expected, self._judged, self.rows)
+
+
+def choose_setting(
+    trials: Trials, pilot: Mixture, plain: Candidate, nested: Setting | None, prices: bool
+) -> Candidate:
+    """The best of a mixture without nests and with them, at the best price.
+
+    Args:
+        trials: What they are fitted to and judged by.
+        pilot: How they are fitted.
+        plain: The one without nests.
+        nested: The setting with nests, if there are any; it is the default.
+        prices: Whether other prices are tried.
+    """
+    best, other = plain, None
+    if nested is not None and not trials.is_late():
+        rival = trials.fit(pilot, nested)
+        best, other = (plain, nested) if trials.prefers(plain, rival) else (rival, plain.setting)
+    if not prices:
+        return best
+    before = best.setting.price
+    best = search_prices(trials, pilot, best)
+    factor = best.setting.price / before
+    if other is not None and factor != 1.0 and not trials.is_late():
+        rival = trials.fit(pilot, replace(other, price=factor * other.price))
+        best = rival if trials.prefers(rival, best) else best
+    return best
+
+
+def search_prices(trials: Trials, pilot: Mixture, best: Candidate) -> Candidate:
+    """The price is halved while that gets better; if half of it is no better, it is doubled likewise."""
+    first = best
+    for factor in (1.0 / STEP, STEP):
+        for _ in range(MOST_STEPS):
+            if trials.is_late():
+                return best
+            rival = trials.fit(pilot, replace(best.setting, price=factor * best.setting.price))
+            if not trials.prefers(rival, best):
+                break
+            best = rival
+        if best is not first:
+            break
+    return best
