@@ -9,8 +9,9 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import Deadline, Effort
-from margrave.models.auto import Auto, Trees
+from margrave.models.auto import Auto, Trees, rank_pairs
 from margrave.models.mixture.model import MixtureModel
+from margrave.models.pooled import pool
 from margrave.protocols import Model
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -121,3 +122,15 @@ def test_a_small_tree_is_judged_by_its_whole_fit() -> None:
         noisy = exact + 10.0 * rng.standard_normal(exact.shape)
         made.append(NoisyMarginal(tuple(domain.names[place] for place in places), noisy, 10.0))
     assert isinstance(Auto().fit(domain, made), Trees)
+
+
+def test_a_pair_that_noise_explains_is_not_taken_into_the_tree() -> None:
+    made = scattered(2.0)
+    pooled = pool(SMALL, made)
+    rows = made[-1].values.sum()
+    strong = np.full((3, 3), 0.5)
+    assert len(rank_pairs(SMALL, pooled, rows, strong)) == 3
+    strong[0, 2] = strong[2, 0] = 0.7
+    assert rank_pairs(SMALL, pooled, rows, strong)[0] == ("a", "c")
+    assert rank_pairs(SMALL, pooled, rows, np.full((3, 3), 1e-5)) == []
+    assert rank_pairs(SMALL, pooled, rows, None) == []

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from margrave.errors import ReleaseError
+from margrave.limits import FULL
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nest import Nest, averaged
 from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import dependences, group_attributes
+from margrave.models.mixture.nesting import dependence, dependences, group_attributes
 from margrave.models.mixture.objective import Objective, Point, point
+from margrave.models.mixture.runs import Setting
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.pooled import Pooled, pool
-from margrave.release import NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (12, 12, 3, 10, 10), (12, 0, 0, 10, 0))
@@ -89,9 +91,12 @@ def _double(part: NestPart, at: Point, stacked: Stacked) -> None:
 
 
 @pytest.mark.parametrize(("smoothness", "outer"), [(0.0, 1.0), (40.0, 1.0), (40.0, 3.0)])
-def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float) -> None:
-    rng = np.random.default_rng(0)
-    stacked = stack(DOMAIN, pool(DOMAIN, measured(300.0)), float(ROWS))
+@pytest.mark.parametrize("inferred", [False, True])
+def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float, inferred: bool) -> None:
+    rng, made = np.random.default_rng(0), measured(300.0)
+    if inferred:  # a pair inside the nest
+        made = [InferredMarginal(m.clique, m.values, m.sigma) if m.clique == ("a", "b") else m for m in made]
+    stacked = stack(DOMAIN, pool(DOMAIN, made, inferred=True), float(ROWS))
     at = point(rng.standard_normal((47, 5)).astype(np.float32), rng.standard_normal(5), stacked.starts)
     part = NestPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng, outer)
     _double(part, at, stacked)
@@ -193,6 +198,23 @@ def test_restored_models_are_the_same_and_damage_is_seen(fitted: MixtureModel) -
     ):
         with pytest.raises(ReleaseError):
             Mixture().restore(DOMAIN, tables, state | {key: value})
+
+
+def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
+    """a and b are one, and c and d, and nothing else was measured: a nest used to be free to tie them all."""
+    rng, domain, made = np.random.default_rng(2), Domain(tuple("abcd"), (8,) * 4), []
+    for clique in itertools.combinations("abcd", 2):
+        if clique in (("a", "b"), ("c", "d")):
+            table = ROWS * np.eye(8) / 8 + 20.0 * rng.standard_normal((8, 8))
+            made.append(NoisyMarginal(clique, table, 20.0))
+        else:
+            made.append(InferredMarginal(clique, np.full((8, 8), ROWS / 64), 20.0, 0.0, 0.01))
+    mixture = Mixture(components=16, restarts=1, labels=0)
+    model = mixture.fit_at(Setting(20.0, ((0, 1, 2, 3),)), domain, made, float(ROWS), FULL)
+    found = {m.clique: dependence(model.project(m.clique) / ROWS) for m in made}
+    assert found["a", "b"] > 0.4
+    assert found["c", "d"] > 0.4
+    assert max(found[m.clique] for m in made if isinstance(m, InferredMarginal)) < 0.25
 
 
 def test_two_starts_average_to_their_mean() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 
@@ -20,6 +21,7 @@ from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema
 from margrave.select.all_pairs import AllPairs
+from margrave.select.screening import estimate_dependence, summarise_one_ways
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20, restarts=1)
@@ -172,3 +174,24 @@ def test_a_target_keeps_all_its_pairs_where_pairs_are_screened() -> None:
     curator, _ = noisy()
     AllPairs(target="x5").run(curator, FEW, silent)
     assert sum("x5" in clique and len(clique) == 2 for clique in precision(curator)) == 19
+
+
+def test_chance_is_no_dependence() -> None:
+    """Two independent attributes of 24 codes are far from the product of their one-ways in 2,000 rows."""
+    rng = np.random.default_rng(5)
+    data = {f"x{i}": rng.integers(0, 24, 2000) for i in range(6)}
+    data["x1"] = np.where(rng.random(2000) < 0.5, data["x1"], data["x0"])
+    source, _ = open_source(pa.table(data))
+    ledger = Ledger(epsilon=30.0, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
+    curator = Curator(source, ledger, SeededSource(1))
+    curator.discover(Schema.from_sizes(dict.fromkeys(data, 24)))
+    curator.measure([(name,) for name in data], curator.remaining / 12)
+    ways, pairs = summarise_one_ways(curator), list(itertools.combinations(data, 2))
+    apart = (
+        0.5 * np.abs(np.histogram2d(data["x2"], data["x3"], bins=24)[0] - ways.product(("x2", "x3"))).sum()
+    )
+    assert apart / 2000 > 0.15
+    assert ways.chance(("x2", "x3")) == pytest.approx(apart / 2000, rel=0.1)
+    found = estimate_dependence(curator, pairs, ways, curator.remaining / 2)
+    assert found["x0", "x1"].distance > 0.35
+    assert max(one.distance - 2 * one.uncertainty for pair, one in found.items() if pair != ("x0", "x1")) <= 0

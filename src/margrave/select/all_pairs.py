@@ -82,9 +82,9 @@ class AllPairs:
     emphasis: float = 2.0
     max_clique_cells: int = 1_000_000
     hidden: float = 0.05
-    screened_ones: Fraction = Fraction(3, 20)
+    screened_ones: Fraction = Fraction(1, 4)
     screen: Fraction = Fraction(1, 10)
-    worth: float = 0.5
+    worth: float = 0.3
     blind: float = 0.1
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
@@ -158,16 +158,15 @@ class AllPairs:
         if missing > 0:
             buy_one_ways(curator, missing, on_step)
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
-        ways, price = summarise_one_ways(curator), self._price(curator)
-        uncertainty = appraisal_noise(curator, len(pairs), ways.rows, price)
-        dependence = estimate_dependence(curator, pairs, ways, price)
+        ways = summarise_one_ways(curator)
+        dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
         for clique, share in apportioned(weights, curator.remaining).items():
             curator.measure([clique], share)
         others = [pair for pair in pairs if pair not in weights]
-        return independent_tables(curator, others, dependence, uncertainty, ways)
+        return independent_tables(curator, others, dependence, ways)
 
     def _all(
         self,

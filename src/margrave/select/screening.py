@@ -38,6 +38,8 @@ Floats = NDArray[np.float64]
 
 SURE = 2.0
 """Standard deviations of noise that a code's share must exceed to count for an attribute's perplexity."""
+VAGUE = 0.1
+"""How far off the dependence that chance alone shows may be, over itself."""
 A_CELL = 1.0 / math.sqrt(2.0 * math.pi)
 """Total variation of a cell's noise over its standard deviation."""
 
@@ -61,6 +63,16 @@ class OneWays:
     def product(self, pair: Clique) -> Floats:
         """The pair's table in rows if its attributes were independent."""
         return self.rows * np.outer(self.shares[pair[0]], self.shares[pair[1]])
+
+    def chance(self, pair: Clique) -> float:
+        """Total variation from the product that a pair of independent attributes has by chance, about.
+
+        Half of the mean absolute deviation of Poisson counts, over the rows.
+        """
+        counts = self.product(pair)
+        few = 2.0 * counts * np.exp(-counts)  # exact below 1
+        off = np.where(counts < 1.0, few, np.sqrt(2.0 * counts / math.pi))
+        return 0.5 * float(off.sum()) / self.rows
 
     def noise(self, pair: Clique, sigma: float) -> float:
         """Total variation that noise of standard deviation `sigma`, in rows, adds to a pair's table."""
@@ -92,26 +104,47 @@ def appraisal_noise(curator: Curator, pairs: int, rows: float, rho: Fraction) ->
     return math.sqrt(pairs) * curator.sigma(rho) / (2.0 * rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """What an appraisal says of a pair.
+
+    Args:
+        distance: Total variation of the pair from the product of its attributes' one-ways, beyond what noise
+            on the one-ways and chance explain, at least 0.
+        uncertainty: Its standard deviation, about, above 0.
+    """
+
+    distance: float
+    uncertainty: float
+
+
 def estimate_dependence(
     curator: Curator, pairs: Sequence[Clique], ways: OneWays, rho: Fraction
-) -> dict[Clique, float]:
-    """Total variation of each pair from the product of its attributes' one-ways, at least 0.
+) -> dict[Clique, Dependence]:
+    """Total variation of each pair from the product of its attributes' one-ways, beyond noise and chance.
 
     Appraised against the released one-ways, whose own noise makes independent attributes look dependent: two
-    one-ways that are off by a and b move the product by about sqrt(a^2 + b^2), which is taken out in squares.
+    one-ways that are off by a and b move the product by about sqrt(a^2 + b^2). So does chance: independent
+    attributes in n rows are off by c = E|z| / 2 sum sqrt(p_i q_j / n) from the product of their own one-ways
+    (p, q). All of it is taken out in squares.
 
     **Privacy.** One appraisal of all pairs, which costs rho; the rest looks at its answer and at releases.
     """
     errors = curator.appraise(pairs, [ways.product(pair) for pair in pairs], rho)
-    found: dict[Clique, float] = {}
-    for (a, b), error in zip(pairs, errors, strict=True):
+    noise = appraisal_noise(curator, len(pairs), ways.rows, rho)
+    found: dict[Clique, Dependence] = {}
+    for pair, error in zip(pairs, errors, strict=True):
+        chance = ways.chance(pair)
+        explained = ways.off[pair[0]] ** 2 + ways.off[pair[1]] ** 2 + chance**2
         apart = max(float(error), 0.0) / (2.0 * ways.rows)
-        found[a, b] = math.sqrt(max(apart**2 - ways.off[a] ** 2 - ways.off[b] ** 2, 0.0))
+        spread = noise + VAGUE * chance
+        low, high = (math.sqrt(max(d**2 - explained, 0.0)) for d in (apart, apart + spread))
+        found[pair] = Dependence(low, max(high - low, noise))
     return found
 
 
 def choose_pairs(
-    dependence: Mapping[Clique, float],
+    dependence: Mapping[Clique, Dependence],
     ways: OneWays,
     sigma: float,
     worth: float,
@@ -125,22 +158,21 @@ def choose_pairs(
     which is in proportion to cells R^(-1/4), so in the order of R^(5/4) / cells. At least one is taken.
 
     Args:
-        dependence: Total variation of each pair from independence, at least 0.
+        dependence: Of each pair.
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
         worth: How much of the noise a dependence must exceed.
         target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
         emphasis: What the weights of the target's pairs are multiplied by.
     """
-    least = 0.5 * max(float(np.mean(list(dependence.values()))), 1e-6)
-    weights = {
-        pair: emphasis * math.sqrt(max(dependence[pair], least)) for pair in dependence if target in pair
-    }
+    found = {pair: one.distance for pair, one in dependence.items()}
+    least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
+    weights = {pair: emphasis * math.sqrt(max(found[pair], least)) for pair in found if target in pair}
     whole = math.fsum(weights.values())
-    alone = {pair: ways.noise(pair, sigma) for pair in dependence if pair not in weights}
-    for pair in sorted(alone, key=lambda pair: -(dependence[pair] ** 1.25) / alone[pair]):
-        weight = math.sqrt(max(dependence[pair], 1e-12))
-        if weights and dependence[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
+    alone = {pair: ways.noise(pair, sigma) for pair in found if pair not in weights}
+    for pair in sorted(alone, key=lambda pair: -(found[pair] ** 1.25) / alone[pair]):
+        weight = math.sqrt(max(found[pair], 1e-12))
+        if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
             break
         weights[pair] = weight
         whole += weight
@@ -148,28 +180,19 @@ def choose_pairs(
 
 
 def independent_tables(
-    curator: Curator,
-    pairs: Sequence[Clique],
-    dependence: Mapping[Clique, float],
-    uncertainty: float,
-    ways: OneWays,
+    curator: Curator, pairs: Sequence[Clique], dependence: Mapping[Clique, Dependence], ways: OneWays
 ) -> list[InferredMarginal]:
     """What appraisals say of pairs that were not bought: about the product of the one-ways.
 
-    Each table is that product. Its sigma is what a cell of it is off by if the pair is as dependent as it was
-    found, but no less than that of the pairs that were bought, on average.
-
-    uncertainty: Standard deviation of each dependence, as from `appraisal_noise`.
+    Each table is that product. Its sigma is that of the pairs that were bought, on average, times 1 + R / u
+    for a pair that was found to be off by R, with uncertainty u: what is known to depend a little is not held
+    to be independent, while what may well be independent is.
     """
     bought = [float((m.sigmas**2).mean()) for m in curator.measurements if len(m.clique) == 2]
     least = math.sqrt(len(bought) / sum(1.0 / variance for variance in bought))
-    return [
-        InferredMarginal(
-            pair,
-            ways.product(pair),
-            max(dependence[pair] / ways.noise(pair, 1.0), least),
-            dependence[pair],
-            uncertainty,
-        )
-        for pair in pairs
-    ]
+    tables = []
+    for pair in pairs:
+        found = dependence[pair]
+        sigma = least * (1.0 + found.distance / found.uncertainty)
+        tables.append(InferredMarginal(pair, ways.product(pair), sigma, found.distance, found.uncertainty))
+    return tables
