@@ -59,7 +59,7 @@ structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-AGAIN, LONG = 3e4, 1000
+AGAIN, LONG = 1e4, 600
 """Rows times mu from which a second start pays where there are nests, on a table of at most LONG codes."""
 EASED, OUTER = 0.65, 2.25
 """With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
