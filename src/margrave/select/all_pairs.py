@@ -84,7 +84,7 @@ class AllPairs:
     hidden: float = 0.05
     screened_ones: Fraction = Fraction(1, 4)
     screen: Fraction = Fraction(1, 10)
-    worth: float = 0.4
+    worth: float = 0.35
     blind: float = 0.1
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True

@@ -72,7 +72,7 @@ class Mixture:
 
     Minimises the squared residuals over their variances, plus `information` for each nat of dependence
     between component and attributes, plus `smoothness` for unlike neighbours among ordered codes (see
-    `objective`). There is no junction tree: cost is codes^2 * components a step, memory 12 codes^2 bytes.
+    `objective`). There is no junction tree: cost is codes^2 * components a step, memory 84 codes^2 bytes.
 
     The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), with x rows times mu
     and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; with nests 0.65 of
