@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.evaluation.distance import shares
+from margrave.privacy.appraisals import read_appraisal
 from margrave.release import NoisyMarginal, Release
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
@@ -80,6 +81,7 @@ class Released:
     def __init__(self, release: Release) -> None:
         self.domain = release.domain
         self.rows = max(float(release.total), 1.0)
+        self.appraisals = tuple(filter(None, map(read_appraisal, release.events)))
         self._by_set: dict[frozenset[str], list[NoisyMarginal]] = {}
         for marginal in release.measurements:
             self._by_set.setdefault(frozenset(marginal.clique), []).append(marginal)
