@@ -14,8 +14,8 @@ from margrave.measure.ranges import (
     number_prior,
     on_steps,
     place_edges,
+    reach_to_zero,
     refined_edges,
-    to_zero,
 )
 
 
@@ -128,7 +128,13 @@ def test_equal_cells_lie_where_nearly_all_rows_are() -> None:
 def test_a_range_that_comes_near_zero_begins_there(
     bounds: tuple[float, float], wider: tuple[float, float]
 ) -> None:
-    assert to_zero(*bounds) == wider
+    edges = np.array([-4096.0, *sorted({*bounds, sum(bounds) / 2}), 4096.0])
+    found, counts, (first, last) = reach_to_zero(edges, np.array([1.0, 64.0, 80.0, 2.0]), (1, 3))
+    assert (found[first], found[last]) == wider
+    assert len(counts) == len(found) - 1
+    if wider != bounds:
+        beside = counts[first] if wider[0] == 0.0 else counts[last - 1]
+        assert beside == pytest.approx((64.0 if wider[0] == 0.0 else 80.0) * 16 / 56)
 
 
 @pytest.mark.parametrize("whole", [True, False])

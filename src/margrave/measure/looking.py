@@ -22,8 +22,8 @@ from margrave.measure.ranges import (
     number_prior,
     on_steps,
     place_edges,
+    reach_to_zero,
     refined_edges,
-    to_zero,
 )
 from margrave.measure.rounding import released_grids, steps_of
 from margrave.release import NoisyMarginal
@@ -216,7 +216,8 @@ class Looking:
             coarse, counts, (start, stop) = self._closer(
                 first[start], first[stop], whole, counts[start:stop].sum()
             )
-        lower, upper = self._declared(*to_zero(float(coarse[start]), float(coarse[stop])), whole)
+        coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
+        lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
         near = nearest(first, noisy, sigma, Z_BOUNDS)
         if whole and upper - lower <= min(MOST_VALUES, rows / self._sigma()):
             return np.arange(lower, upper + 1), coarse, counts

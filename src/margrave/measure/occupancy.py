@@ -20,7 +20,7 @@ __all__ = ["expected_counts", "spread_counts", "trimmed_range", "weigh_cells"]
 
 Array = NDArray[np.float64]
 
-OUTSIDE = 0.006
+OUTSIDE = 0.004
 """Expected share of the rows that a range may leave out, half of it at either end; bench/LOG.md."""
 HIGHEST, LOWEST = 12, -12
 """Levels: the count of a cell that is not empty has a mean of 2 ** level times the count expected before."""

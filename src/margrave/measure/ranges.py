@@ -10,7 +10,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["nearest", "number_edges", "number_prior", "on_steps", "place_edges", "refined_edges", "to_zero"]
+__all__ = [
+    "nearest",
+    "number_edges",
+    "number_prior",
+    "on_steps",
+    "place_edges",
+    "reach_to_zero",
+    "refined_edges",
+]
 
 Array = NDArray[np.float64]
 
@@ -91,16 +99,28 @@ def number_prior(edges: Array) -> Array:
     return np.asarray(share / share.sum())
 
 
-def to_zero(lower: float, upper: float) -> tuple[float, float]:
-    """Bounds, the one nearer to zero moved to zero where that widens the range by little.
+def reach_to_zero(edges: Array, counts: Array, held: tuple[int, int]) -> tuple[Array, Array, tuple[int, int]]:
+    """Cells and their range, which is made to begin at zero where that widens it by little.
+
+    The new cell between zero and the range is expected to hold rows as densely as the cell beside it.
 
     Args:
-        lower: Least number.
-        upper: Greatest number.
+        edges: Cell edges, shape [cells + 1].
+        counts: Expected counts, shape [cells].
+        held: First cell of the range, and the one after its last.
+
+    Returns:
+        The same, one cell for all between zero and the range.
     """
+    first, last = held
+    lower, upper = float(edges[first]), float(edges[last])
     if 0 < lower <= upper * NEAR_ZERO:
-        return 0.0, upper
-    return (lower, 0.0) if lower * NEAR_ZERO <= upper < 0 else (lower, upper)
+        beside = counts[first] / (edges[first + 1] - lower) * lower
+        return np.append(0.0, edges[first:]), np.append(beside, counts[first:]), (0, last - first + 1)
+    if lower * NEAR_ZERO <= upper < 0:
+        beside = counts[last - 1] / (upper - edges[last - 1]) * -upper
+        return np.append(edges[: last + 1], 0.0), np.append(counts[:last], beside), (first, last + 1)
+    return edges, counts, held
 
 
 def refined_edges(
