@@ -81,8 +81,8 @@ class Discovery:
     is that of one marginal and `Gaussian` prices it; which looks follow depends on released numbers only.
 
     1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE` [7 cells].
-    2. *bounds* of numbers: the powers of two, then, where rows are many, equal cells over those that hold
-       any; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
+    2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
+       found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared bins where rare ones are to be merged. Bins and weights are cut from it.
     4. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
