@@ -63,7 +63,7 @@ def describe_release(release: Release) -> list[str]:
 
 def describe_column(column: Column) -> str:
     """The kind of a column, its range or values, and whether values are missing."""
-    from margrave.schema.columns import Binned, Listed
+    from margrave.schema.columns import Binned, Identifier, Listed, Omitted
 
     parts = [column.kind]
     if isinstance(column, Binned) and column.lower is not None and column.upper is not None:
@@ -71,7 +71,13 @@ def describe_column(column: Column) -> str:
         parts.append(f"{column.spell(column.lower)} to {column.spell(column.upper)} in {bins}")
     if isinstance(column, Listed) and column.values is not None:
         kept = f"{len(column.values)} values" if len(column.values) != 1 else "1 value"
+        if column.stems:
+            kept += f", {len(column.stems)} beginnings of codes"
         parts.append(kept if column.other is None else f"{kept} and {column.other}")
+    if isinstance(column, Identifier) and column.shapes:
+        parts.append(f"new keys of the shape {' or '.join(column.shapes)}")
+    if isinstance(column, Omitted) and column.reason:
+        parts.append(column.reason)
     if column.missing:
         parts.append("some missing")
     return ", ".join(parts)

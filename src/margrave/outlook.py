@@ -28,6 +28,9 @@ WORDS = {
     "grids": "round numbers",
     "spelling": "spelling",
     "values": "values that occur",
+    "shapes": "patterns of texts",
+    "distinct": "number of distinct texts",
+    "prefixes": "beginnings of codes",
 }
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""

@@ -64,7 +64,7 @@ class Source(Protocol):
         """How many rows there are: shape [1]."""
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
         """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""

@@ -127,7 +127,9 @@ def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     what = [event.what for event in ledger.events]
     assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]
     assert what.count("bounds of height") == 2  # all of it between two powers of two: seen more closely
-    assert sum(e.delta for e in ledger.events if isinstance(e, PartitionEvent)) == Fraction(1, 4_000_000)
+    deltas = [e.delta for e in ledger.events if isinstance(e, PartitionEvent)]
+    assert deltas[0] == Fraction(1, 4_000_000) / 4  # half of a column's share; the rest for looks not needed
+    assert sum(deltas) <= Fraction(1, 4_000_000)
 
 
 def test_frames_keep_their_types_and_floats_of_whole_numbers_become_integers() -> None:

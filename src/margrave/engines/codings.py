@@ -89,7 +89,7 @@ def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
             return _looked_up(column, stored, distinct, absent)
         return _binned(column, stored.reading(column.read), absent)
     values = column.values or ()
-    if stored.form == "text" and all(isinstance(value, str) for value in values):
+    if stored.form == "text" and not column.stems and all(isinstance(value, str) for value in values):
         faults = _faults(column, stored)
         if "unseen" in faults:
             named = [stored.literal(value) for value in values]

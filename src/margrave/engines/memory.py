@@ -147,7 +147,7 @@ class MemorySource:
         return Counts(np.array([self._table.num_rows], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         return Counts(profile(self._array(column), column))
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:

@@ -36,7 +36,7 @@ from margrave.schema.columns import Binned, Column
 from margrave.schema.encode import encode
 from margrave.schema.frame import Frame
 from margrave.schema.looks import grids, histogram
-from margrave.schema.profile import profile
+from margrave.schema.profile import PROFILE, profile
 from margrave.schema.schema import Schema
 from margrave.schema.spelling import spellings
 
@@ -179,14 +179,16 @@ class PushdownSource:
         return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         held = self._stored(column)
         if held.form == "text":
             return self._weighed(column, lambda array: profile(array, column))
         rows = self._table.select(v=held.value, w=ibis.ifelse(whole(held), 1, 0))
         found = fetched(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
         n, p, w = (int(found[name][0].as_py() or 0) for name in ("n", "p", "w"))
-        return Counts(np.array([n - p, w, p - w, 0, 0, 0, 0], dtype=np.int64))
+        result = np.zeros(len(PROFILE), dtype=np.int64)
+        result[:3] = n - p, w, p - w
+        return Counts(result)
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
         """Cells with a reading by the first step they are a multiple of, as `schema.looks.grids`."""

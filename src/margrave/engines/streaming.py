@@ -126,7 +126,7 @@ class StreamSource:
         return Counts(np.array([self._rows], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         return self._sum(column, lambda part: part.kinds(column))
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:

@@ -10,21 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
+from margrave.measure.codes import TextSearch
 from margrave.measure.gaussian import Gaussian
 from margrave.measure.looking import SHARES, Looking
-from margrave.measure.partition import listed_values, rest_of, rows_of
+from margrave.measure.partition import OTHER, rest_of, rows_of
 from margrave.measure.rounding import steps_of
 from margrave.measure.settle import settled
 from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Binned, Column, Listed, Moment, Real, Time, Unknown
+from margrave.schema.columns import Binned, Categorical, Column, Listed, Moment, Real, Time, Unknown
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
 __all__ = ["SHARES", "Discovery", "declare", "needs", "searches_values"]
+
+TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
+"""The looks that a column of text may need; which of them follow the first depends on released numbers."""
 
 
 def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
@@ -46,7 +50,7 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 
 
 def needs(column: Column) -> frozenset[str]:
-    """The looks a column may need: "profile", then "bounds", "detail", "grids" (numbers) or "values" (text).
+    """The looks a column may need: "profile", then "bounds", "detail", "grids" (numbers) or TEXT_LOOKS.
 
     For text of unknown kind the profile decides which of the others follow; all are named here.
     """
@@ -55,7 +59,7 @@ def needs(column: Column) -> frozenset[str]:
     if isinstance(column, Unknown):
         return frozenset(SHARES)
     if isinstance(column, Listed):
-        return frozenset({"profile"} if column.values is not None else {"values"})
+        return frozenset({"profile"}) if column.values is not None else TEXT_LOOKS
     if isinstance(column, Binned) and column.edges is not None and column.rare:
         return frozenset({"detail"})
     if not isinstance(column, Binned) or column.edges is not None:
@@ -80,7 +84,7 @@ class Discovery:
     the look (public, or made from earlier releases): a row falls into exactly one, so its sensitivity
     is that of one marginal and `Gaussian` prices it; which looks follow depends on released numbers only.
 
-    1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE` [7 cells].
+    1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE`.
     2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
        found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
@@ -89,7 +93,11 @@ class Discovery:
        (`margrave.measure.rounding`); rows without a number are in no cell.
     5. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
     6. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
-       threshold are released (`listed_values`), which costs a share of delta as well.
+       threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
+       rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.codes`).
+
+    What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
+    count is known.
 
     Looks 3 and 6 are kept as measurements of the column, so their rho is not lost to the model.
 
@@ -106,6 +114,7 @@ class Discovery:
         self._ledger = ledger
         self._on_step = on_step
         self._totals: list[tuple[float, float]] = []
+        self._ruled: set[str] = set()
         self._stored = {column.name: column for column in source.columns}
 
     def run(self, declared: Schema | None, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
@@ -125,16 +134,26 @@ class Discovery:
         left = self._ledger.planned - rho
         profiled = self._profiles(schema, rho)
         open_columns = [column for column in profiled.columns if not column.known]
-        weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        unit = (self._ledger.planned - left) / weight if weight else Fraction(0)
-        searches = sum("values" in needs(column) for column in open_columns)
-        delta = self._ledger.planned_delta / searches if searches else Fraction(0)
+        open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
+        self._ruled = {name for rule in schema.rules for name in rule.names}
         found = []
-        for column in open_columns:
-            known, marginal = self._complete(column, unit, delta)
+        for place, column in enumerate(open_columns):
+            weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
+            searches = sum("values" in needs(one) for one in open_columns[place:])
+            delta = self._ledger.planned_delta / searches if searches else Fraction(0)
+            known, marginal = self._complete(column, (self._ledger.planned - left) / weight, delta)
             profiled = profiled.replace([known])
-            found.append(marginal)
-        return profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found]
+            found += [] if marginal is None else [marginal]
+        return self._with_attribute(profiled, open_columns, found)
+
+    def _with_attribute(
+        self, schema: Schema, opened: list[Column], found: list[NoisyMarginal]
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """The schema and its marginals; where no attribute is left, one column stays, as all "(other)"."""
+        if not schema.attributes:
+            column = Categorical(name=opened[0].name, values=(), other=OTHER, missing=True, strict=False)
+            schema = schema.replace([column])
+        return schema, [rest_of(m, schema[m.clique[0]], self._totals) for m in found]
 
     @staticmethod
     def _weight(column: Column) -> Fraction:
@@ -143,10 +162,9 @@ class Discovery:
     def _profiles(self, schema: Schema, rho: Fraction) -> Schema:
         """Settle kinds, and the missingness of columns of which nothing else is open."""
         unsure = [column for column in schema.columns if "profile" in needs(column)]
+        text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
         weights = [
-            self._weight(c) if not isinstance(c, Unknown) else SHARES["values"]
-            for c in schema.columns
-            if not c.known
+            self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if not c.known
         ]
         share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
         for column in unsure:
@@ -160,7 +178,9 @@ class Discovery:
             schema = schema.replace([settled(column, noisy, sigma)])
         return schema
 
-    def _complete(self, column: Column, unit: Fraction, delta: Fraction) -> tuple[Column, NoisyMarginal]:
+    def _complete(
+        self, column: Column, unit: Fraction, delta: Fraction
+    ) -> tuple[Column, NoisyMarginal | None]:
         if isinstance(column, Binned):
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
@@ -168,9 +188,9 @@ class Discovery:
             return Looking(self._source, column, *looks).run()
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
-        self._tell(f"values of {column.name}")
-        rho, (rows, _) = unit * SHARES["values"], rows_of(self._totals)
-        return listed_values(column, self._source, self._gaussian, self._ledger, rho, delta, rows)
+        where = (self._source, self._gaussian, self._ledger)
+        search = TextSearch(*where, unit, SHARES, delta, rows_of(self._totals), self._tell)
+        return search.run(column, attribute=column.name in self._ruled)
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""

@@ -43,6 +43,9 @@ SHARES = {
     "grids": Fraction(1),
     "spelling": Fraction(1, 2),
     "values": Fraction(7),
+    "shapes": Fraction(1),
+    "distinct": Fraction(1, 4),
+    "prefixes": Fraction(5, 2),
 }
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 

@@ -2,7 +2,8 @@
 
     Column
     ├── Unknown                   text of which nothing is known: discovery decides the kind
-    ├── Identifier                unique keys: never read, made anew
+    ├── Identifier                unique keys: made anew
+    ├── Omitted                   left out of the release
     ├── Listed                    values by enumeration
     │   ├── Categorical           no order
     │   ├── Ordinal               listed in order
@@ -27,6 +28,7 @@ from margrave.schema.binned import Binned, Integer, Real, Whole
 from margrave.schema.column import Column, Scalar, Unknown
 from margrave.schema.identifier import Identifier
 from margrave.schema.listed import Boolean, Categorical, Listed, Ordinal
+from margrave.schema.omitted import Omitted
 from margrave.schema.temporal import Date, Duration, Moment, Temporal, Time
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Integer",
     "Listed",
     "Moment",
+    "Omitted",
     "Ordinal",
     "Real",
     "Scalar",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import MissingExtraError, SchemaError, invalid
 from margrave.schema.arrow_types import arrow_type, decode_column
-from margrave.schema.columns import Column
+from margrave.schema.columns import Column, Omitted
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.frame import Frame
 from margrave.schema.rules_draw import agreed_numbers
@@ -33,7 +33,7 @@ def decode(
     A listed value decodes to itself, `other` to its label (null where the storage type cannot hold the
     label), missing to null. A bin decodes to a number drawn in it: first a fine cell by weight, where
     the column knows them, then evenly inside, on one of the column's grids where it has some. Identifiers
-    get new keys.
+    get new keys, and omitted columns are left out.
 
     Args:
         encoded: The rows, under the schema's domain.
@@ -86,10 +86,12 @@ def _table(
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
     table = {}
     for column in schema.columns:
+        if isinstance(column, Omitted):
+            continue
         codes = encoded.column(column.name) if column.attribute else rows
         table[column.name] = _values(codes, column, rng, frame, numbers.get(column.name))
     names = [name for name in frame.dtypes if name in table]
-    names += [name for name in schema.names if name not in frame.dtypes]
+    names += [name for name in table if name not in frame.dtypes]
     return {name: table[name] for name in names}
 
 

@@ -14,7 +14,7 @@ from margrave.schema import storage
 from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.looks import places, readings
-from margrave.schema.profile import profile
+from margrave.schema.profile import MARKS, profile
 from margrave.schema.schema import Schema
 
 __all__ = ["encode", "encode_column"]
@@ -173,7 +173,8 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     """The code of each distinct text, UNSEEN where the column does not list it.
 
     Equal spelling first; then equal numbers, so that "1.0" in a file is a declared 1; then truth values
-    whatever their case.
+    whatever their case, among which the marks of missing values are missing unless the column is strict; then
+    the beginnings that have a code.
     """
     labels = column.values or ()
     codes = _find(distinct, [storage.spelling(label) for label in labels])
@@ -186,7 +187,21 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     truths = [str(label).lower() if isinstance(label, bool) else None for label in labels]
     if (codes < 0).any() and any(truths):
         _fill(codes, _find(pc.utf8_lower(distinct), truths))
+        if not column.strict:
+            marks = _find(distinct, list(MARKS)) >= 0
+            codes[marks & (codes < 0)] = MISSING
+    if (codes < 0).any() and column.stems:
+        _fill_by_beginning(codes, distinct, column)
     return codes
+
+
+def _fill_by_beginning(codes: Indices, distinct: Any, column: Listed) -> None:
+    """Give texts that are not listed the code of the longest beginning that they have."""
+    first = len(column.values or ())
+    for length in sorted({len(stem) for stem in column.stems}, reverse=True):
+        keys = [stem if len(stem) == length else None for stem in column.stems]
+        found = _find(pc.utf8_slice_codeunits(distinct, 0, length), list(keys))
+        _fill(codes, np.where(found >= 0, found + first, found))
 
 
 def _find(distinct: Any, keys: list[str | None]) -> Indices:

@@ -111,7 +111,7 @@ def _coded(array: Any, column: Column) -> Codes:
     if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
         raise InputError(invalid("given", "without missing values", "Leave the column out."))
     if isinstance(column, Listed) and column.other_code is not None:
-        rest = np.flatnonzero(codes == column.other_code)
+        rest = np.flatnonzero((codes >= len(column.values or ())) & (codes <= column.other_code))
         if len(rest) and not all(value == column.other for value in array.take(pa.array(rest)).to_pylist()):
             raise InputError(invalid("given", "a listed value", "Use the label of the others."))
     return codes

@@ -20,6 +20,7 @@ from margrave.schema.columns import (
     Identifier,
     Integer,
     Moment,
+    Omitted,
     Ordinal,
     Real,
     Temporal,
@@ -37,7 +38,7 @@ KINDS: dict[str, type[Column]] = {
     kind.kind: kind
     for kind in (
         *(Categorical, Ordinal, Boolean, Integer, Real, Unknown),
-        *(Date, Moment, Time, Duration, Identifier),
+        *(Date, Moment, Time, Duration, Identifier, Omitted),
     )
 }
 VERSION, UNRULED = 2, 1
@@ -113,7 +114,7 @@ class Schema:
 
     @property
     def attributes(self) -> tuple[Column, ...]:
-        """The columns that models see: all but free identifiers."""
+        """The columns that models see: all but free identifiers and those that are left out."""
         return tuple(column for column in self.columns if column.attribute)
 
     @property
