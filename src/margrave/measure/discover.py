@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.gaussian import Gaussian
 from margrave.measure.looking import SHARES, Looking
+from margrave.measure.pairs import may_relate
 from margrave.measure.partition import listed_values, rest_of, rows_of
+from margrave.measure.relations import SHARE, Relations
 from margrave.measure.rounding import steps_of
 from margrave.measure.settle import settled
 from margrave.privacy.ledger import Ledger
@@ -73,6 +76,14 @@ def searches_values(schema: Schema) -> bool:
     return any("values" in needs(column) for column in schema.columns)
 
 
+PAIR_CELL = 6.0
+"""Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
+AFTER = Fraction(2, 3)
+"""Share of rho that is left for such tables."""
+FEWEST, FINEST = 4, 512
+"""Least and greatest number of bins that noise may ask for."""
+
+
 class Discovery:
     """Completes a schema.
 
@@ -90,6 +101,8 @@ class Discovery:
     5. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
     6. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`listed_values`), which costs a share of delta as well.
+
+    7. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
 
     Looks 3 and 6 are kept as measurements of the column, so their rho is not lost to the model.
 
@@ -125,8 +138,9 @@ class Discovery:
         left = self._ledger.planned - rho
         profiled = self._profiles(schema, rho)
         open_columns = [column for column in profiled.columns if not column.known]
+        reserve = (self._ledger.planned - left) * SHARE if may_relate(profiled) else Fraction(0)
         weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        unit = (self._ledger.planned - left) / weight if weight else Fraction(0)
+        unit = (self._ledger.planned - left - reserve) / weight if weight else Fraction(0)
         searches = sum("values" in needs(column) for column in open_columns)
         delta = self._ledger.planned_delta / searches if searches else Fraction(0)
         found = []
@@ -134,7 +148,21 @@ class Discovery:
             known, marginal = self._complete(column, unit, delta)
             profiled = profiled.replace([known])
             found.append(marginal)
+        if reserve:
+            profiled, found = self._related(profiled, found, reserve)
         return profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found]
+
+    def _related(
+        self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """Code columns by their relations to others; the looks at their own bins are no measurements then."""
+        rows = rows_of(self._totals)
+        relations = Relations(self._source, self._gaussian, self._look, (self._least, self._most), rows)
+        self._tell("relations between columns")
+        columns, measured = relations.run(schema, rho)
+        coded = {column.name for column in columns}
+        kept = [marginal for marginal in found if not coded & set(marginal.clique)]
+        return schema.replace(columns), [*kept, *measured]
 
     @staticmethod
     def _weight(column: Column) -> Fraction:
@@ -164,7 +192,7 @@ class Discovery:
         if isinstance(column, Binned):
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
-            looks = (self._look, unit, self._least, max(rows, 0.0), doubt, sigma, text)
+            looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
             return Looking(self._source, column, *looks).run()
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
@@ -176,6 +204,21 @@ class Discovery:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""
         later = self._ledger.total / (32 * max(len(self._source.columns), 1))
         return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
+
+    def _most(self, weights: NDArray[np.float64]) -> int:
+        """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
+
+        The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins
+        would only hide how columns depend on each other; values inside a bin are drawn as finely as they were
+        seen.
+        """
+        columns = len(self._source.columns)
+        if columns < 2:
+            return FINEST
+        pairs = Fraction(columns * (columns - 1), 2)
+        sigma = self._gaussian.sigma(self._ledger.total * AFTER / pairs)
+        found = math.sqrt(max(float(weights.sum()), 0.0) / (PAIR_CELL * sigma))
+        return int(min(max(found, FEWEST), FINEST))
 
     def _look(
         self, what: str, exact: Callable[[], NDArray[np.int64]], rho: Fraction, every_row: bool

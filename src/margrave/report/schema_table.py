@@ -6,7 +6,7 @@ from margrave.release import Release
 from margrave.report.markup import Markup, join, named, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.tables import row, table
-from margrave.schema.columns import Binned, Column, Identifier, Listed, Temporal
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Relative, Temporal
 
 __all__ = ["schema_section"]
 
@@ -60,6 +60,8 @@ def _values(column: Column) -> Markup:
         bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
         fine = f", decoded by {count(len(column.weights))} finer cells" if column.weights else ""
         return join(bins + fine + _grids(column))
+    if isinstance(column, Relative):
+        return join(column.sentence)
     if isinstance(column, Identifier):
         return join("never read; new keys")
     return join("not known")

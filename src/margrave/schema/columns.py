@@ -3,6 +3,7 @@
     Column
     ├── Unknown                   text of which nothing is known: discovery decides the kind
     ├── Identifier                unique keys: never read, made anew
+    ├── Relative                  coded by the difference from another column, or the quotient by it
     ├── Listed                    values by enumeration
     │   ├── Categorical           no order
     │   ├── Ordinal               listed in order
@@ -27,6 +28,7 @@ from margrave.schema.binned import Binned, Integer, Real, Whole
 from margrave.schema.column import Column, Scalar, Unknown
 from margrave.schema.identifier import Identifier
 from margrave.schema.listed import Boolean, Categorical, Listed, Ordinal
+from margrave.schema.relative import Relative
 from margrave.schema.temporal import Date, Duration, Moment, Temporal, Time
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Moment",
     "Ordinal",
     "Real",
+    "Relative",
     "Scalar",
     "Temporal",
     "Time",
