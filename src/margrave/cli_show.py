@@ -63,8 +63,10 @@ def describe_release(release: Release) -> list[str]:
 
 def describe_column(column: Column) -> str:
     """The kind of a column, its range or values, and whether values are missing."""
-    from margrave.schema.columns import Binned, Identifier, Listed, Omitted
+    from margrave.schema.columns import Binned, Identifier, Listed, Omitted, Relative
 
+    if isinstance(column, Relative):
+        return f"{column.own.kind}, {column.sentence}" + (", some missing" if column.missing else "")
     parts = [column.kind]
     if isinstance(column, Binned) and column.lower is not None and column.upper is not None:
         bins = "1 bin" if column.present == 1 else f"{column.present} bins"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,7 +14,9 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.codes import TextSearch
 from margrave.measure.gaussian import Gaussian
 from margrave.measure.looking import SHARES, Looking
+from margrave.measure.pairs import may_relate
 from margrave.measure.partition import OTHER, rest_of, rows_of
+from margrave.measure.relations import SHARE, Relations
 from margrave.measure.rounding import steps_of
 from margrave.measure.settle import settled
 from margrave.privacy.ledger import Ledger
@@ -77,6 +80,14 @@ def searches_values(schema: Schema) -> bool:
     return any("values" in needs(column) for column in schema.columns)
 
 
+PAIR_CELL = 6.0
+"""Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
+AFTER = Fraction(2, 3)
+"""Share of rho that is left for such tables."""
+FEWEST, FINEST = 4, 512
+"""Least and greatest number of bins that noise may ask for."""
+
+
 class Discovery:
     """Completes a schema.
 
@@ -98,6 +109,8 @@ class Discovery:
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
+
+    7. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
 
     Looks 3 and 6 are kept as measurements of the column, so their rho is not lost to the model.
 
@@ -134,6 +147,7 @@ class Discovery:
         left = self._ledger.planned - rho
         profiled = self._profiles(schema, rho)
         open_columns = [column for column in profiled.columns if not column.known]
+        reserve = (self._ledger.planned - left) * SHARE if may_relate(profiled) else Fraction(0)
         open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
         self._ruled = {name for rule in schema.rules for name in rule.names}
         found = []
@@ -141,9 +155,11 @@ class Discovery:
             weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
             searches = sum("values" in needs(one) for one in open_columns[place:])
             delta = self._ledger.planned_delta / searches if searches else Fraction(0)
-            known, marginal = self._complete(column, (self._ledger.planned - left) / weight, delta)
+            known, marginal = self._complete(column, (self._ledger.planned - left - reserve) / weight, delta)
             profiled = profiled.replace([known])
             found += [] if marginal is None else [marginal]
+        if reserve:
+            profiled, found = self._related(profiled, found, reserve)
         return self._with_attribute(profiled, open_columns, found)
 
     def _with_attribute(
@@ -154,6 +170,18 @@ class Discovery:
             column = Categorical(name=opened[0].name, values=(), other=OTHER, missing=True, strict=False)
             schema = schema.replace([column])
         return schema, [rest_of(m, schema[m.clique[0]], self._totals) for m in found]
+
+    def _related(
+        self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """Code columns by their relations to others; the looks at their own bins are no measurements then."""
+        rows = rows_of(self._totals)
+        relations = Relations(self._source, self._gaussian, self._look, (self._least, self._most), rows)
+        self._tell("relations between columns")
+        columns, measured = relations.run(schema, rho)
+        coded = {column.name for column in columns}
+        kept = [marginal for marginal in found if not coded & set(marginal.clique)]
+        return schema.replace(columns), [*kept, *measured]
 
     @staticmethod
     def _weight(column: Column) -> Fraction:
@@ -184,7 +212,7 @@ class Discovery:
         if isinstance(column, Binned):
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
-            looks = (self._look, unit, self._least, max(rows, 0.0), doubt, sigma, text)
+            looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
             return Looking(self._source, column, *looks).run()
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
@@ -196,6 +224,21 @@ class Discovery:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""
         later = self._ledger.total / (32 * max(len(self._source.columns), 1))
         return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
+
+    def _most(self, weights: NDArray[np.float64]) -> int:
+        """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
+
+        The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins
+        would only hide how columns depend on each other; values inside a bin are drawn as finely as they were
+        seen.
+        """
+        columns = len(self._source.columns)
+        if columns < 2:
+            return FINEST
+        pairs = Fraction(columns * (columns - 1), 2)
+        sigma = self._gaussian.sigma(self._ledger.total * AFTER / pairs)
+        found = math.sqrt(max(float(weights.sum()), 0.0) / (PAIR_CELL * sigma))
+        return int(min(max(found, FEWEST), FINEST))
 
     def _look(
         self, what: str, exact: Callable[[], NDArray[np.int64]], rho: Fraction, every_row: bool

@@ -80,6 +80,7 @@ class Looking:
         look: Prices, records and adds the noise.
         unit: rho of a look of weight 1.
         least: Least mass of a bin, from the denoised counts.
+        most: Most bins that later tables of two columns have rows for, from the same.
         rows: A released guess of the row count; 0 for none.
         doubt: Its variance.
         sigma: Standard deviation of the noise that a cost of rho buys.
@@ -91,6 +92,7 @@ class Looking:
     look: Look
     unit: Fraction
     least: Callable[[Array], float]
+    most: Callable[[Array], int]
     rows: float
     doubt: float
     sigma: Callable[[Fraction], float]
@@ -105,7 +107,8 @@ class Looking:
         noisy, sigma = self._detail(edges)
         weights = weigh_cells(noisy[1:], sigma, prior)
         least = max(self.least(weights), self.column.rare * float(weights.sum()))
-        found = cut_by(self.column.binning, edges, weights, self.column.bins, least)
+        most = min(self.column.bins, self.most(weights))
+        found = cut_by(self.column.binning, edges, weights, most, least)
         known = dataclasses.replace(
             self.column,
             lower=None,

@@ -14,7 +14,7 @@ from margrave.schema.columns import Column, Listed
 __all__ = ["ORDERED", "Bar", "Distribution", "tail_of"]
 
 BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
-ORDERED = BINNED | {"ordinal"}
+ORDERED = BINNED | {"ordinal", "relative"}
 MOST_BINS = 40
 MOST_VALUES = 12
 

@@ -6,7 +6,7 @@ from margrave.release import Release
 from margrave.report.markup import Markup, join, named, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.tables import row, table
-from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Temporal
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
 
 __all__ = ["schema_section"]
 
@@ -60,6 +60,8 @@ def _values(column: Column) -> Markup:
         bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
         fine = f", decoded by {count(len(column.weights))} finer cells" if column.weights else ""
         return join(bins + fine + _grids(column))
+    if isinstance(column, Relative):
+        return join(column.sentence)
     if isinstance(column, Identifier):
         shapes = [join(", " if place else "", named(one)) for place, one in enumerate(column.shapes)]
         return join("new keys", *([" of the shape ", *shapes] if shapes else []))

@@ -4,6 +4,7 @@
     ├── Unknown                   text of which nothing is known: discovery decides the kind
     ├── Identifier                unique keys: made anew
     ├── Omitted                   left out of the release
+    ├── Relative                  coded by the difference from another column, or the quotient by it
     ├── Listed                    values by enumeration
     │   ├── Categorical           no order
     │   ├── Ordinal               listed in order
@@ -29,6 +30,7 @@ from margrave.schema.column import Column, Scalar, Unknown
 from margrave.schema.identifier import Identifier
 from margrave.schema.listed import Boolean, Categorical, Listed, Ordinal
 from margrave.schema.omitted import Omitted
+from margrave.schema.relative import Relative
 from margrave.schema.temporal import Date, Duration, Moment, Temporal, Time
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Omitted",
     "Ordinal",
     "Real",
+    "Relative",
     "Scalar",
     "Temporal",
     "Time",

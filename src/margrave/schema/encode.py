@@ -15,9 +15,10 @@ from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.looks import places, readings
 from margrave.schema.profile import MARKS, profile
+from margrave.schema.relative import Relative, relative_codes
 from margrave.schema.schema import Schema
 
-__all__ = ["encode", "encode_column"]
+__all__ = ["coded_from", "encode", "encode_column", "encode_from", "likeliest"]
 
 Indices = NDArray[np.int64]
 UNSEEN, MISSING = -2, -1
@@ -37,10 +38,20 @@ def encode(table: Any, schema: Schema) -> Encoded:
         SchemaError: A column is not known yet.
     """
     _same_names(list(table.column_names), schema)
-    return Encoded(
-        schema.domain,
-        tuple(encode_column(table.column(column.name), column) for column in schema.attributes),
-    )
+    return Encoded(schema.domain, tuple(encode_from(table, column) for column in schema.attributes))
+
+
+def encode_from(table: Any, column: Column) -> Codes:
+    """One column's codes from a table that has the columns it is coded from (`coded_from`), shape [rows]."""
+    array = table.column(column.name)
+    if isinstance(column, Relative):
+        return relative_codes(array, table.column(column.base), column, likeliest(column.part))
+    return encode_column(array, column)
+
+
+def coded_from(column: Column) -> tuple[str, ...]:
+    """Names of the columns of the table that a column's codes depend on: its own, and that of its base."""
+    return (column.name, column.base) if isinstance(column, Relative) else (column.name,)
 
 
 def _same_names(names: list[str], schema: Schema) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed
-from margrave.schema.encode import encode_column
+from margrave.schema.columns import Binned, Column, Listed, Relative
+from margrave.schema.encode import encode_column, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.looks import readings
+from margrave.schema.relative import relative_codes
 from margrave.schema.schema import Schema
 
 __all__ = ["Given", "given_values"]
@@ -61,9 +62,10 @@ def given_values(schema: Schema, given: Any) -> Given:
     for name in table.column_names:
         column = _column(schema, name)
         array = table.column(name)
+        base = table.column(_base(column, table.column_names)) if isinstance(column, Relative) else None
         try:
-            codes[name] = _coded(array, column)
-            if isinstance(column, Binned):
+            codes[name] = _coded(array, column, base)
+            if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)
             continue
         except (InputError, pa.ArrowException, TypeError):
@@ -78,10 +80,11 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     numbers = {}
     for name, value in given.items():
         column = _column(schema, name)
+        beside = given[_base(column, list(given))] if isinstance(column, Relative) else None
         try:
-            array = pa.array([value])
-            codes[name] = int(_coded(array, column)[0])
-            if isinstance(column, Binned):
+            array, base = pa.array([value]), pa.array([beside])
+            codes[name] = int(_coded(array, column, base)[0])
+            if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)[:1].reshape(())
             continue
         except (InputError, pa.ArrowException, TypeError):
@@ -105,8 +108,25 @@ def _column(schema: Schema, name: str) -> Column:
     return column
 
 
-def _coded(array: Any, column: Column) -> Codes:
-    """Codes of given values; a value of no code of its own is refused."""
+def _base(column: Relative, names: Sequence[str]) -> str:
+    """The base of a column that is relative to it, found among the given ones.
+
+    Raises:
+        InputError: It is not given: without it, nothing says which difference the value is.
+    """
+    if column.base not in names:
+        remedy = f"Give {column.base!r} as well: {column.name!r} is modelled by how it differs from that."
+        raise InputError(invalid("given", f"with {column.base!r}", remedy, got=list(names)))
+    return column.base
+
+
+def _coded(array: Any, column: Column, base: Any = None) -> Codes:
+    """Codes of given values; a value of no code of its own is refused. A relative column needs its base's."""
+    if isinstance(column, Relative):
+        if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
+            raise InputError(invalid("given", "without missing values", "Leave the column out."))
+        encode_column(array, dataclasses.replace(column.own, strict=True, missing=True))
+        return relative_codes(array, base, column, likeliest(column.part))
     codes = encode_column(array, dataclasses.replace(column, strict=True))
     if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
         raise InputError(invalid("given", "without missing values", "Leave the column out."))
@@ -117,6 +137,7 @@ def _coded(array: Any, column: Column) -> Codes:
     return codes
 
 
-def _numbers(array: Any, column: Binned) -> NDArray[np.float64]:
-    values, known = readings(array, column.read, column.name)
+def _numbers(array: Any, column: Binned | Relative) -> NDArray[np.float64]:
+    read = column.own.read if isinstance(column, Relative) else column.read
+    values, known = readings(array, read, column.name)
     return np.where(known, np.asarray(values, dtype=np.float64), np.nan)

@@ -23,12 +23,14 @@ from margrave.schema.columns import (
     Omitted,
     Ordinal,
     Real,
+    Relative,
     Temporal,
     Time,
     Unknown,
 )
 from margrave.schema.domain import Domain
 from margrave.schema.listed import other_label
+from margrave.schema.relative import in_turn
 from margrave.schema.rules import Rule, check_names, rule_from_json
 from margrave.schema.rules_codes import CodeRules, code_rules
 
@@ -38,7 +40,7 @@ KINDS: dict[str, type[Column]] = {
     kind.kind: kind
     for kind in (
         *(Categorical, Ordinal, Boolean, Integer, Real, Unknown),
-        *(Date, Moment, Time, Duration, Identifier, Omitted),
+        *(Date, Moment, Time, Duration, Identifier, Omitted, Relative),
     )
 }
 VERSION, UNRULED = 2, 1
@@ -73,6 +75,7 @@ class Schema:
             raise SchemaError(invalid("columns", "one or more", "A table needs a column."))
         if len(set(self.names)) != len(self.columns):
             raise SchemaError(invalid("columns", "uniquely named", "Rename the columns that repeat."))
+        in_turn(self.columns)
         check_names(self.rules, self.columns)
         if all(column.known for column in self._ruled):
             self.code_rules  # noqa: B018 - refuses rules that no row could obey
@@ -265,6 +268,9 @@ def _column_to_json(column: Column) -> dict[str, Any]:
             continue
         if field.name in ("lower", "upper", "bins") and getattr(column, "edges", None) is not None:
             continue
+        if isinstance(value, Column):
+            entry[field.name] = _column_to_json(value)
+            continue
         entry[field.name] = list(value) if isinstance(value, tuple) else value
         if isinstance(column, Temporal) and field.name in ("lower", "upper", "edges", "fine"):
             bounds = value if isinstance(value, tuple) else (value,)
@@ -298,9 +304,7 @@ def _column_from_json(entry: Any) -> Column:
             raise SchemaError(invalid(where, "true or false", "Drop the quotes.", got=entry[key]))
     try:
         values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in entry.items()
-            if key != "kind"
+            key: _value_from_json(value) for key, value in entry.items() if key != "kind"
         }
         return kind(**values)
     except (TypeError, ValueError) as error:
@@ -311,6 +315,12 @@ def _column_from_json(entry: Any) -> Column:
                 f"column {entry['name']!r}", "of the right types", "Numbers for bounds, lists for values."
             )
         ) from None
+
+
+def _value_from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _column_from_json(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _is_unicode(document: Any) -> bool:
