@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from margrave.owners import owner_sizes
     from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
-    from margrave.release import Guarantee, NoisyMarginal, Release
+    from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.reviewing import review
     from margrave.schema import rules
     from margrave.schema.columns import (
@@ -62,6 +62,7 @@ _HOMES = {
     "Omitted": "margrave.schema.columns",
     "Ordinal": "margrave.schema.columns",
     "Real": "margrave.schema.columns",
+    "Provenance": "margrave.release",
     "Release": "margrave.release",
     "Schema": "margrave.schema.schema",
     "Synthesis": "margrave.synthesis",
@@ -102,6 +103,7 @@ __all__ = [
     "NoisyMarginal",
     "Omitted",
     "Ordinal",
+    "Provenance",
     "Real",
     "Release",
     "Schema",

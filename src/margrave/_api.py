@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import platform
 from collections.abc import Sequence
@@ -16,13 +17,14 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
+from margrave.origin import describe_origin
 from margrave.parts import accountant, aimed, bounded, check_libraries, check_pricing, shown, timed
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, silent
-from margrave.release import Guarantee, Release
+from margrave.release import Guarantee, Provenance, Release
 from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
@@ -78,6 +80,8 @@ class Synthesizer:
             ends in .book, .db, .sqlite or .sqlite3).
         dataset: With a book: the name of the data set, as its steward gave it.
         analyst: With a book: who asks.
+        provenance: What the report says of where the release comes from: the data set's name, who made it.
+            What is left out is filled in from the arguments. It is published with the release.
         discovery: Share of rho for discovery if all columns need it, in (0, 1).
         max_memory: Bytes that fitted models and what works on them may take, the program included and the
             loaded table not; see `margrave.limits.Limits`.
@@ -115,6 +119,7 @@ class Synthesizer:
         ledger: str | Path | Book | None = None,
         dataset: str | None = None,
         analyst: str | None = None,
+        provenance: Provenance | None = None,
         discovery: Fraction | float = DISCOVERY,
         max_memory: int | None = None,
         max_seconds: float | None = None,
@@ -126,6 +131,7 @@ class Synthesizer:
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
         self.schema = declared_schema(schema, outside, whom.owner)
+        self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
@@ -157,6 +163,7 @@ class Synthesizer:
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
         check_no_oracle(self.schema, self.place)
+        origin = describe_origin(self.provenance, data, self._given_schema, self.place.dataset)
         with self.place.attempt() as attempt:
             source, frame = self._open(data)
             declared = self._declared(source)
@@ -168,7 +175,9 @@ class Synthesizer:
                 schema = curator.discover(self.schema, rho, self.on_step)
                 model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
         self.on_step(Step("fit", "done", 0, 1.0))
-        return Synthesis(self._release(schema, curator, ledger, model, frame, declared), model)
+        release = self._release(schema, curator, ledger, model, frame, declared)
+        origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
+        return Synthesis(dataclasses.replace(release, provenance=origin), model)
 
     def _release(
         self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame, declared: Schema

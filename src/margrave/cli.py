@@ -84,7 +84,11 @@ LedgerFile = Annotated[
     Path | None,
     typer.Option(help="New ledger file, OUT.ledger.jsonl by default; or a book: *.book, *.db, *.sqlite."),
 ]
-Dataset = Annotated[str | None, typer.Option(help="With a book: the data set, as its steward named it.")]
+Dataset = Annotated[
+    str | None,
+    typer.Option(help="The data set's name, for the report; with a book: as its steward named it."),
+]
+Operator = Annotated[str | None, typer.Option(help="Who makes this release, for the report.")]
 Analyst = Annotated[str | None, typer.Option(help="With a book: who asks.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the run that was stopped: same table, same options.")
@@ -121,6 +125,7 @@ def synthesize(
     ledger: LedgerFile = None,
     dataset: Dataset = None,
     analyst: Analyst = None,
+    operator: Operator = None,
     resume: Resume = False,
     run: Run = None,
     force: Force = False,
@@ -135,7 +140,8 @@ def synthesize(
     _check_new(files, {"table": table}, force or going_on is not False)
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
-    options |= {"outside": outside, "ledger": kept, "dataset": dataset, "analyst": analyst, "text": text}
+    options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
+    options |= _named(dataset, operator, ledger)
     cap = _cap(owner, max_rows, quiet or as_json)
     asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
@@ -286,9 +292,17 @@ def _synthesized(
         synthesis.save(release)
     write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0], synthesis.release.text)
     if report is not None:
-        synthesis.report(report)
+        synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
     synthesizer.forget()
     return synthesis
+
+
+def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
+    """Where the release comes from, for its report; with a ledger, the data set is one of its book."""
+    from margrave.release import Provenance
+
+    provenance = Provenance(dataset=dataset or "", operator=operator or "")
+    return {"provenance": provenance, "dataset": None if ledger is None else dataset}
 
 
 def _kept(ledger: Path | None, out: Path) -> Path:
@@ -336,11 +350,23 @@ def _progress(quiet: bool) -> Any:
 
 
 def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool) -> None:
+    """Print what may be done with the release, what was promised and what was written."""
     from margrave.archive import guarantee_to_json
 
     if as_json:
-        typer.echo(json.dumps({"guarantee": guarantee_to_json(synthesis.guarantee), "files": files}))
+        verdict = synthesis.usefulness().to_json()
+        guarantee = guarantee_to_json(synthesis.guarantee)
+        typer.echo(json.dumps({"usefulness": verdict, "guarantee": guarantee, "files": files}))
     elif not quiet:
+        _tell_usefulness(synthesis)
         typer.echo(f"guarantee: {synthesis.guarantee}")
         for name, path in files.items():
             typer.echo(f"{name}: {path}")
+
+
+def _tell_usefulness(synthesis: Any) -> None:
+    """Print the verdict; a warning goes to standard error."""
+    from margrave.report.usefulness import GOOD
+
+    use = synthesis.usefulness()
+    typer.echo(str(use), err=use.level != GOOD)

@@ -19,12 +19,16 @@ def show(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say what a release file holds: its guarantee, its columns, what was measured. Free: post-processing."""
-    from margrave.archive import guarantee_to_json, load_release
+    """Say what a release file is good for and what it holds: guarantee, columns. Free: post-processing."""
+    from margrave.archive import guarantee_to_json, provenance_to_json
+    from margrave.synthesis import load
 
-    found = load_release(release)
+    synthesis = load(release)
+    found = synthesis.release
     if as_json:
         document = {
+            "usefulness": synthesis.usefulness().to_json(),
+            "provenance": provenance_to_json(found.provenance),
             "guarantee": guarantee_to_json(found.guarantee),
             "method": found.notes.get("method"),
             "rows": round(found.total),
@@ -35,7 +39,7 @@ def show(
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
-    typer.echo("\n".join(describe_release(found)))
+    typer.echo("\n".join([str(synthesis.usefulness()), *describe_release(found)]))
 
 
 def describe_release(release: Release) -> list[str]:
@@ -49,6 +53,14 @@ def describe_release(release: Release) -> list[str]:
         f"measured      {', '.join(counts) or 'nothing'}; {len(release.events)} spends in its ledger",
         f"written by    margrave {release.notes.get('margrave', 'unknown')}",
     ]
+    origin = release.provenance
+    said = {
+        "data set": origin.dataset,
+        "made by": origin.operator,
+        "read from": origin.source,
+        "day": origin.date,
+    }
+    lines += [f"{what:<13} {text}" for what, text in said.items() if text]
     format_parts = release.text.to_json()
     if format_parts:
         parts = [f"{name} {value!r}" for name, value in format_parts.items()]

@@ -8,6 +8,7 @@ leaves one behind, which nothing reads and which may be deleted.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import secrets
 import shutil
@@ -27,6 +28,7 @@ __all__ = [
     "TABLE_SUFFIXES",
     "check_outputs",
     "check_writable",
+    "hash_file",
     "suffix_of",
     "write_table",
     "write_text",
@@ -116,6 +118,15 @@ def suffix_of(path: str | Path, param: str = "out") -> str:
     raise InputError(
         invalid(param, f"a file ending in one of {list(TABLE_SUFFIXES)}", "Rename it.", got=str(path))
     )
+
+
+def hash_file(path: str | Path) -> str:
+    """SHA-256 of a file that was made from a release, in hexadecimal digits. Never of private rows."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def write_text(path: str | Path, text: str) -> None:

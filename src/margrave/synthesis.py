@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from margrave.protocols import Model
+    from margrave.report.usefulness import Usefulness
     from margrave.schema.encoded import Encoded
     from margrave.schema.given import Given
 
@@ -41,6 +42,7 @@ class Synthesis:
     def __init__(self, release: Release, model: Model) -> None:
         self.release = release
         self.model = model
+        self._usefulness: Usefulness | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -176,14 +178,39 @@ class Synthesis:
 
         save_release(self.release, path)
 
-    def report(self, path: str | Path, *, title: str | None = None) -> None:
-        """Write the report, one HTML file made from released quantities only."""
-        from margrave.files import check_writable, write_text
+    def usefulness(self) -> Usefulness:
+        """What the release may be used for, judged from released quantities alone; the report begins with it.
+
+        Example:
+            ``print(synthesis.usefulness())``
+        """
+        from margrave.report.usefulness import judge_release
+
+        if self._usefulness is None:
+            self._usefulness = judge_release(self.release, self.model)
+        return self._usefulness
+
+    def report(
+        self, path: str | Path, *, title: str | None = None, outputs: Sequence[str | Path] = ()
+    ) -> None:
+        """Write the report, one HTML file made from released quantities only.
+
+        Args:
+            path: Where to.
+            title: Of the page.
+            outputs: Files made from this release, such as the synthetic rows: the report names them with
+                their SHA-256. Never the private table.
+        """
+        from margrave.files import check_writable, hash_file, write_text
         from margrave.report.release_page import render
 
         check_writable(path, "report")
         rows = self.encoded(min(self.rows, REPORT_ROWS), rng=0)
-        write_text(path, render(self.release, self.model, synthetic=rows, title=title))
+        hashes = {Path(file).name: hash_file(file) for file in outputs}
+        page = render(
+            self.release, self.model, synthetic=rows, title=title, outputs=hashes, use=self.usefulness()
+        )
+        write_text(path, page)
 
     def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng) -> Any:
         from margrave.schema.decode import decode

@@ -49,8 +49,10 @@ def test_every_combination_is_a_sound_page(made: Made, model: bool, rows: bool) 
     release, fitted, synthetic, _ = made
     page = check(render(release, fitted if model else None, synthetic=synthetic if rows else None))
     headings = page.of("section", "h2")
-    assert headings[:5] == ["Summary", "The guarantee", "Quality of the fit", "The ledger", "The schema"]
-    assert headings[5:] == ["Columns", "Pairs of columns", "Definitions"]
+    assert headings[:3] == ["Summary", "Questions and answers", "The guarantee"]
+    assert headings[3:5] == ["About this release", "What became of each column"]
+    assert headings[5:8] == ["Usefulness, column by column", "The ledger", "The schema"]
+    assert headings[8:] == ["Columns", "Pairs of columns", "Quality of the fit", "Definitions"]
     assert page.of("header", "h1") == ["Report of a private release"]
 
 

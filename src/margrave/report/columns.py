@@ -133,7 +133,7 @@ def _meta(column: Column, estimate: Estimate, sides: Sides, model: NDArray[np.fl
 
 
 def _distance(name: str, distance: float) -> Markup:
-    return join(f"TV to {name} ", tag("strong", fixed(distance, 4)))
+    return join(f"distance to {name} ", tag("strong", fixed(distance, 4)))
 
 
 def _numbers(name: str, distribution: Distribution, second: str | None) -> Markup:

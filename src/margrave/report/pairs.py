@@ -8,12 +8,12 @@ from itertools import combinations
 
 from margrave.evaluation.distance import cramers_v
 from margrave.report.columns import Sides
+from margrave.report.fit import FIT_HEADS, clique_text, fit_row
 from margrave.report.heat import MOST_NAMES, Cell, triangle, triangle_legend
 from margrave.report.markup import Markup, join, tag
 from margrave.report.numerals import count, fixed, fraction
 from margrave.report.released import Fit, Released, rows_share
 from margrave.report.tables import details, row, table
-from margrave.report.verdict import FIT_HEADS, clique_text, fit_row
 from margrave.schema.domain import Clique
 
 __all__ = ["ASSOCIATION_LEVELS", "level", "pairs_section"]
@@ -141,7 +141,7 @@ def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
         if fit is None:
             cells[pair] = Cell(None, "", f"{text}: {INFERRED}")
             continue
-        spoken = f"{text}: {fixed(fit.ratio, 2)} times the noise floor (TV {fixed(fit.distance, 4)})"
+        spoken = f"{text}: {fixed(fit.ratio, 2)} times the noise floor (distance {fixed(fit.distance, 4)})"
         cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), fixed(fit.ratio, 1), spoken)
     drawn = triangle(
         names,

@@ -48,7 +48,8 @@ class Fit:
 
     Args:
         clique: Attribute names.
-        distance: Total variation between the two, shares of all rows.
+        distance: Half the sum of the absolute differences, as shares of all rows. Noise makes counts that
+            are below zero and sums that are not 1, so it may pass 1, which a total variation cannot.
         floor: Its expectation if noise were the only difference: sqrt(2 / pi) * sum(sigma) / (2 N).
         limit: floor plus two standard deviations of the same.
         cells: Number of cells.
@@ -85,6 +86,10 @@ class Released:
         self._by_set: dict[frozenset[str], list[NoisyMarginal]] = {}
         for marginal in release.measurements:
             self._by_set.setdefault(frozenset(marginal.clique), []).append(marginal)
+        self._holding: dict[str, list[frozenset[str]]] = {}
+        for key in self._by_set:
+            for name in key:
+                self._holding.setdefault(name, []).append(key)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -107,7 +112,8 @@ class Released:
     def told(self, clique: Clique) -> Estimate | None:
         """The table of a clique from every measured table that holds it; None if there is none."""
         wanted = frozenset(clique)
-        found = [marginal for key, group in self._by_set.items() if wanted <= key for marginal in group]
+        near = min((self._holding.get(name, []) for name in clique), key=len)
+        found = [marginal for key in near if wanted <= key for marginal in self._by_set[key]]
         return self._combine(clique, found) if found else None
 
     def fit(self, estimate: Estimate, share: Table) -> Fit:
