@@ -150,16 +150,20 @@ class Synthesizer:
                 released is not paid for again. A number is the run's, where a book has several alike.
 
         Raises:
-            InputError: The table, the schema or the ledger path cannot be used.
+            InputError: The table, the schema or the ledger path cannot be used; or the run needs more memory
+                or time than there is, which is found before anything is spent.
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
+        from margrave.outlook import check_costs
+
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
         check_no_oracle(self.schema, self.place)
         with self.place.attempt() as attempt:
             source, frame = self._open(data)
             declared = self._declared(source)
+            check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
             curator, ledger = self._door(source, declared, resume, attempt)
@@ -192,21 +196,36 @@ class Synthesizer:
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
         """What `fit` would do, from column names and storage types alone; nothing is spent.
 
+        No row is read. Without `rows`, time and memory of a file are guessed from its size, which whoever
+        runs this sees; no release depends on it.
+
         Args:
             data: As for `fit`; only its column names and storage types are used.
-            rows: A public guess of the row count, for the expected error.
+            rows: A public guess of the row count, for the expected error, the time and the memory.
+
+        Raises:
+            InputError: As `fit`, as far as arguments, names and storage types tell.
         """
-        source, frame = self._open(data)
+        source, frame = self._head(data)
         if rows is not None and rows < 1:
             raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
+        from margrave.engines.heads import file_bytes
         from margrave.outlook import outlook
 
-        return outlook(self, source, rows).add_warning(type_warning(frame.kind))
+        return outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+
+    def _head(self, data: Any) -> tuple[Source, Frame]:
+        """Names and storage types of the table, checked; its rows are not read."""
+        from margrave.engines.heads import open_head
+
+        return self._checked(*open_head(data, missing=self.missing, text=self.text, engine=self.engine))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        source, frame = open_source(data, missing=self.missing, text=self.text, engine=self.engine)
+        return self._checked(*open_source(data, missing=self.missing, text=self.text, engine=self.engine))
+
+    def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["DOUBT", "Mixture"]
+__all__ = ["DOUBT", "Mixture", "default_components"]
 
 Floats = NDArray[np.float64]
 
@@ -294,7 +294,7 @@ class Mixture:
 
     def descended(self, stacked: Stacked, seen: Seen, seed: int, effort: Effort) -> Run:
         """One descent from one start."""
-        components = self.components or _components(stacked.codes, seen.signal)
+        components = self.components or default_components(stacked.codes, seen.signal)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
         price, smoothness, device = seen.price, self.smoothness * seen.price, opened(self.device)
@@ -372,7 +372,13 @@ def _between(domain: Domain, signal: float) -> bool:
     return len(domain) <= BROAD and DIM <= signal < CLEAR
 
 
-def _components(codes: int, signal: float) -> int:
+def default_components(codes: int, signal: float) -> int:
+    """Products of a mixture by default.
+
+    Args:
+        codes: Of all attributes together.
+        signal: Rows times mu, the root of the precision of all measurements together.
+    """
     square = max(codes, 1) ** 2
     usual = max(min(WORK / square, MOST), LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
     fine = min(LEAST * min(signal / FINE, FINEST), FINE_WORK / square)
