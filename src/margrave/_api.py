@@ -349,6 +349,7 @@ def evaluate(
         InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
     from margrave.evaluation.compare import compare
+    from margrave.evaluation.overall import SCORED, add_overall
 
     known = _schema(schema)
     reading = {"missing": missing, "text": _text(text, known)}
@@ -356,9 +357,9 @@ def evaluate(
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
-    if metrics:
-        data = {"real": real, "synthetic": synthetic, "test": test}
-        found = found.with_scores(*_asked(metrics, data, shared, known, target, reading, seed))
+    data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
+    wanted = tuple(dict.fromkeys((*SCORED, *metrics)))
+    found = add_overall(found.with_scores(*_asked(wanted, data, shared, known, target, reading, seed)))
     if target is None:
         return found
     held = engines[0] if test is None else _held(test, shared, reading).bind(shared)
