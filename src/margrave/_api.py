@@ -21,7 +21,7 @@ from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.progress import OnStep, Step, silent
+from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Release
 from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
@@ -160,7 +160,8 @@ class Synthesizer:
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
         check_no_oracle(self.schema, self.place)
-        with self.place.attempt() as attempt:
+        with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
+            tell(Step("read", "the table"))
             source, frame = self._open(data)
             declared = self._declared(source)
             check_costs(self, declared)
@@ -169,8 +170,8 @@ class Synthesizer:
             curator, ledger = self._door(source, declared, resume, attempt)
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
-                schema = curator.discover(self.schema, rho, self.on_step)
-                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
+                schema = curator.discover(self.schema, rho, tell)
+                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch), tell)
         self.on_step(Step("fit", "done", 0, 1.0))
         return Synthesis(self._release(schema, curator, ledger, model, frame, declared), model)
 
