@@ -49,7 +49,7 @@ def keep_telling(on_step: OnStep) -> Iterator[OnStep]:
     listener alone: nothing of the run may follow from it.
 
     Args:
-        on_step: Told about each step. What it raises ends the run at its next step, or at the end of the block.
+        on_step: Told about each step. What it raises ends the run at its next step, or with the block.
 
     Example:
         >>> heard = []
