@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from pathlib import Path
 
 import pytest
 
 from command_line import call, files, people
+from margrave import Synthesizer
+from margrave.benchmark.grid import Grid
 from margrave.benchmark.results import read_results
 from margrave.cli_bench import _spread
 
@@ -112,3 +116,11 @@ def test_what_cannot_be_run_ends_with_two_and_leaves_nothing(
     assert done.code == 2
     assert message in done.err
     assert files(tmp_path) == set()
+
+
+def test_the_default_delta_is_said_beside_that_of_the_main_command() -> None:
+    default = {field.name: field.default for field in dataclasses.fields(Grid)}["delta"]
+    usual = inspect.signature(Synthesizer).parameters["delta"].default
+    assert (default, usual) == (1e-5, 1e-9)
+    said = " ".join(call("bench", "--help").out.replace("│", " ").split())
+    assert "1e-5 by default, as in the papers; `synthesize` takes 1e-9" in said

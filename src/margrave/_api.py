@@ -23,7 +23,7 @@ from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.progress import OnStep, Step, silent
+from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
 from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
@@ -156,24 +156,29 @@ class Synthesizer:
                 released is not paid for again. A number is the run's, where a book has several alike.
 
         Raises:
-            InputError: The table, the schema or the ledger path cannot be used.
+            InputError: The table, the schema or the ledger path cannot be used; or the run needs more memory
+                or time than there is, which is found before anything is spent.
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
+        from margrave.outlook import check_costs
+
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
         check_no_oracle(self.schema, self.place)
         origin = describe_origin(self.provenance, data, self._given_schema, self.place.dataset)
-        with self.place.attempt() as attempt:
+        with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
+            tell(Step("read", "the table"))
             source, frame = self._open(data)
             declared = self._declared(source)
+            check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
             curator, ledger = self._door(source, declared, resume, attempt)
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
-                schema = curator.discover(self.schema, rho, self.on_step)
-                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
+                schema = curator.discover(self.schema, rho, tell)
+                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch), tell)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = self._release(schema, curator, ledger, model, frame, declared)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
@@ -201,21 +206,36 @@ class Synthesizer:
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
         """What `fit` would do, from column names and storage types alone; nothing is spent.
 
+        No row is read. Without `rows`, time and memory of a file are guessed from its size, which whoever
+        runs this sees; no release depends on it.
+
         Args:
             data: As for `fit`; only its column names and storage types are used.
-            rows: A public guess of the row count, for the expected error.
+            rows: A public guess of the row count, for the expected error, the time and the memory.
+
+        Raises:
+            InputError: As `fit`, as far as arguments, names and storage types tell.
         """
-        source, frame = self._open(data)
+        source, frame = self._head(data)
         if rows is not None and rows < 1:
             raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
+        from margrave.engines.heads import file_bytes
         from margrave.outlook import outlook
 
-        return outlook(self, source, rows).add_warning(type_warning(frame.kind))
+        return outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+
+    def _head(self, data: Any) -> tuple[Source, Frame]:
+        """Names and storage types of the table, checked; its rows are not read."""
+        from margrave.engines.heads import open_head
+
+        return self._checked(*open_head(data, missing=self.missing, text=self.text, engine=self.engine))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        source, frame = open_source(data, missing=self.missing, text=self.text, engine=self.engine)
+        return self._checked(*open_source(data, missing=self.missing, text=self.text, engine=self.engine))
+
+    def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
@@ -339,6 +359,7 @@ def evaluate(
         InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
     from margrave.evaluation.compare import compare
+    from margrave.evaluation.overall import SCORED, add_overall
 
     known = _schema(schema)
     reading = {"missing": missing, "text": _text(text, known)}
@@ -346,9 +367,9 @@ def evaluate(
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
-    if metrics:
-        data = {"real": real, "synthetic": synthetic, "test": test}
-        found = found.with_scores(*_asked(metrics, data, shared, known, target, reading, seed))
+    data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
+    wanted = tuple(dict.fromkeys((*SCORED, *metrics)))
+    found = add_overall(found.with_scores(*_asked(wanted, data, shared, known, target, reading, seed)))
     if target is None:
         return found
     held = engines[0] if test is None else _held(test, shared, reading).bind(shared)

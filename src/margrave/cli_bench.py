@@ -75,7 +75,10 @@ MaxMemory = Annotated[str | None, typer.Option("--max-memory", help="Of one cell
 Retry = Annotated[
     list[str] | None, typer.Option(help="Run again what ended so: failed, error, time, memory, killed.")
 ]
-Delta = Annotated[float | None, typer.Option(help="1e-5 by default, as in the papers.")]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="1e-5 by default, as in the papers; `synthesize` takes 1e-9 unless told otherwise."),
+]
 Seed = Annotated[int | None, typer.Option(help="Of split, sampling and metrics; never of the noise.")]
 Environments = Annotated[Path | None, typer.Option(help="Where peers are installed; in OUT by default.")]
 Page = Annotated[

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
@@ -117,7 +118,12 @@ class Synthesis:
         write_tables(chosen, self.schema, path, guarantee=self.guarantee, level=level)
 
     def sample(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
+        self,
+        rows: int | None = None,
+        *,
+        given: Mapping[str, Any] | Any = None,
+        rng: Rng = None,
+        on_step: OnStep = silent,
     ) -> Any:
         """Synthetic rows, in the kind of table that went in, with its column names, order and types.
 
@@ -127,6 +133,7 @@ class Synthesis:
                 table (pandas, polars, Arrow, a file) of some of the columns, one row for each row to draw,
                 whose order is kept. The given columns hold these very values.
             rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
+            on_step: Told that rows are drawn, and again at least every two seconds while that goes on.
 
         Raises:
             InputError: rows is negative or not that of the given table, a column is unknown, a given value is
@@ -136,14 +143,19 @@ class Synthesis:
             ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
             ``synthesis.sample(given=frame[["sex", "age"]])``
         """
-        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng)
+        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step)
 
     def sample_arrow(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
+        self,
+        rows: int | None = None,
+        *,
+        given: Mapping[str, Any] | Any = None,
+        rng: Rng = None,
+        on_step: OnStep = silent,
     ) -> pa.Table:
         """As `sample`, as an Arrow table whatever went in: what is written to files."""
         same = self.release.frame == "arrow"
-        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng)
+        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng, on_step)
 
     def encoded(
         self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
@@ -212,12 +224,15 @@ class Synthesis:
         )
         write_text(path, page)
 
-    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng) -> Any:
+    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng, on_step: OnStep) -> Any:
         from margrave.schema.decode import decode
 
         generator, asked = np.random.default_rng(rng), self._given(given)
-        encoded = self._drawn(rows, asked, generator)
-        return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+        with keep_telling(on_step) as tell:
+            tell(Step("sample", "rows of the model", 0, 1.0))
+            encoded = self._drawn(rows, asked, generator)
+            tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
+            return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
 
     def __repr__(self) -> str:
         return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"
