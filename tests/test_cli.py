@@ -207,7 +207,9 @@ def test_the_demo_leaves_its_files(tmp_path: Path) -> None:
     header, *rows = rows_of(tmp_path / "made" / "demo" / "synthetic.csv")
     assert len(header) == 15
     assert abs(len(rows) - 32_561) < 1000
-    again = call("demo", "--out", tmp_path / "made" / "demo", "--method", "independent", "--quiet")
+    refused = call("demo", "--out", tmp_path / "made" / "demo", "--method", "independent", "--quiet")
+    assert (refused.code, "--force" in refused.err) == (2, True)
+    again = call("demo", "--out", tmp_path / "made" / "demo", "--method", "independent", "--quiet", "--force")
     assert (again.code, again.out, again.err) == (0, "", "")
 
 
