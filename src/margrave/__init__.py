@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from margrave.release import Guarantee, NoisyMarginal, Release
     from margrave.reviewing import review
     from margrave.schema import rules
+    from margrave.schema.choices import Between
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -47,6 +48,7 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Audit": "margrave.auditing",
+    "Between": "margrave.schema.choices",
     "Book": "margrave.privacy.book",
     "Boolean": "margrave.schema.columns",
     "Categorical": "margrave.schema.columns",
@@ -87,6 +89,7 @@ _ROOMS = {
 
 __all__ = [
     "Audit",
+    "Between",
     "Book",
     "Boolean",
     "Categorical",

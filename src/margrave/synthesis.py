@@ -121,9 +121,10 @@ class Synthesis:
 
         Args:
             rows: How many; as many as the model stands for by default, or as the given table has.
-            given: Values to condition on exactly: one for all rows, by column, None meaning missing; or a
-                table (pandas, polars, Arrow, a file) of some of the columns, one row for each row to draw,
-                whose order is kept. The given columns hold these very values.
+            given: Values to condition on exactly: one for all rows, by column, None meaning missing; a set or
+                list of values of which any will do; a range (`mg.Between`); or a table (pandas, polars,
+                Arrow, a file) of some of the columns, one row for each row to draw, whose order is kept. The
+                given columns hold these very values, or values in these ranges.
             rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
 
         Raises:
@@ -132,6 +133,7 @@ class Synthesis:
 
         Example:
             ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
+            ``synthesis.sample(1000, given={"ward": {"surgery", "medicine"}, "age": mg.Between(65, None)})``
             ``synthesis.sample(given=frame[["sex", "age"]])``
         """
         return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng)
@@ -147,7 +149,7 @@ class Synthesis:
         self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
     ) -> Encoded:
         """Synthetic rows as integer codes; as `sample` otherwise."""
-        return self._drawn(rows, self._given(given), np.random.default_rng(rng))
+        return self._drawn(rows, given, np.random.default_rng(rng))[0]
 
     def _given(self, given: Any) -> Given:
         from margrave.engines.frames import read_table
@@ -159,16 +161,20 @@ class Synthesis:
         text = text.with_separator(given) if isinstance(given, (str, Path)) else text
         return given_values(self.schema, read_table(given, text=text)[0])
 
-    def _drawn(self, rows: int | None, given: Given, rng: np.random.Generator) -> Encoded:
+    def _drawn(self, rows: int | None, given: Any, rng: np.random.Generator) -> tuple[Encoded, Given]:
+        """Rows as codes, and the given values with ranges and sets settled for each row."""
+        from margrave.models.choices import draw_choices
         from margrave.models.ruled import agreeing
 
-        count = rows if rows is not None else self.rows if given.rows is None else given.rows
+        asked = self._given(given)
+        count = rows if rows is not None else self.rows if asked.rows is None else asked.rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             raise InputError(invalid("rows", "a whole number, not negative", "Try rows=1000.", got=rows))
-        if given.rows is not None and count != given.rows:
+        if asked.rows is not None and count != asked.rows:
             remedy = "Leave rows out."
-            raise InputError(invalid("rows", f"the {given.rows} of the given table", remedy, got=rows))
-        return agreeing(self.model, int(count), rng, given.codes, given.spread(int(count)))
+            raise InputError(invalid("rows", f"the {asked.rows} of the given table", remedy, got=rows))
+        asked = draw_choices(self.model, asked, int(count), rng, self.release.dtypes)
+        return agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count))), asked
 
     def save(self, path: str | Path) -> None:
         """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
@@ -188,8 +194,8 @@ class Synthesis:
     def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng) -> Any:
         from margrave.schema.decode import decode
 
-        generator, asked = np.random.default_rng(rng), self._given(given)
-        encoded = self._drawn(rows, asked, generator)
+        generator = np.random.default_rng(rng)
+        encoded, asked = self._drawn(rows, given, generator)
         return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
 
     def __repr__(self) -> str:
