@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from margrave import datasets, errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.auditing import Audit, audit
+    from margrave.dummy import make_dummy
     from margrave.fitting import fit_tables
     from margrave.owners import owner_sizes
     from margrave.privacy.book import Book
@@ -74,6 +75,7 @@ _HOMES = {
     "evaluate": "margrave._api",
     "fit_tables": "margrave.fitting",
     "load": "margrave.synthesis",
+    "make_dummy": "margrave.dummy",
     "owner_sizes": "margrave.owners",
     "read_tables": "margrave.tables.files",
     "review": "margrave.reviewing",
@@ -117,6 +119,7 @@ __all__ = [
     "evaluate",
     "fit_tables",
     "load",
+    "make_dummy",
     "models",
     "owner_sizes",
     "read_tables",

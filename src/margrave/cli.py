@@ -13,6 +13,7 @@ import typer
 from margrave import __version__
 from margrave.cli_audit import audit
 from margrave.cli_bench import bench_app
+from margrave.cli_dummy import dummy
 from margrave.cli_evaluate import evaluate
 from margrave.cli_example import demo, example
 from margrave.cli_ledger import ledger_app
@@ -183,6 +184,7 @@ app.command()(with_text_options(owners))
 app.command()(with_text_options(schema))
 app.command()(sample)
 app.command()(show)
+app.command()(with_text_options(dummy))
 app.command()(with_text_options(example))
 app.command()(demo)
 

@@ -10,7 +10,6 @@ import typer
 
 if TYPE_CHECKING:
     from margrave.release import Release
-    from margrave.schema.columns import Column
 
 __all__ = ["show"]
 
@@ -40,6 +39,8 @@ def show(
 
 def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
+    from margrave.schema.summary import describe_column
+
     sizes = [len(marginal.clique) for marginal in release.measurements]
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
     lines = [
@@ -59,19 +60,3 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
     return lines
-
-
-def describe_column(column: Column) -> str:
-    """The kind of a column, its range or values, and whether values are missing."""
-    from margrave.schema.columns import Binned, Listed
-
-    parts = [column.kind]
-    if isinstance(column, Binned) and column.lower is not None and column.upper is not None:
-        bins = "1 bin" if column.present == 1 else f"{column.present} bins"
-        parts.append(f"{column.spell(column.lower)} to {column.spell(column.upper)} in {bins}")
-    if isinstance(column, Listed) and column.values is not None:
-        kept = f"{len(column.values)} values" if len(column.values) != 1 else "1 value"
-        parts.append(kept if column.other is None else f"{kept} and {column.other}")
-    if column.missing:
-        parts.append("some missing")
-    return ", ".join(parts)

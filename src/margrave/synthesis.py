@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -99,7 +99,12 @@ class Synthesis:
         return pa.table(cells_of(found[0], self.schema, level))
 
     def write_tables(
-        self, path: str | Path, cliques: Sequence[Sequence[str]] | None = None, *, level: float = 0.95
+        self,
+        path: str | Path,
+        cliques: Sequence[Sequence[str]] | None = None,
+        *,
+        level: float = 0.95,
+        on_refit: Callable[[int, int], None] | None = None,
     ) -> None:
         """Write contingency tables with standard errors to a CSV, Parquet, Arrow or JSON file.
 
@@ -107,11 +112,18 @@ class Synthesis:
             path: Where to; `margrave.read_tables` reads it.
             cliques: Columns of each table; every table that was measured by default.
             level: Of the confidence limits.
+            on_refit: Told how many refits of the model are done, and how many there are: tables that were not
+                measured take some.
         """
+        from margrave.tables.estimate import ignore_refit
         from margrave.tables.estimates import estimates, released
         from margrave.tables.files import write_tables
 
-        chosen = released(self.release) if cliques is None else estimates(self.release, self.model, cliques)
+        if cliques is None:
+            chosen = released(self.release)
+        else:
+            listen = on_refit or ignore_refit
+            chosen = estimates(self.release, self.model, cliques, on_refit=listen)
         write_tables(chosen, self.schema, path, guarantee=self.guarantee, level=level)
 
     def sample(

@@ -65,9 +65,8 @@ def draw_choices(
     numbers = {name: _draw_numbers(one, drawn[name], rng, dtypes.get(name, "")) for name, one in cut.items()}
     if cut and rows and model.domain.rules is not None:
         _redraw_impossible(model, given, cut, drawn, numbers, rng, dtypes)
-    return dataclasses.replace(
-        given, codes={**given.codes, **drawn}, numbers={**given.numbers, **numbers}, choices={}
-    )
+    codes: dict[str, Any] = {**given.codes, **drawn}
+    return dataclasses.replace(given, codes=codes, numbers={**given.numbers, **numbers}, choices={})
 
 
 def _redraw_impossible(
@@ -151,7 +150,8 @@ def _draw_from_table(
     if math.prod(model.domain.shape(clique)) > MAX_TABLE_CELLS:
         remedy = "Widen the ranges, or give fewer of them."
         raise InputError(invalid("given", "ranges and sets that some of the model's rows have", remedy))
-    table = np.maximum(model.project(clique)[(..., *exact.values())], 0.0)
+    last: Any = (Ellipsis, *exact.values())
+    table = np.maximum(model.project(clique)[last], 0.0)
     allowed = np.ones(table.shape)
     for axis, name in enumerate(names):
         allowed = allowed * shares[name].reshape([-1 if i == axis else 1 for i in range(len(names))])

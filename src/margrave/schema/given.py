@@ -22,7 +22,7 @@ from margrave.schema.schema import Schema
 
 __all__ = ["Given", "given_values"]
 
-SEVERAL = list | tuple | set | frozenset | range
+SEVERAL = (list, tuple, set, frozenset, range)
 """Collections of values of which a row may have any."""
 
 
@@ -87,7 +87,7 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     for name, value in given.items():
         column = _column(schema, name)
         try:
-            if isinstance(value, Between | SEVERAL):
+            if isinstance(value, (Between, *SEVERAL)):
                 choices[name] = _choice(value, column)
                 continue
             array = pa.array([value])
@@ -121,8 +121,8 @@ def _range(value: Between, column: Column) -> Choice:
             None if end is None else int(_coded(pa.array([end]), column)[0])
             for end in (value.lower, value.upper)
         ]
-        first, last = ends[0] or 0, column.ordered - 1 if ends[1] is None else ends[1]
-        codes[first : last + 1] = True
+        top = column.ordered - 1 if ends[1] is None else ends[1]
+        codes[ends[0] or 0 : top + 1] = True
         return Choice(column, codes)
     if not isinstance(column, Binned):
         raise InputError(invalid("given", "a range of a column with an order", "Give a set of values."))
