@@ -229,7 +229,7 @@ def test_help_is_complete() -> None:
     group: Any = typer.main.get_command(app)
     free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger", "bench", "audit"}
     free |= {"dummy", "example", "show"}
-    assert set(group.commands) == {"synthesize", "owners"} | free
+    assert set(group.commands) == {"synthesize", "owners", "release"} | free
     for name, command in group.commands.items():
         assert command.help, name
         for parameter in command.params:

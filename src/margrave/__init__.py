@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from margrave.auditing import Audit, audit
     from margrave.dummy import make_dummy
     from margrave.fitting import fit_tables
+    from margrave.notebook import show_progress
     from margrave.owners import owner_sizes
     from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
@@ -79,6 +80,7 @@ _HOMES = {
     "owner_sizes": "margrave.owners",
     "read_tables": "margrave.tables.files",
     "review": "margrave.reviewing",
+    "show_progress": "margrave.notebook",
     "synthesize": "margrave._api",
 }
 _ROOMS = {
@@ -126,6 +128,7 @@ __all__ = [
     "review",
     "rules",
     "select",
+    "show_progress",
     "synthesize",
 ]
 

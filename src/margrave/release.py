@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
+from margrave.html_card import html_card
 from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique, Domain
@@ -18,6 +19,11 @@ from margrave.schema.text_format import TextFormat
 
 __all__ = ["Guarantee", "InferredMarginal", "NoisyMarginal", "NoisyMoments", "Release"]
 
+ACCOUNTS = {
+    "gdp": "by Gaussian mechanisms (GDP)",
+    "zcdp": "by concentrated differential privacy (zCDP)",
+}
+"""What the ways to add up spends are called for readers; the others are of one Rényi order each."""
 SURE = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
 
@@ -131,8 +137,29 @@ class Guarantee:
         verb = "added or removed" if self.neighbours.adjacency == "add_remove" else "replaced"
         return (
             f"({self.epsilon:g}, {self.delta:g})-differential privacy for {self.neighbours.unit}, "
-            f"{verb}; {self.accounting} with rho = {self.rho:.6g}"
+            f"{verb}; accounting {self.account}"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_card("Guarantee", self.facts)
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The promise as names and values, in words for readers."""
+        verb = "adding or removing" if self.neighbours.adjacency == "add_remove" else "replacing"
+        return (
+            ("epsilon", f"{self.epsilon:g}"),
+            ("delta", f"{self.delta:g}"),
+            ("protects", f"{self.neighbours.unit}, {verb} one"),
+            ("accounting", f"{self.account}, rho = {self.rho:.6g}"),
+        )
+
+    @property
+    def account(self) -> str:
+        """How the spends were added up, in words."""
+        order = self.accounting.removeprefix("rdp-")
+        return ACCOUNTS.get(self.accounting, f"by Rényi divergence of order {order}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,22 @@ class Synthesis:
         encoded, asked = self._drawn(rows, given, generator)
         return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the guarantee, the size and the columns, from released quantities alone."""
+        from margrave.html_card import html_card
+        from margrave.schema.summary import describe_column
+
+        release = self.release
+        method = release.notes.get("method", "unknown")
+        facts = [
+            *self.guarantee.facts,
+            ("method", f"{method}: {release.strategy} with {release.fitter}"),
+            ("rows", f"about {self.rows:,}"),
+            ("measured", f"{len(release.measurements)} tables"),
+        ]
+        columns = [(column.name, describe_column(column)) for column in self.schema.columns]
+        return html_card("Synthesis", facts) + html_card("Columns", columns)
+
     def __repr__(self) -> str:
         return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"
 
