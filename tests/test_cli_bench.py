@@ -41,9 +41,21 @@ def test_a_grid_runs_resumes_and_is_reported(tmp_path: Path) -> None:
     assert {one["scores"]["average_tv"] > 0 for one in found if one["method"] == "independent"} == {True}
     assert call("bench", *words, "--report", page).code == 0
     whole = page.read_bytes()
-    assert call("bench", *words, "--report", page).code == 0
+    (tmp_path / "taken.tex").write_text("kept", encoding="utf-8")
+    for refused in (
+        call("bench", *words, "--report", page),
+        call("bench", "report", out, "--out", page),
+        call("bench", "report", out, "--out", tmp_path / "taken.md"),
+        call("bench", "standing", out, "--out", page, "--method", "independent", "--rivals", "mst"),
+    ):
+        assert (refused.code, "--force" in refused.err) == (2, True)
+    assert (tmp_path / "taken.tex").read_text(encoding="utf-8") == "kept"
+    (tmp_path / "taken.tex").unlink()
     assert page.read_bytes() == whole
-    done = call("bench", "report", out, "--out", page, "--against", "independent", "--metrics", "l1_3way")
+    assert call("bench", *words, "--report", page, "--force").code == 0
+    assert page.read_bytes() == whole
+    shown = ["--against", "independent", "--metrics", "l1_3way", "--force"]
+    done = call("bench", "report", out, "--out", page, *shown)
     assert done.code == 0, done.err
     assert page.read_text(encoding="utf-8").startswith("# Benchmark")
     assert page.read_bytes() != whole

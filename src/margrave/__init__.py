@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from margrave import datasets, errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.auditing import Audit, audit
+    from margrave.dummy import make_dummy
     from margrave.fitting import fit_tables
+    from margrave.notebook import show_progress
     from margrave.owners import owner_sizes
     from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.reviewing import review
     from margrave.schema import rules
+    from margrave.schema.choices import Between
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -48,6 +51,7 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Audit": "margrave.auditing",
+    "Between": "margrave.schema.choices",
     "Book": "margrave.privacy.book",
     "Boolean": "margrave.schema.columns",
     "Categorical": "margrave.schema.columns",
@@ -75,9 +79,11 @@ _HOMES = {
     "evaluate": "margrave._api",
     "fit_tables": "margrave.fitting",
     "load": "margrave.synthesis",
+    "make_dummy": "margrave.dummy",
     "owner_sizes": "margrave.owners",
     "read_tables": "margrave.tables.files",
     "review": "margrave.reviewing",
+    "show_progress": "margrave.notebook",
     "synthesize": "margrave._api",
 }
 _ROOMS = {
@@ -90,6 +96,7 @@ _ROOMS = {
 
 __all__ = [
     "Audit",
+    "Between",
     "Book",
     "Boolean",
     "Categorical",
@@ -119,12 +126,14 @@ __all__ = [
     "evaluate",
     "fit_tables",
     "load",
+    "make_dummy",
     "models",
     "owner_sizes",
     "read_tables",
     "review",
     "rules",
     "select",
+    "show_progress",
     "synthesize",
 ]
 

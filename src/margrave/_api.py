@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from margrave import __version__
-from margrave.declarations import check_no_oracle, check_rows, declared_schema
+from margrave.declarations import check_no_oracle, check_rows, check_ruled_kinds, declared_schema
 from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Model, Source, Strategy
     from margrave.schema.frame import Frame
 
-__all__ = ["Synthesizer", "evaluate", "synthesize"]
+__all__ = ["Synthesizer", "evaluate", "parameters_of", "synthesize"]
 
 DISCOVERY = Fraction(1, 3)
 """Share of rho that discovery gets when every column has to be discovered."""
@@ -125,6 +125,8 @@ class Synthesizer:
         max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> None:
+        given = locals()
+        self._params = {name: given[name] for name in parameters_of(type(self))}
         check_budget(epsilon, delta)
         self.method, recipe = method, named(method)
         self.epsilon, self.delta = float(epsilon), float(delta)
@@ -222,6 +224,7 @@ class Synthesizer:
         from margrave.engines.heads import file_bytes
         from margrave.outlook import outlook
 
+        self._declared(source)  # refuses what `fit` would refuse
         return outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
 
     def _head(self, data: Any) -> tuple[Source, Frame]:
@@ -276,11 +279,17 @@ class Synthesizer:
             self._ledger.forget()
 
     def _declared(self, source: Source) -> Schema:
-        """The columns to release, with what is declared about them."""
+        """The columns to release, with what is declared about them.
+
+        Raises:
+            SchemaError: The schema is about other columns, or a rule about one of unknown kind.
+        """
         from margrave.measure.discover import declare
 
         owner = self.neighbours.unit.owner
-        return declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+        declared = declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+        check_ruled_kinds(declared)
+        return declared
 
     def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
         """A ledger of this run's budget.
@@ -311,6 +320,44 @@ class Synthesizer:
         return Guarantee(
             self.epsilon, self.delta, float(ledger.total), self.neighbours, ledger.accountant.name
         )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments it was made with, defaults included, by name, as scikit-learn has it.
+
+        Args:
+            deep: Of no meaning: no argument has parameters of its own.
+
+        Example:
+            >>> Synthesizer("mst", epsilon=1.0).get_params()["epsilon"]
+            1.0
+        """
+        return dict(self._params)
+
+    def set_params(self, **params: Any) -> Synthesizer:
+        """Change arguments; returns the same object, which has then forgotten its last run.
+
+        Raises:
+            InputError: There is no such argument, or it is outside its range; then nothing is changed.
+
+        Example:
+            >>> Synthesizer("mst", epsilon=1.0).set_params(epsilon=2.0).epsilon
+            2.0
+        """
+        unknown = sorted(set(params) - set(self._params))
+        if unknown:
+            known = f"among {sorted(self._params)}"
+            raise InputError(invalid("params", known, "Check the spelling.", got=unknown))
+        fresh = type(self)(**{**self._params, **params})
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def clone(self) -> Synthesizer:
+        """A synthesizer with the same arguments that has not run."""
+        return type(self)(**self._params)
+
+    def __sklearn_clone__(self) -> Synthesizer:
+        """What `sklearn.base.clone` makes of it."""
+        return self.clone()
 
     def __repr__(self) -> str:
         return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
@@ -436,6 +483,12 @@ def _text(text: TextFormat | None, schema: Schema | None) -> TextFormat:
     """The format of text files, in which columns declared by their values are taken as they stand."""
     listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
     return (text or TextFormat()).with_text(listed)
+
+
+def parameters_of(kind: type) -> tuple[str, ...]:
+    """Names of the arguments that a class is made with, in order."""
+    code = kind.__init__.__code__  # type: ignore[misc]
+    return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
 
 def _share(value: Fraction | float) -> Fraction:

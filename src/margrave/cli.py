@@ -1,4 +1,5 @@
-"""The command line: a thin shell over the Python API. Exit codes: 0 done, 1 failed, 2 bad input."""
+"""The command line: a thin shell over the Python API. Exit codes: 0 done, 1 failed, 2 bad input, 3 not up to
+what was required (`release`)."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ import typer
 from margrave import __version__
 from margrave.cli_audit import audit
 from margrave.cli_bench import bench_app
+from margrave.cli_dummy import dummy
 from margrave.cli_evaluate import evaluate
 from margrave.cli_example import demo, example
 from margrave.cli_ledger import ledger_app
+from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
 from margrave.cli_show import show
@@ -187,8 +190,10 @@ app.command()(tables)
 app.command()(with_text_options(fit))
 app.command()(with_text_options(owners))
 app.command()(with_text_options(schema))
+app.command(name="release")(make_release)
 app.command()(sample)
 app.command()(show)
+app.command()(with_text_options(dummy))
 app.command()(with_text_options(example))
 app.command()(demo)
 

@@ -10,7 +10,6 @@ import typer
 
 if TYPE_CHECKING:
     from margrave.release import Release
-    from margrave.schema.columns import Column
 
 __all__ = ["show"]
 
@@ -44,6 +43,8 @@ def show(
 
 def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
+    from margrave.schema.summary import describe_column
+
     sizes = [len(marginal.clique) for marginal in release.measurements]
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
     lines = [
@@ -71,27 +72,3 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
     return lines
-
-
-def describe_column(column: Column) -> str:
-    """The kind of a column, its range or values, and whether values are missing."""
-    from margrave.schema.columns import Binned, Identifier, Listed, Omitted, Relative
-
-    if isinstance(column, Relative):
-        return f"{column.own.kind}, {column.sentence}" + (", some missing" if column.missing else "")
-    parts = [column.kind]
-    if isinstance(column, Binned) and column.lower is not None and column.upper is not None:
-        bins = "1 bin" if column.present == 1 else f"{column.present} bins"
-        parts.append(f"{column.spell(column.lower)} to {column.spell(column.upper)} in {bins}")
-    if isinstance(column, Listed) and column.values is not None:
-        kept = f"{len(column.values)} values" if len(column.values) != 1 else "1 value"
-        if column.stems:
-            kept += f", {len(column.stems)} beginnings of codes"
-        parts.append(kept if column.other is None else f"{kept} and {column.other}")
-    if isinstance(column, Identifier) and column.shapes:
-        parts.append(f"new keys of the shape {' or '.join(column.shapes)}")
-    if isinstance(column, Omitted) and column.reason:
-        parts.append(column.reason)
-    if column.missing:
-        parts.append("some missing")
-    return ", ".join(parts)

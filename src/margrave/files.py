@@ -48,7 +48,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     temporary = _beside(target)
     try:
         yield temporary
-        with temporary.open("rb") as handle:
+        with temporary.open("rb+") as handle:  # Windows syncs only what could be written
             os.fsync(handle.fileno())
         os.replace(temporary, target)
     finally:
@@ -132,7 +132,7 @@ def hash_file(path: str | Path) -> str:
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_table(table: pa.Table, path: str | Path, missing: str = "", text: TextFormat | None = None) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from margrave.html_card import html_card
+
 __all__ = ["Plan"]
 
 
@@ -52,6 +54,12 @@ class Plan:
     def add_warning(self, warning: str) -> Plan:
         """The same plan with a warning about what is taken as public, where there is one."""
         return dataclasses.replace(self, public=f"{self.public} ({warning})") if warning else self
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the lines of the plan as a table."""
+        lines = [line.partition("  ") for line in str(self).splitlines()]
+        facts = [(name.strip(), words.strip()) for name, _, words in lines]
+        return html_card("Plan: nothing was spent", facts)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
+from margrave.html_card import html_card
 from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
@@ -150,6 +151,21 @@ class Guarantee:
         return (
             f"differential privacy with epsilon = {self.epsilon:g} and delta = {self.delta:g} for "
             f"{self.neighbours.unit}, {verb}; {self.accountant}"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_card("Guarantee", self.facts)
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The promise as names and values, in words for readers."""
+        verb = "adding or removing" if self.neighbours.adjacency == "add_remove" else "replacing"
+        return (
+            ("epsilon", f"{self.epsilon:g}"),
+            ("delta", f"{self.delta:g}"),
+            ("protects", f"{self.neighbours.unit}, {verb} one"),
+            ("accounting", f"{self.accountant.removeprefix('accounting ')}, rho = {self.rho:.6g}"),
         )
 
 

@@ -1,10 +1,10 @@
-"""Given: values that sampled rows must have, for all of them or in a table, as codes and numbers."""
+"""Given: values that sampled rows must have, for all of them, as ranges and sets, or in a table."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Relative
+from margrave.schema.choices import Between, Choice
+from margrave.schema.columns import Binned, Column, Listed, Ordinal, Real, Relative, Whole
 from margrave.schema.encode import encode_column, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.looks import readings
@@ -21,6 +22,9 @@ from margrave.schema.relative import relative_codes
 from margrave.schema.schema import Schema
 
 __all__ = ["Given", "given_values"]
+
+SEVERAL = (list, tuple, set, frozenset, range)
+"""Collections of values of which a row may have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,14 @@ class Given:
         rows: How many rows a table of given values has; None for values that hold for all rows.
         codes: By attribute: one code, or one a row.
         numbers: The numbers of binned columns by name, one or one a row, NaN where missing.
+        choices: Columns of which any of several values may occur; `margrave.models.choices.draw_choices`
+            turns them into codes and numbers, one a row.
     """
 
     rows: int | None
     codes: Mapping[str, int | Codes]
     numbers: Mapping[str, NDArray[np.float64]]
+    choices: Mapping[str, Choice] = field(default_factory=dict)
 
     def spread(self, rows: int) -> dict[str, NDArray[np.float64]]:
         """The numbers, one a row."""
@@ -47,8 +54,8 @@ def given_values(schema: Schema, given: Any) -> Given:
 
     Args:
         schema: The columns, all known.
-        given: A mapping of column names to values, None for a missing one; or an Arrow table with some of the
-            columns; or None.
+        given: A mapping of column names to values, None for a missing one, to sets or lists of values, or to
+            ranges (`Between`); or an Arrow table with some of the columns; or None.
 
     Raises:
         SchemaError: There is no such column.
@@ -78,10 +85,14 @@ def given_values(schema: Schema, given: Any) -> Given:
 def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     codes: dict[str, int | Codes] = {}
     numbers = {}
+    choices = {}
     for name, value in given.items():
         column = _column(schema, name)
         beside = given[_base(column, list(given))] if isinstance(column, Relative) else None
         try:
+            if isinstance(value, (Between, *SEVERAL)):
+                choices[name] = _choice(value, column)
+                continue
             array, base = pa.array([value]), pa.array([beside])
             codes[name] = int(_coded(array, column, base)[0])
             if isinstance(column, Binned | Relative):
@@ -91,7 +102,58 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
             pass
         remedy = f"Look at schema[{name!r}]."
         raise InputError(invalid(f"given[{name!r}]", "a value of the column", remedy, got=value))
-    return Given(None, codes, numbers)
+    return Given(None, codes, numbers, choices)
+
+
+def _choice(value: Any, column: Column) -> Choice:
+    """The codes and numbers that a range or a collection of values allows.
+
+    Raises:
+        InputError: It allows no value of the column, or the column has no order or no such values.
+    """
+    if isinstance(column, Relative):
+        remedy = f"It is modelled by how it differs from {column.base!r}: give one value of both."
+        raise InputError(invalid("given", f"one value of {column.name!r}", remedy))
+    found = _range(value, column) if isinstance(value, Between) else _collection(list(value), column)
+    if not found.codes.any():
+        raise InputError(invalid("given", "a range or set that holds a value of the column", "Widen it."))
+    return found
+
+
+def _range(value: Between, column: Column) -> Choice:
+    codes = np.zeros(column.size, dtype=np.bool_)
+    if isinstance(column, Ordinal):
+        ends = [
+            None if end is None else int(_coded(pa.array([end]), column)[0])
+            for end in (value.lower, value.upper)
+        ]
+        top = column.ordered - 1 if ends[1] is None else ends[1]
+        codes[ends[0] or 0 : top + 1] = True
+        return Choice(column, codes)
+    if not isinstance(column, Binned):
+        raise InputError(invalid("given", "a range of a column with an order", "Give a set of values."))
+    least, most = (
+        none if end is None else float(_numbers(pa.array([end]), column)[0])
+        for end, none in ((value.lower, -np.inf), (value.upper, np.inf))
+    )
+    edges = column.edge_array
+    last = edges[1:] - 1.0 if isinstance(column, Whole) else edges[1:]
+    codes[: column.present] = (last >= least) & (edges[:-1] <= most)
+    if isinstance(column, Whole):
+        codes[: column.present] &= np.maximum(edges[:-1], np.ceil(least)) <= np.minimum(last, np.floor(most))
+    return Choice(column, codes, least, most)
+
+
+def _collection(values: list[Any], column: Column) -> Choice:
+    if isinstance(column, Real):
+        raise InputError(invalid("given", "a range of a column of numbers", "Use Between."))
+    codes = np.zeros(column.size, dtype=np.bool_)
+    if values:
+        codes[_coded(pa.array(values), column)] = True
+    if not isinstance(column, Binned):
+        return Choice(column, codes)
+    numbers = _numbers(pa.array([value for value in values if value is not None]), column)
+    return Choice(column, codes, listed=tuple(sorted({*numbers.tolist()} - {np.nan})))
 
 
 def _column(schema: Schema, name: str) -> Column:

@@ -108,15 +108,32 @@ class Listed(Column):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Categorical(Listed):
-    """Values without an order.
+    """A column of values without an order: sex, ward, country, a code.
+
+    Say what is public about the column; what is left out is discovered, within the epsilon of the run, and
+    then values that are too rare for their noise become "(other)".
 
     Args:
+        name: Name of the column.
+        values: The values that may occur, as texts, numbers or truth values; left out, they are discovered.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        other: Label of all values that are not listed; left out, a value that is not listed ends the run with
+            an error, unless `strict` is False.
+        strict: Whether a value that is not listed and has no `other` is an error (the default).
+        rare: Where values are discovered: the least share of the rows that a value of its own has to have.
         prefixes: Beginnings of texts that have a code of their own for all texts that begin so and are not
             listed, as in "I21" for I21.3 and I21.9; the longest that fits is taken.
         endings: For each of them what decoding writes behind it: the shape (`margrave.schema.shapes`) of the
             rest, as in "[0-9]{2}", of which it draws one; or "" for the beginning alone.
 
+    Raises:
+        SchemaError: The parts do not fit together.
+
     Example:
+        >>> Categorical(name="sex", values=("F", "M"), missing=True).labels
+        ('F', 'M', 'missing')
+        >>> Categorical(name="zip").known  # values and missing values are discovered
+        False
         >>> codes = Categorical(name="zip", values=("01591",), prefixes=("015",), endings=("[0-9]{2}",))
         >>> codes.labels
         ('01591', '015…')
@@ -147,7 +164,27 @@ class Categorical(Listed):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordinal(Listed):
-    """Values listed from least to greatest."""
+    """A column of values with an order: grades, degrees of severity, answers from "never" to "always".
+
+    Models use the order: neighbouring values are taken to be alike as far as noise leaves it open.
+
+    Args:
+        name: Name of the column.
+        values: The values that may occur, from the least to the greatest.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        other: Label of all values that are not listed; left out, a value that is not listed ends the run with
+            an error, unless `strict` is False.
+        strict: Whether a value that is not listed and has no `other` is an error (the default).
+        rare: Where values are discovered: the least share of the rows that a value of its own has to have.
+
+    Raises:
+        SchemaError: The parts do not fit together.
+
+    Example:
+        >>> severity = Ordinal(name="severity", values=("minor", "moderate", "major"), missing=False)
+        >>> severity.ordered
+        3
+    """
 
     kind: ClassVar[str] = "ordinal"
 
@@ -160,11 +197,19 @@ class Ordinal(Listed):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boolean(Listed):
-    """False and True; the values are public by nature.
+    """A column of truth values; that these are False and True is public by nature.
 
     Args:
+        name: Name of the column.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        values, other, rare: As they are for all listed columns; left out.
+        strict: Whether another value is an error (the default) or counts as False.
         spelling: How true is written where the column is text, one of `margrave.schema.profile.TRUTHS`; false
             is written likewise.
+
+    Example:
+        >>> Boolean(name="smoker", missing=False).labels
+        ('False', 'True')
     """
 
     kind: ClassVar[str] = "boolean"

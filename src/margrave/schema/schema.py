@@ -32,7 +32,9 @@ from margrave.schema.domain import Domain
 from margrave.schema.listed import other_label
 from margrave.schema.relative import in_turn
 from margrave.schema.rules import Rule, check_names, rule_from_json
-from margrave.schema.rules_codes import CodeRules, code_rules
+from margrave.schema.rules_codes import CodeRules, check_rules, code_rules
+from margrave.schema.sdv import columns_from_sdv, table_from_sdv
+from margrave.schema.summary import describe_schema
 
 __all__ = ["Schema"]
 
@@ -47,7 +49,7 @@ VERSION, UNRULED = 2, 1
 """Version of a schema.json, and the one that is written where no rules need the later."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schema:
     """What is publicly known about a table's columns, in order.
 
@@ -77,6 +79,7 @@ class Schema:
             raise SchemaError(invalid("columns", "uniquely named", "Rename the columns that repeat."))
         in_turn(self.columns)
         check_names(self.rules, self.columns)
+        check_rules(self._ruled, self.rules)
         if all(column.known for column in self._ruled):
             self.code_rules  # noqa: B018 - refuses rules that no row could obey
 
@@ -104,6 +107,31 @@ class Schema:
                 for name, size in sizes.items()
             )
         )
+
+    @classmethod
+    def from_sdv(cls, metadata: Mapping[str, Any] | str | Path, table: str | None = None) -> Schema:
+        """The schema that SDV's metadata describes: kinds of columns; bounds and values stay open.
+
+        Columns of sdtype "numerical" are whole numbers where their representation says so; "categorical" ones
+        with an order are ordinal; keys, and whatever names a person (email, phone_number, ssn, ...), are
+        identifiers, which are never read and are made anew. Relations between tables and constraints are left
+        out. Metadata that was detected from the private rows says something about them (which columns are
+        whole numbers, dates or categorical): check that you would have known it without looking.
+
+        Args:
+            metadata: As SDV's `to_dict()` gives it, or the path of its JSON file.
+            table: Which table, where it describes several.
+
+        Raises:
+            InputError: The file cannot be read, or the table has to be named.
+            SchemaError: It is not metadata of SDV.
+
+        Example:
+            >>> Schema.from_sdv({"columns": {"member": {"sdtype": "boolean"}}})
+            Schema of 1 column, 1 with parts to be discovered
+              member  boolean, False, True, missing values to be discovered
+        """
+        return cls(columns_from_sdv(table_from_sdv(metadata, table)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -133,6 +161,9 @@ class Schema:
         sizes = tuple(column.size for column in seen)
         ordered = tuple(column.ordered for column in seen)
         return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules)
+
+    def __repr__(self) -> str:
+        return "\n".join(describe_schema(self.columns, self.rules))
 
     def __getitem__(self, name: str) -> Column:
         """The column of a name.
@@ -224,7 +255,7 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write schema.json."""
         Path(path).write_text(
-            json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
         )
 
     @classmethod
