@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.bins import support
 from margrave.measure.cuts import Cut, cut
 from margrave.measure.gaussian import Gaussian
+from margrave.measure.occupancy import weigh_cells
 from margrave.measure.pairs import Link, Pair, choose_links, eligible_columns, pair_up
 from margrave.measure.partition import EVIDENT
 from margrave.measure.relation_cells import bounds_of, description_length, relation_edges, resolution
-from margrave.measure.shape import shaped
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative
 from margrave.schema.iso import DAY
@@ -167,7 +166,8 @@ class Relations:
             return None
         first, last = _sides(edges, cells, sigma, comparison)
         weights = np.zeros(len(cells))
-        weights[first:last] = shaped(cells[first:last], sigma)
+        even = np.full(last - first, inside / (last - first))
+        weights[first:last] = weigh_cells(cells[first:last], sigma, even)
         if _saved(column, base, comparison, edges, weights) < SAVED:
             return None
         most = max(column.bins, min(self._most(weights), BINS))
@@ -223,8 +223,17 @@ def _sides(edges: Array, cells: Array, sigma: float, comparison: Comparison) -> 
 def _is_noise(part: Array, cells: Array, sigma: float) -> bool:
     """Whether a part of the cells holds a negligible share of the rows, or noise: in all and in every run."""
     bar = max(AGAINST * float(cells.sum()), EVIDENT * sigma * math.sqrt(len(part)))
-    some = len(part) > 1 and support(part, sigma, Z_SIDE) is not None
-    return float(part.sum()) <= bar and not some
+    return float(part.sum()) <= bar and not (len(part) > 1 and _some_run_stands_out(part, sigma))
+
+
+def _some_run_stands_out(cells: Array, sigma: float) -> bool:
+    """Whether some run of 1, 2, 4, 8, ... cells holds more than Z_SIDE standard deviations of its noise."""
+    sums = np.concatenate([[0.0], np.cumsum(cells)])
+    lengths = (1 << power for power in range(len(cells).bit_length()))
+    return any(
+        float((sums[length:] - sums[:-length]).max()) > Z_SIDE * sigma * math.sqrt(length)
+        for length in lengths
+    )
 
 
 def _saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, weights: Array) -> float:
