@@ -31,6 +31,7 @@ WORDS = {
     "profile": "kind and missing values",
     "bounds": "least and greatest value",
     "detail": "bins",
+    "atoms": "single values",
     "grids": "round numbers",
     "spelling": "spelling",
     "values": "values that occur",

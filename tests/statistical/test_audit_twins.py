@@ -199,6 +199,24 @@ def test_other_answers_lead_to_other_questions_that_are_paid_for_as_well(
     assert found == []
 
 
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 3)])
+def test_looks_at_single_values_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
+    """The pay of most rows is a multiple of 1000, which stands out, so that the looks at atoms are asked
+    for."""
+    table, others = _tables(
+        ("pay",), adjacency, k, ["the same row again", "extreme numbers", "no value at all"]
+    )
+    runs = [
+        fitting(data, "independent", ("pay",), adjacency, k, whole=False, epsilon=60.0)
+        for data in (table, *others)
+    ]
+    tape, found = audited(*runs, rows=max(data.num_rows for data in (table, *others)))
+    assert tape.error is None
+    names = [event.what for question in tape.questions for event in question.events]
+    assert "atoms of pay" in names
+    assert found == []
+
+
 @pytest.mark.parametrize("adjacency", BOTH)
 def test_owner_sizes_lose_no_more_than_they_declare(adjacency: Adjacency) -> None:
     def run(data: Any) -> Run:

@@ -53,7 +53,7 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 
 
 def needs(column: Column) -> frozenset[str]:
-    """The looks a column may need: "profile", then "bounds", "detail", "grids" (numbers) or TEXT_LOOKS.
+    """The looks a column may need: "profile", then "bounds", "detail", "atoms", "grids" (numbers) or TEXT_LOOKS.
 
     For text of unknown kind the profile decides which of the others follow; all are named here.
     """
@@ -67,7 +67,7 @@ def needs(column: Column) -> frozenset[str]:
         return frozenset({"detail"})
     if not isinstance(column, Binned) or column.edges is not None:
         return frozenset({"profile"})
-    looks = {"detail"} | ({"grids"} if steps_of(column) else set())
+    looks = {"detail", "atoms"} | ({"grids"} if steps_of(column) else set())
     if not isinstance(column, Time):
         looks.add("bounds")
     if isinstance(column, (Moment, Time)):
@@ -100,19 +100,21 @@ class Discovery:
        found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared bins where rare ones are to be merged. Bins and weights are cut from it.
-    4. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
+    4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
+       by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
+       follow from the released counts of the looks before (`margrave.measure.atoms`).
+    5. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
        (`margrave.measure.rounding`); rows without a number are in no cell.
-    5. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
-    6. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
+    6. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
+    7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
        rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.codes`).
+    8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
 
-    7. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
-
-    Looks 3 and 6 are kept as measurements of the column, so their rho is not lost to the model.
+    Looks 3 (with 4) and 7 are kept as measurements of the column, so their rho is not lost to the model.
 
     Args:
         source: The private table.

@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.atoms import (
+    Histogram,
+    are_single,
+    atom_edges,
+    find_spikes,
+    place_atoms,
+    split_atoms,
+    unit_of,
+)
 from margrave.measure.calendar import Spans, day_edges, span_edges, spans, year_edges, year_prior
 from margrave.measure.cuts import cut_by, merge_rare
 from margrave.measure.occupancy import expected_counts, spread_counts, trimmed_range, weigh_cells
@@ -40,6 +49,7 @@ SHARES = {
     "profile": Fraction(1),
     "bounds": Fraction(3),
     "detail": Fraction(7),
+    "atoms": Fraction(3, 2),
     "grids": Fraction(1),
     "spelling": Fraction(1, 2),
     "values": Fraction(7),
@@ -50,6 +60,8 @@ SHARES = {
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 
 Z_BOUNDS = 4.5
+ATOM_LOOKS = 2
+"""Looks at single values, at most: at the roundest numbers of a cell, then at those between two of these."""
 FEW_OCTAVES = 2
 SPARSE = 0.05
 """Expected share of the rows, half of it at either end, that cells of equal width need not resolve."""
@@ -105,23 +117,55 @@ class Looking:
         edges, prior = self._edges()
         steps = self._steps(edges)
         noisy, sigma = self._detail(edges)
-        weights = weigh_cells(noisy[1:], sigma, prior)
-        least = max(self.least(weights), self.column.rare * float(weights.sum()))
-        most = min(self.column.bins, self.most(weights))
-        found = cut_by(self.column.binning, edges, weights, most, least)
+        found = self._with_atoms(edges, noisy[1:], sigma, prior)
+        least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
+        most = min(self.column.bins, self.most(found.weights))
+        bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
         known = dataclasses.replace(
             self.column,
             lower=None,
             upper=None,
-            edges=tuple(found.edges.tolist()),
-            fine=tuple(found.fine.tolist()),
-            weights=tuple(found.weights.tolist()),
-            grids=self._grids(steps, edges, weights, sigma) if steps else self.column.grids,
+            edges=tuple(bins.edges.tolist()),
+            fine=tuple(bins.fine.tolist()),
+            weights=tuple(bins.weights.tolist()),
+            grids=self._grids(steps, found) if steps else self.column.grids,
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
             rare=0.0,
         )
-        return self._spelt(known), _marginal(known, edges, noisy, sigma)
+        return self._spelt(known), _marginal(known, found, float(noisy[0]), sigma)
+
+    def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
+        """The detail look with a cell for each value that holds rows of its own, after up to two more
+        looks."""
+        column, cells = self.column, len(noisy)
+        unit, weights = unit_of(column), weigh_cells(noisy, sigma, prior)
+        found = Histogram(edges, noisy, np.full(cells, sigma**2), weights, are_single(edges, unit))
+        spikes = find_spikes(edges, noisy, sigma, unit)
+        for _ in range(ATOM_LOOKS):
+            if not spikes:
+                break
+            cuts = atom_edges(spikes, column)
+            counts, spread = self._values_alone(cuts)
+            atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
+            found = split_atoms(found, atoms, spread, column)
+        return found
+
+    def _values_alone(self, edges: Array) -> tuple[Array, float]:
+        """A noisy look at single values and what is between them; rows outside all are in two more cells."""
+        column = self.column
+        ends = np.nextafter(edges[[0, -1]], [-np.inf, np.inf])
+        if isinstance(column, Whole):
+            ends = edges[[0, -1]] + [-1.0, 1.0]
+        cells = np.concatenate([ends[:1], edges, ends[1:]])
+
+        def exact() -> NDArray[np.int64]:
+            return self.source.histogram(column.name, cells, column.read).reveal()
+
+        noisy, sigma = self.look(
+            f"atoms of {column.name}", exact, self.unit * SHARES["atoms"] / ATOM_LOOKS, False
+        )
+        return noisy[1:-1], sigma
 
     def _merged(self) -> tuple[Column, NoisyMarginal]:
         """The declared bins, rare ones merged, and their weights; all else stays as it is declared."""
@@ -140,7 +184,10 @@ class Looking:
             weights=weights,
             rare=0.0,
         )
-        return known, _marginal(known, edges, noisy, sigma)
+        cells = len(edges) - 1
+        none = np.zeros(cells), np.zeros(cells, dtype=np.bool_)
+        found = Histogram(edges, noisy[1:], np.full(cells, sigma**2), *none)
+        return known, _marginal(known, found, float(noisy[0]), sigma)
 
     def _detail(self, edges: Array) -> tuple[Array, float]:
         """Noisy rows without a reading, then by cell, and their sigma: the one look that every row is in."""
@@ -182,16 +229,14 @@ class Looking:
         single = isinstance(self.column, Whole) and bool((np.diff(edges) <= 1).all())
         return () if single else steps_of(self.column, float(np.abs(edges).max()))
 
-    def _grids(
-        self, steps: tuple[float, ...], edges: Array, weights: Array, spread: float
-    ) -> tuple[tuple[float, float], ...]:
+    def _grids(self, steps: tuple[float, ...], found: Histogram) -> tuple[tuple[float, float], ...]:
         column = self.column
 
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()
 
         noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
-        return released_grids(column, steps, noisy, sigma, edges, weights, spread)
+        return released_grids(column, steps, noisy, sigma, found.edges, found.weights, found.variances)
 
     def _edges(self) -> tuple[Array, Array]:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds."""
@@ -303,15 +348,21 @@ class Looking:
         return self.look(f"bounds of {column.name}", exact, self.unit * share, False)
 
 
-def _marginal(column: Binned, edges: Array, noisy: Array, sigma: float) -> NoisyMarginal:
-    """The look at the cells as a measurement of the bins: cells outside the range join the end bins."""
+def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:
+    """The look at the cells as a measurement of the bins: cells outside the range join the end bins.
+
+    Args:
+        column: The column with its bins.
+        found: The cells.
+        absent: Noisy count of the rows without a reading; sigma is the standard deviation of its noise.
+    """
     ends = column.edge_array
-    owner = np.clip(np.searchsorted(ends, edges[:-1], side="right") - 1, 0, column.present - 1)
-    values = np.bincount(owner, weights=noisy[1:], minlength=column.present).astype(np.float64)
-    cells = np.bincount(owner, minlength=column.present).astype(np.float64)
+    owner = np.clip(np.searchsorted(ends, found.edges[:-1], side="right") - 1, 0, column.present - 1)
+    values = np.bincount(owner, weights=found.noisy, minlength=column.present).astype(np.float64)
+    variances = np.bincount(owner, weights=found.variances, minlength=column.present)
     if column.missing:
-        values, cells = np.append(values, noisy[0]), np.append(cells, 1.0)
-    spread = sigma * np.sqrt(cells)
+        values, variances = np.append(values, absent), np.append(variances, sigma**2)
+    spread = np.sqrt(variances)
     return NoisyMarginal(
-        (column.name,), values, spread if len(set(spread)) > 1 else math.sqrt(cells[0]) * sigma
+        (column.name,), values, spread if np.ptp(spread) > 1e-9 * sigma else float(spread[0])
     )
