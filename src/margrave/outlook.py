@@ -27,6 +27,7 @@ WORDS = {
     "detail": "bins",
     "grids": "round numbers",
     "spelling": "spelling",
+    "marks": "marks of missing values",
     "values": "values that occur",
     "shapes": "patterns of texts",
     "distinct": "number of distinct texts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from margrave.measure.looking import SHARES, Looking
 from margrave.measure.partition import OTHER, rest_of, rows_of
 from margrave.measure.rounding import steps_of
 from margrave.measure.settle import settled
+from margrave.measure.written import as_written, votes_on_numbers
 from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
@@ -67,8 +69,9 @@ def needs(column: Column) -> frozenset[str]:
     looks = {"detail"} | ({"grids"} if steps_of(column) else set())
     if not isinstance(column, Time):
         looks.add("bounds")
-    if isinstance(column, (Moment, Time)):
+    if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
         looks.add("spelling")
+    looks |= {"marks"} if column.mark else set()
     return frozenset(looks | {"profile"} if isinstance(column, Real) else looks)
 
 
@@ -91,7 +94,8 @@ class Discovery:
        declared bins where rare ones are to be merged. Bins and weights are cut from it.
     4. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
        (`margrave.measure.rounding`); rows without a number are in no cell.
-    5. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
+    5. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
+       (`margrave.schema.spelling`, `margrave.measure.written`); other rows are in no cell.
     6. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
        rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.codes`).
@@ -185,7 +189,11 @@ class Discovery:
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
             looks = (self._look, unit, self._least, max(rows, 0.0), doubt, sigma, text)
-            return Looking(self._source, column, *looks).run()
+            known, marginal = Looking(self._source, column, *looks).run()
+            if not text or not isinstance(known, Binned):
+                return known, marginal
+            ask = functools.partial(self._look, every_row=False)
+            return as_written(known, self._source, ask, unit, SHARES), marginal
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         where = (self._source, self._gaussian, self._ledger)

@@ -14,8 +14,9 @@ from margrave.schema import storage
 from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.looks import places, readings
-from margrave.schema.profile import MARKS, profile
+from margrave.schema.profile import profile
 from margrave.schema.schema import Schema
+from margrave.schema.spelling import MARKS
 
 __all__ = ["encode", "encode_column"]
 
