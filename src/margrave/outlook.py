@@ -34,6 +34,7 @@ WORDS = {
     "atoms": "single values",
     "grids": "round numbers",
     "spelling": "spelling",
+    "marks": "marks of missing values",
     "values": "values that occur",
     "shapes": "patterns of texts",
     "distinct": "number of distinct texts",

@@ -75,7 +75,7 @@ class Source(Protocol):
         """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""
 
     def spellings(self, column: str, read: str) -> Counts:
-        """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
+        """Cells of text by how a moment, time, number or mark is spelt, `schema.spelling`: [spellings]."""
 
     def sizes(self, owner: str, most: int) -> Counts:
         """Owners by how many rows they have, 1 to most, and more: shape [most + 1]."""

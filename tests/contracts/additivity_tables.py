@@ -169,6 +169,8 @@ def answers(source: Any, column: str, kind: str) -> dict[str, Any]:
     if kind == "text":
         found["spellings"] = source.spellings(column, "moment").reveal()
         found["times"] = source.spellings(column, "time").reveal()
+        found["decimals"] = source.spellings(column, "number").reveal()
+        found["marks"] = source.spellings(column, "mark").reveal()
     return found
 
 

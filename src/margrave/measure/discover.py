@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,6 +20,7 @@ from margrave.measure.partition import OTHER, rest_of, rows_of
 from margrave.measure.relations import SHARE, Relations
 from margrave.measure.rounding import steps_of
 from margrave.measure.settle import settled
+from margrave.measure.written import as_written, votes_on_numbers
 from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
@@ -53,7 +55,7 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 
 
 def needs(column: Column) -> frozenset[str]:
-    """The looks a column may need: "profile", then "bounds", "detail", "atoms", "grids" (numbers) or TEXT_LOOKS.
+    """The looks a column may need: "profile", then "bounds", "detail", "atoms" and "grids", or TEXT_LOOKS.
 
     For text of unknown kind the profile decides which of the others follow; all are named here.
     """
@@ -70,8 +72,9 @@ def needs(column: Column) -> frozenset[str]:
     looks = {"detail", "atoms"} | ({"grids"} if steps_of(column) else set())
     if not isinstance(column, Time):
         looks.add("bounds")
-    if isinstance(column, (Moment, Time)):
+    if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
         looks.add("spelling")
+    looks |= {"marks"} if column.mark else set()
     return frozenset(looks | {"profile"} if isinstance(column, Real) else looks)
 
 
@@ -105,7 +108,8 @@ class Discovery:
        follow from the released counts of the looks before (`margrave.measure.atoms`).
     5. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
        (`margrave.measure.rounding`); rows without a number are in no cell.
-    6. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
+    6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
+       (`margrave.schema.spelling`, `margrave.measure.written`); other rows are in no cell.
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
        rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.codes`).
@@ -215,7 +219,11 @@ class Discovery:
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
             looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
-            return Looking(self._source, column, *looks).run()
+            known, marginal = Looking(self._source, column, *looks).run()
+            if not text or not isinstance(known, Binned):
+                return known, marginal
+            ask = functools.partial(self._look, every_row=False)
+            return as_written(known, self._source, ask, unit, SHARES), marginal
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         where = (self._source, self._gaussian, self._ledger)

@@ -52,6 +52,7 @@ SHARES = {
     "atoms": Fraction(3, 2),
     "grids": Fraction(1),
     "spelling": Fraction(1, 2),
+    "marks": Fraction(1, 4),
     "values": Fraction(7),
     "shapes": Fraction(1),
     "distinct": Fraction(1, 4),

@@ -23,6 +23,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.profile import PROFILE, TRUTHS
+from margrave.schema.spelling import MARKS
 
 __all__ = ["settled"]
 
@@ -66,6 +67,8 @@ def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
     missing = bool(noisy[MISSING] > EVIDENT * sigma)
     if isinstance(column, Boolean):
         return _truths(column, noisy, missing or bool(noisy[MARK] > EVIDENT * sigma))
+    if isinstance(column, Binned):
+        missing = missing or bool(noisy[MARK] > EVIDENT * sigma)
     return dataclasses.replace(column, missing=missing, strict=False)
 
 
@@ -103,10 +106,14 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
         return _truths(Boolean(name=name, strict=False), noisy, absent)
     if column.textual and (main == "number" or held[main] <= evident):
         return Categorical(name=name, missing=missing, strict=False)
+    mark = MARKS[0] if noisy[MARK] > max(present, float(noisy[MISSING])) else ""  # which one is asked later
     if main != "number" and held[main] > evident:
         if main == "date":
-            return Date(name=name, missing=missing, strict=False)
+            return Date(name=name, missing=missing, mark=mark, strict=False)
         moments = Moment if main == "moment" else Time
-        return moments(name=name, missing=missing, strict=False)
-    numbers = Real if noisy[NUMBER] > evident else Integer
-    return numbers(name=name, missing=missing, strict=False)
+        return moments(name=name, missing=missing, mark=mark, strict=False)
+    if noisy[NUMBER] > evident:
+        return Real(name=name, missing=missing, mark=mark, strict=False)
+    pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
+    spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
+    return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)

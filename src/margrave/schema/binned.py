@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.column import Column
+from margrave.schema.spelling import NUMBER_SPELLING
 
 __all__ = ["BINNINGS", "Binned", "Integer", "Real", "Whole"]
 
@@ -243,6 +244,17 @@ class Whole(Binned):
         return f"{int(value):d}"
 
 
+def check_number_spelling(column: Binned, spelling: object) -> None:
+    """Find the spelling among those of numbers.
+
+    Raises:
+        SchemaError: It is none of them.
+    """
+    if not isinstance(spelling, str) or not NUMBER_SPELLING.fullmatch(spelling):
+        where = f"spelling of column {column.name!r}"
+        raise SchemaError(invalid(where, "'', '0' or as in '0.00', '0.##'", "Pick one.", got=spelling))
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integer(Whole):
@@ -266,6 +278,8 @@ class Integer(Whole):
             "privtree".
         rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
         fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
+            most two, "0.0#" with one or two, and "" as their type is.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -281,6 +295,11 @@ class Integer(Whole):
     """
 
     kind: ClassVar[str] = "integer"
+    spelling: str = ""
+
+    def __post_init__(self) -> None:
+        Binned.__post_init__(self)
+        check_number_spelling(self, self.spelling)
 
 
 @final
@@ -305,6 +324,8 @@ class Real(Binned):
             "privtree".
         rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
         fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
+            most two, "0.0#" with one or two, and "" as their type is.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -317,6 +338,11 @@ class Real(Binned):
     """
 
     kind: ClassVar[str] = "real"
+    spelling: str = ""
+
+    def __post_init__(self) -> None:
+        Binned.__post_init__(self)
+        check_number_spelling(self, self.spelling)
 
     def _equal_width(self) -> tuple[float, ...]:
         assert self.lower is not None  # noqa: S101

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import MissingExtraError, SchemaError, invalid
 from margrave.schema.arrow_types import arrow_type, decode_column
-from margrave.schema.columns import Column, Omitted, Relative
+from margrave.schema.columns import Boolean, Column, Integer, Moment, Omitted, Real, Relative, Time
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.frame import Frame
 from margrave.schema.relative_draw import relative_numbers
@@ -21,6 +21,9 @@ from margrave.schema.rules_draw import agreed_numbers
 from margrave.schema.schema import Schema
 
 __all__ = ["decode"]
+
+SPELT = (Boolean, Integer, Moment, Real, Time)
+"""Kinds of columns that have a spelling."""
 
 
 def decode(
@@ -71,10 +74,13 @@ def _arrow_table(table: Mapping[str, Any], schema: Schema) -> Any:
 
 
 def _field(column: Column, kind: Any) -> Any:
-    """The Arrow field of a column; that of moments and times says how they are spelt as text."""
+    """The Arrow field of a column; its metadata say how values are written in text files."""
     column = column.own if isinstance(column, Relative) else column
-    spelling = getattr(column, "spelling", None)
-    return pa.field(column.name, kind, metadata=None if spelling is None else {"spelling": spelling})
+    plain = "true" if isinstance(column, Boolean) else ""
+    spelling = column.spelling if isinstance(column, SPELT) else ""
+    told = {"spelling": spelling} if spelling != plain else {}
+    told |= {"missing": column.mark} if column.mark else {}
+    return pa.field(column.name, kind, metadata=told or None)
 
 
 def _table(

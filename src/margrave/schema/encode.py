@@ -14,9 +14,10 @@ from margrave.schema import storage
 from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.looks import places, readings
-from margrave.schema.profile import MARKS, profile
+from margrave.schema.profile import profile
 from margrave.schema.relative import Relative, relative_codes
 from margrave.schema.schema import Schema
+from margrave.schema.spelling import MARKS
 
 __all__ = ["coded_from", "encode", "encode_column", "encode_from", "likeliest"]
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from margrave.schema import iso, storage
 from margrave.schema.listed import FALSITIES
+from margrave.schema.spelling import MARKS
 
-__all__ = ["MARKS", "PROFILE", "TRUTHS", "classes", "profile"]
+__all__ = ["PROFILE", "TRUTHS", "classes", "profile"]
 
 TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""
@@ -23,16 +24,10 @@ PROFILE = (
 """The classes: missing, a whole number of at most 2^53, another number, an ISO date, moment or time of day,
 and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`.
 
-Four kinds of text have classes of their own. A *mark* is one of MARKS. *padded* is a whole number that
-would lose something as a number: a zero in front of other digits (01591), or a plus sign in front of seven
-digits or more. *pointed* is a whole number that is written with a decimal point or an exponent (12.0). And
-there are truth values, by how they are spelt."""
-MARKS = (
-    *("NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NULL", "Null", "null"),
-    *("None", "none", "-", "--", "?", ".", "missing"),
-)
-"""Texts that stand for a missing value in columns of numbers, dates, times and truth values."""
-
+Four kinds of text have classes of their own. A *mark* is one of `spelling.MARKS`. *padded* is a whole number
+that would lose something as a number: a zero in front of other digits (01591), or a plus sign in front of
+seven digits or more. *pointed* is a whole number that is written with a decimal point or an exponent (12.0).
+And there are truth values, by how they are spelt."""
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
 PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
 POINTED_NUMBER = r"[.eE]"
