@@ -26,7 +26,7 @@ $(VENV)/.extras: $(VENV)/.dev
 	@touch $@
 
 demo: $(VENV)/.core
-	$(BIN)/margrave demo --out demo-output
+	$(BIN)/margrave demo --out demo-output --force
 
 test: lint
 	$(PYTEST)

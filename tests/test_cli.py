@@ -207,7 +207,9 @@ def test_the_demo_leaves_its_files(tmp_path: Path) -> None:
     header, *rows = rows_of(tmp_path / "made" / "demo" / "synthetic.csv")
     assert len(header) == 15
     assert abs(len(rows) - 32_561) < 1000
-    again = call("demo", "--out", tmp_path / "made" / "demo", "--method", "independent", "--quiet")
+    refused = call("demo", "--out", tmp_path / "made" / "demo", "--method", "independent", "--quiet")
+    assert (refused.code, "--force" in refused.err) == (2, True)
+    again = call("demo", "--out", tmp_path / "made" / "demo", "--method", "independent", "--quiet", "--force")
     assert (again.code, again.out, again.err) == (0, "", "")
 
 
@@ -226,8 +228,8 @@ def test_as_a_program(tmp_path: Path) -> None:
 def test_help_is_complete() -> None:
     group: Any = typer.main.get_command(app)
     free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger", "bench", "audit"}
-    free |= {"example", "show"}
-    assert set(group.commands) == {"synthesize", "owners"} | free
+    free |= {"dummy", "example", "show"}
+    assert set(group.commands) == {"synthesize", "owners", "release"} | free
     for name, command in group.commands.items():
         assert command.help, name
         for parameter in command.params:
@@ -304,6 +306,19 @@ def test_nothing_is_written_over_without_being_asked(folder: Path, tmp_path: Pat
     done = call(*commands[2], "--force")
     assert done.code == 0
     assert len(taken.read_text(encoding="utf-8").splitlines()) == 6
+
+
+def test_a_table_that_was_not_measured_shows_how_far_it_is(tmp_path: Path) -> None:
+    rows = pa.table({"a": [0, 1] * 200, "b": [0, 0, 1, 1] * 100})
+    schema = mg.Schema.from_sizes({"a": 2, "b": 2})
+    mg.Synthesizer("independent", epsilon=1.0, schema=schema).fit(rows).save(tmp_path / "r.margrave")
+    done = call("tables", tmp_path / "r.margrave", "-o", tmp_path / "t.csv", "--columns", "a,b")
+    assert done.code == 0
+    assert done.err.splitlines()[1:] == [f"refit {number} of 20" for number in range(1, 21)]
+    quiet = call("tables", tmp_path / "r.margrave", "-o", tmp_path / "u.csv", "--columns", "a,b", "--quiet")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    measured = call("tables", tmp_path / "r.margrave", "-o", tmp_path / "v.csv", "--columns", "a")
+    assert (measured.code, measured.err) == (0, "")
 
 
 def test_an_owner_without_a_cap_is_told_that_one_row_each_is_used(folder: Path, tmp_path: Path) -> None:

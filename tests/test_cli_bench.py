@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from pathlib import Path
 
 import pytest
 
 from command_line import call, files, people
+from margrave import Synthesizer
+from margrave.benchmark.grid import Grid
 from margrave.benchmark.results import read_results
 from margrave.cli_bench import _spread
 
@@ -37,9 +41,21 @@ def test_a_grid_runs_resumes_and_is_reported(tmp_path: Path) -> None:
     assert {one["scores"]["average_tv"] > 0 for one in found if one["method"] == "independent"} == {True}
     assert call("bench", *words, "--report", page).code == 0
     whole = page.read_bytes()
-    assert call("bench", *words, "--report", page).code == 0
+    (tmp_path / "taken.tex").write_text("kept", encoding="utf-8")
+    for refused in (
+        call("bench", *words, "--report", page),
+        call("bench", "report", out, "--out", page),
+        call("bench", "report", out, "--out", tmp_path / "taken.md"),
+        call("bench", "standing", out, "--out", page, "--method", "independent", "--rivals", "mst"),
+    ):
+        assert (refused.code, "--force" in refused.err) == (2, True)
+    assert (tmp_path / "taken.tex").read_text(encoding="utf-8") == "kept"
+    (tmp_path / "taken.tex").unlink()
     assert page.read_bytes() == whole
-    done = call("bench", "report", out, "--out", page, "--against", "independent", "--metrics", "l1_3way")
+    assert call("bench", *words, "--report", page, "--force").code == 0
+    assert page.read_bytes() == whole
+    shown = ["--against", "independent", "--metrics", "l1_3way", "--force"]
+    done = call("bench", "report", out, "--out", page, *shown)
     assert done.code == 0, done.err
     assert page.read_text(encoding="utf-8").startswith("# Benchmark")
     assert page.read_bytes() != whole
@@ -112,3 +128,11 @@ def test_what_cannot_be_run_ends_with_two_and_leaves_nothing(
     assert done.code == 2
     assert message in done.err
     assert files(tmp_path) == set()
+
+
+def test_the_default_delta_is_said_beside_that_of_the_main_command() -> None:
+    default = {field.name: field.default for field in dataclasses.fields(Grid)}["delta"]
+    usual = inspect.signature(Synthesizer).parameters["delta"].default
+    assert (default, usual) == (1e-5, 1e-9)
+    said = " ".join(call("bench", "--help").out.replace("│", " ").split())
+    assert "1e-5 by default, as in the papers; `synthesize` takes 1e-9" in said

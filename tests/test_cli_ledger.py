@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import json
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import margrave as mg
 from command_line import call, files
+from margrave.cli_ledger import explain_account
 from stopping import Killed, frame, killing
 
 SYNTHESIZE = ("-e", 1, "--method", "independent", "--dataset", "people", "--analyst", "ann")
@@ -85,7 +87,40 @@ def test_the_tables_for_people(folder: Path) -> None:
         done = call("ledger", what, folder / "s.book")
         assert (done.code, done.err) == (0, "")
         header, first, *_ = done.out.splitlines()
-        assert header.count("\t") == first.count("\t") > 5
+        starts = [found.start() for found in re.finditer(r"(?<=  )\S|^\S", header)]
+        assert len(starts) > 5
+        assert "\t" not in done.out
+        # A text begins and a number ends where its heading does.
+        assert all(first[at - 1 : at] in (" ", "") or first[at : at + 1].isdigit() for at in starts)
+    told = call("ledger", "show", folder / "s.book").out.splitlines()
+    account = rows(folder, "show")[0]
+    assert f"people: epsilon {account['spent']:.6g} of 2 is spent; " in told[3]
+    assert f"one more run of epsilon {account['left']:.6g} fits." in told[3]
+    assert "square of epsilon" in told[4]
+
+
+def test_an_account_is_explained_however_it_stands(folder: Path) -> None:
+    (account,) = rows(folder, "show")
+    assert explain_account(account) == "people: epsilon 0 of 2 is spent; one more run of epsilon 2 fits."
+    open_run = {**account, "reserved": 0.75, "analyst": "ann", "left": 0.0}
+    assert explain_account(open_run) == (
+        "people, analyst ann: epsilon 0 of 2 is spent, 0.75 with the runs that are open or were given up; "
+        "nothing fits."
+    )
+    assert "nothing is left" in explain_account({**account, "reserved": None})
+    assert "retired" in explain_account({**account, "retired": True})
+
+
+def test_an_export_is_not_written_over(folder: Path) -> None:
+    out = folder / "a.csv"
+    first = call("ledger", "export", folder / "s.book", "--out", out)
+    assert (first.code, first.out) == (0, f"{out}: spends of {folder / 's.book'}\n")
+    out.write_text("kept", encoding="utf-8")
+    refused = call("ledger", "export", folder / "s.book", "--out", out)
+    assert (refused.code, "--force" in refused.err) == (2, True)
+    assert out.read_text(encoding="utf-8") == "kept"
+    assert call("ledger", "export", folder / "s.book", "--out", out, "--force").code == 0
+    assert out.read_text(encoding="utf-8") != "kept"
 
 
 def test_a_run_past_the_cap_is_refused_in_one_line(folder: Path) -> None:

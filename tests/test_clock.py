@@ -127,7 +127,10 @@ def _fit(
         options["target"] = "sold"
     with monkeypatch.context() as patch:
         patch.setattr(mg.Synthesizer, "_open", opened)
-        return mg.Synthesizer(method, on_step=steps.append, **options).fit(table), steps
+        synthesizer = mg.Synthesizer(
+            method, on_step=lambda s: None if s.waiting else steps.append(s), **options
+        )
+        return synthesizer.fit(table), steps
 
 
 @pytest.mark.usefixtures("repeatable")

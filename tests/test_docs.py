@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import typer
 
 from margrave.cli import app
 from margrave.methods.table import METHODS
+from margrave.privacy.unit import Neighbours
+from margrave.release import Guarantee
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").glob("*.md"))]
@@ -62,3 +65,42 @@ def test_the_architecture_page_lists_every_room() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_on_the_page_of_methods(name: str) -> None:
     assert f"`{name}`" in (ROOT / "docs" / "methods" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_glossary_has_the_words_that_commands_and_guarantees_use() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = {
+        word.strip()
+        for row in re.findall(r"^\| ([^|]+) \|", page, flags=re.MULTILINE)
+        for word in row.split(",")
+    }
+    facts = Guarantee(1.0, 1e-9, 0.01, Neighbours(), "gdp").facts
+    asked = {name for name, _ in facts} - {"protects"} | {"unit", "owner", "adjacency"}
+    verbs = {"measure", "choose", "discover", "post-processing", "count", "given", "absorb", "strict"}
+    kinds = {
+        "ledger",
+        "book",
+        "cap",
+        "refusal",
+        "retire",
+        "plan",
+        "report",
+        "release",
+        "schema",
+        "dummy rows",
+    }
+    assert asked | verbs | kinds <= words
+    for phrase in (
+        "Gaussian mechanisms (GDP)",
+        "concentrated differential privacy (zCDP)",
+        "Rényi divergence",
+    ):
+        assert phrase in page
+
+
+def test_the_page_on_epsilon_has_the_figures_of_its_line_of_python() -> None:
+    page = (ROOT / "docs" / "epsilon.md").read_text(encoding="utf-8")
+    for epsilon in (0.1, 0.5, 1, 2, 4, 8):
+        factor = math.exp(epsilon)
+        most = [factor * p / (1 - p + factor * p) for p in (0.01, 0.1, 0.5)]
+        assert f"| {epsilon:g} | {' | '.join(f'{100 * one:.1f} %' for one in most)} |" in page

@@ -13,7 +13,10 @@ import pytest
 from command_line import call
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/start.md", "docs/rules.md", "docs/guide-tables.md")
+PAGES = (
+    *("README.md", "docs/start.md", "docs/rules.md", "docs/guide-tables.md"),
+    *("docs/epsilon.md", "docs/guide-hospital.md", "docs/faq.md", "docs/glossary.md"),
+)
 INSTALLING = ("make ", "source ")
 """Lines that set up .venv; the build itself runs them."""
 SLOW = ("margrave audit", "margrave bench", "margrave demo")
@@ -53,12 +56,14 @@ def run_command(line: str) -> None:
 
 
 def run_page(page: str, names: dict[str, Any]) -> None:
-    """Run the blocks of a page in order; a schema is saved as schema.json, as the page says."""
+    """Run the blocks of a page in order; schema.json and spec.toml are saved, as the page says."""
     for part in parts_of(page):
         if part.language == "python":
             exec(compile(part.text, page, "exec"), names)  # noqa: S102  # the page is ours
         elif part.language == "json" and "margrave_schema" in part.text:
             Path("schema.json").write_text(part.text, encoding="utf-8")
+        elif part.language == "toml":
+            Path("spec.toml").write_text(part.text, encoding="utf-8")
         elif part.language == "sh":
             for line in map(without_comment, part.text.splitlines()):
                 if line and not line.startswith((*INSTALLING, *SLOW)):
@@ -86,7 +91,7 @@ def test_a_slow_command_of_the_readme_runs(
 def test_every_block_says_what_it_is(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     opened = re.findall(r"^[ ]*```(\w*)$", text, flags=re.MULTILINE)[::2]
-    assert set(opened) <= {"sh", "python", "json"}
+    assert set(opened) <= {"sh", "python", "json", "toml"}
 
 
 def test_the_first_lines_of_the_readme_install_and_activate() -> None:

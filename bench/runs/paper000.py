@@ -198,7 +198,7 @@ def curve(lines: Sequence[Mapping[str, Any]]) -> str:
         ]
         levels = [Level("unprotected", one["protected"]) for one in mine if not one["strength"]]
         ticks = [line["strength"] for line in along][::2]
-        panels.append(lines_panel(table, "strength of the penalty", drawn, levels, ticks))
+        panels.append(lines_panel(table, "strength of the penalty", drawn, levels, ticks, y="error"))
     told = "The protected query should be missed, all else kept. Dashed is its error without a penalty."
     return document("Errors by the strength of the penalty", list(CURVES.values()), panels, described=told)
 

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from margrave import datasets, errors, models, select
     from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.auditing import Audit, audit
+    from margrave.dummy import make_dummy
     from margrave.fitting import fit_tables
+    from margrave.notebook import show_progress
     from margrave.owners import owner_sizes
     from margrave.privacy.book import Book
     from margrave.privacy.unit import Unit
-    from margrave.release import Guarantee, NoisyMarginal, Release
+    from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.reviewing import review
     from margrave.schema import rules
+    from margrave.schema.choices import Between
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         Identifier,
         Integer,
         Moment,
+        Omitted,
         Ordinal,
         Real,
         Time,
@@ -47,6 +51,7 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Audit": "margrave.auditing",
+    "Between": "margrave.schema.choices",
     "Book": "margrave.privacy.book",
     "Boolean": "margrave.schema.columns",
     "Categorical": "margrave.schema.columns",
@@ -58,8 +63,10 @@ _HOMES = {
     "Integer": "margrave.schema.columns",
     "Moment": "margrave.schema.columns",
     "NoisyMarginal": "margrave.release",
+    "Omitted": "margrave.schema.columns",
     "Ordinal": "margrave.schema.columns",
     "Real": "margrave.schema.columns",
+    "Provenance": "margrave.release",
     "Release": "margrave.release",
     "Schema": "margrave.schema.schema",
     "Synthesis": "margrave.synthesis",
@@ -72,9 +79,11 @@ _HOMES = {
     "evaluate": "margrave._api",
     "fit_tables": "margrave.fitting",
     "load": "margrave.synthesis",
+    "make_dummy": "margrave.dummy",
     "owner_sizes": "margrave.owners",
     "read_tables": "margrave.tables.files",
     "review": "margrave.reviewing",
+    "show_progress": "margrave.notebook",
     "synthesize": "margrave._api",
 }
 _ROOMS = {
@@ -87,6 +96,7 @@ _ROOMS = {
 
 __all__ = [
     "Audit",
+    "Between",
     "Book",
     "Boolean",
     "Categorical",
@@ -98,7 +108,9 @@ __all__ = [
     "Integer",
     "Moment",
     "NoisyMarginal",
+    "Omitted",
     "Ordinal",
+    "Provenance",
     "Real",
     "Release",
     "Schema",
@@ -114,12 +126,14 @@ __all__ = [
     "evaluate",
     "fit_tables",
     "load",
+    "make_dummy",
     "models",
     "owner_sizes",
     "read_tables",
     "review",
     "rules",
     "select",
+    "show_progress",
     "synthesize",
 ]
 

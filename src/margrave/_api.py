@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import platform
 from collections.abc import Sequence
@@ -11,18 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from margrave import __version__
-from margrave.declarations import check_no_oracle, check_rows, declared_schema
+from margrave.declarations import check_no_oracle, check_rows, check_ruled_kinds, declared_schema
 from margrave.errors import InputError, invalid
 from margrave.limits import Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
+from margrave.origin import describe_origin
 from margrave.parts import accountant, aimed, bounded, check_libraries, check_pricing, shown, timed
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.progress import OnStep, Step, silent
-from margrave.release import Guarantee, Release
+from margrave.progress import OnStep, Step, keep_telling, silent
+from margrave.release import Guarantee, Provenance, Release
 from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Model, Source, Strategy
     from margrave.schema.frame import Frame
 
-__all__ = ["Synthesizer", "evaluate", "synthesize"]
+__all__ = ["Synthesizer", "evaluate", "parameters_of", "synthesize"]
 
 DISCOVERY = Fraction(1, 3)
 """Share of rho that discovery gets when every column has to be discovered."""
@@ -78,6 +80,8 @@ class Synthesizer:
             ends in .book, .db, .sqlite or .sqlite3).
         dataset: With a book: the name of the data set, as its steward gave it.
         analyst: With a book: who asks.
+        provenance: What the report says of where the release comes from: the data set's name, who made it.
+            What is left out is filled in from the arguments. It is published with the release.
         discovery: Share of rho for discovery if all columns need it, in (0, 1).
         max_memory: Bytes that fitted models and what works on them may take, the program included and the
             loaded table not; see `margrave.limits.Limits`.
@@ -115,17 +119,21 @@ class Synthesizer:
         ledger: str | Path | Book | None = None,
         dataset: str | None = None,
         analyst: str | None = None,
+        provenance: Provenance | None = None,
         discovery: Fraction | float = DISCOVERY,
         max_memory: int | None = None,
         max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> None:
+        given = locals()
+        self._params = {name: given[name] for name in parameters_of(type(self))}
         check_budget(epsilon, delta)
         self.method, recipe = method, named(method)
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
         self.schema = declared_schema(schema, outside, whom.owner)
+        self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
         chosen = model if model is not None else recipe.fitter
@@ -150,25 +158,33 @@ class Synthesizer:
                 released is not paid for again. A number is the run's, where a book has several alike.
 
         Raises:
-            InputError: The table, the schema or the ledger path cannot be used.
+            InputError: The table, the schema or the ledger path cannot be used; or the run needs more memory
+                or time than there is, which is found before anything is spent.
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
+        from margrave.outlook import check_costs
+
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
         check_no_oracle(self.schema, self.place)
-        with self.place.attempt() as attempt:
+        origin = describe_origin(self.provenance, data, self._given_schema, self.place.dataset)
+        with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
+            tell(Step("read", "the table"))
             source, frame = self._open(data)
             declared = self._declared(source)
+            check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
             curator, ledger = self._door(source, declared, resume, attempt)
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
-                schema = curator.discover(self.schema, rho, self.on_step)
-                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch))
+                schema = curator.discover(self.schema, rho, tell)
+                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch), tell)
         self.on_step(Step("fit", "done", 0, 1.0))
-        return Synthesis(self._release(schema, curator, ledger, model, frame, declared), model)
+        release = self._release(schema, curator, ledger, model, frame, declared)
+        origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
+        return Synthesis(dataclasses.replace(release, provenance=origin), model)
 
     def _release(
         self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame, declared: Schema
@@ -192,21 +208,37 @@ class Synthesizer:
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
         """What `fit` would do, from column names and storage types alone; nothing is spent.
 
+        No row is read. Without `rows`, time and memory of a file are guessed from its size, which whoever
+        runs this sees; no release depends on it.
+
         Args:
             data: As for `fit`; only its column names and storage types are used.
-            rows: A public guess of the row count, for the expected error.
+            rows: A public guess of the row count, for the expected error, the time and the memory.
+
+        Raises:
+            InputError: As `fit`, as far as arguments, names and storage types tell.
         """
-        source, frame = self._open(data)
+        source, frame = self._head(data)
         if rows is not None and rows < 1:
             raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
+        from margrave.engines.heads import file_bytes
         from margrave.outlook import outlook
 
-        return outlook(self, source, rows).add_warning(type_warning(frame.kind))
+        self._declared(source)  # refuses what `fit` would refuse
+        return outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+
+    def _head(self, data: Any) -> tuple[Source, Frame]:
+        """Names and storage types of the table, checked; its rows are not read."""
+        from margrave.engines.heads import open_head
+
+        return self._checked(*open_head(data, missing=self.missing, text=self.text, engine=self.engine))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        source, frame = open_source(data, missing=self.missing, text=self.text, engine=self.engine)
+        return self._checked(*open_source(data, missing=self.missing, text=self.text, engine=self.engine))
+
+    def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
@@ -247,11 +279,17 @@ class Synthesizer:
             self._ledger.forget()
 
     def _declared(self, source: Source) -> Schema:
-        """The columns to release, with what is declared about them."""
+        """The columns to release, with what is declared about them.
+
+        Raises:
+            SchemaError: The schema is about other columns, or a rule about one of unknown kind.
+        """
         from margrave.measure.discover import declare
 
         owner = self.neighbours.unit.owner
-        return declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+        declared = declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+        check_ruled_kinds(declared)
+        return declared
 
     def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
         """A ledger of this run's budget.
@@ -282,6 +320,44 @@ class Synthesizer:
         return Guarantee(
             self.epsilon, self.delta, float(ledger.total), self.neighbours, ledger.accountant.name
         )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments it was made with, defaults included, by name, as scikit-learn has it.
+
+        Args:
+            deep: Of no meaning: no argument has parameters of its own.
+
+        Example:
+            >>> Synthesizer("mst", epsilon=1.0).get_params()["epsilon"]
+            1.0
+        """
+        return dict(self._params)
+
+    def set_params(self, **params: Any) -> Synthesizer:
+        """Change arguments; returns the same object, which has then forgotten its last run.
+
+        Raises:
+            InputError: There is no such argument, or it is outside its range; then nothing is changed.
+
+        Example:
+            >>> Synthesizer("mst", epsilon=1.0).set_params(epsilon=2.0).epsilon
+            2.0
+        """
+        unknown = sorted(set(params) - set(self._params))
+        if unknown:
+            known = f"among {sorted(self._params)}"
+            raise InputError(invalid("params", known, "Check the spelling.", got=unknown))
+        fresh = type(self)(**{**self._params, **params})
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def clone(self) -> Synthesizer:
+        """A synthesizer with the same arguments that has not run."""
+        return type(self)(**self._params)
+
+    def __sklearn_clone__(self) -> Synthesizer:
+        """What `sklearn.base.clone` makes of it."""
+        return self.clone()
 
     def __repr__(self) -> str:
         return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
@@ -330,6 +406,7 @@ def evaluate(
         InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
     from margrave.evaluation.compare import compare
+    from margrave.evaluation.overall import SCORED, add_overall
 
     known = _schema(schema)
     reading = {"missing": missing, "text": _text(text, known)}
@@ -337,9 +414,9 @@ def evaluate(
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
-    if metrics:
-        data = {"real": real, "synthetic": synthetic, "test": test}
-        found = found.with_scores(*_asked(metrics, data, shared, known, target, reading, seed))
+    data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
+    wanted = tuple(dict.fromkeys((*SCORED, *metrics)))
+    found = add_overall(found.with_scores(*_asked(wanted, data, shared, known, target, reading, seed)))
     if target is None:
         return found
     held = engines[0] if test is None else _held(test, shared, reading).bind(shared)
@@ -406,6 +483,12 @@ def _text(text: TextFormat | None, schema: Schema | None) -> TextFormat:
     """The format of text files, in which columns declared by their values are taken as they stand."""
     listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
     return (text or TextFormat()).with_text(listed)
+
+
+def parameters_of(kind: type) -> tuple[str, ...]:
+    """Names of the arguments that a class is made with, in order."""
+    code = kind.__init__.__code__  # type: ignore[misc]
+    return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
 
 def _share(value: Fraction | float) -> Fraction:

@@ -16,13 +16,21 @@ from numpy.typing import NDArray
 
 from margrave.errors import MargraveError, ReleaseError, invalid
 from margrave.files import check_writable, written_whole
+from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.unit import Neighbours, Unit
-from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
-__all__ = ["VERSION", "guarantee_from_json", "guarantee_to_json", "load_release", "save_release"]
+__all__ = [
+    "VERSION",
+    "guarantee_from_json",
+    "guarantee_to_json",
+    "load_release",
+    "provenance_to_json",
+    "save_release",
+]
 
 VERSION = 1
 DOCUMENT = "release.json"
@@ -59,6 +67,7 @@ def save_release(release: Release, path: str | Path) -> None:
         "notes": dict(release.notes),
         "declared": None if release.declared is None else list(release.declared),
         "text": release.text.to_json(),
+        "provenance": provenance_to_json(release.provenance),
         "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
     body = json.dumps(document, indent=1, ensure_ascii=False).encode()
@@ -127,6 +136,29 @@ def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
     )
 
 
+def provenance_to_json(provenance: Provenance) -> dict[str, Any]:
+    """Where a release comes from, as JSON."""
+    history = provenance.history
+    return {
+        "dataset": provenance.dataset,
+        "operator": provenance.operator,
+        "source": provenance.source,
+        "date": provenance.date,
+        "schema": provenance.schema,
+        "history": None if history is None else history.to_json(),
+    }
+
+
+def _provenance(document: Mapping[str, Any]) -> Provenance:
+    """What `provenance_to_json` wrote; empty in files of older versions."""
+    history = document.get("history")
+    names = ("dataset", "operator", "source", "date", "schema")
+    return Provenance(
+        **{name: str(document.get(name, "")) for name in names},
+        history=None if history is None else DatasetHistory.from_json(history),
+    )
+
+
 def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> Release:
     schema = Schema.from_json(document["schema"])
     for clique in document["marginals"]:
@@ -152,6 +184,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         notes=_texts(document["notes"]),
         declared=_names(document.get("declared"), schema),
         text=TextFormat.from_json(document.get("text", {})),
+        provenance=_provenance(document.get("provenance", {})),
     )
 
 

@@ -1,4 +1,5 @@
-"""The command line: a thin shell over the Python API. Exit codes: 0 done, 1 failed, 2 bad input."""
+"""The command line: a thin shell over the Python API. Exit codes: 0 done, 1 failed, 2 bad input, 3 not up to
+what was required (`release`)."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ import typer
 from margrave import __version__
 from margrave.cli_audit import audit
 from margrave.cli_bench import bench_app
+from margrave.cli_dummy import dummy
 from margrave.cli_evaluate import evaluate
 from margrave.cli_example import demo, example
 from margrave.cli_ledger import ledger_app
+from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
 from margrave.cli_show import show
@@ -84,7 +87,11 @@ LedgerFile = Annotated[
     Path | None,
     typer.Option(help="New ledger file, OUT.ledger.jsonl by default; or a book: *.book, *.db, *.sqlite."),
 ]
-Dataset = Annotated[str | None, typer.Option(help="With a book: the data set, as its steward named it.")]
+Dataset = Annotated[
+    str | None,
+    typer.Option(help="The data set's name, for the report; with a book: as its steward named it."),
+]
+Operator = Annotated[str | None, typer.Option(help="Who makes this release, for the report.")]
 Analyst = Annotated[str | None, typer.Option(help="With a book: who asks.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the run that was stopped: same table, same options.")
@@ -121,6 +128,7 @@ def synthesize(
     ledger: LedgerFile = None,
     dataset: Dataset = None,
     analyst: Analyst = None,
+    operator: Operator = None,
     resume: Resume = False,
     run: Run = None,
     force: Force = False,
@@ -135,7 +143,8 @@ def synthesize(
     _check_new(files, {"table": table}, force or going_on is not False)
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
-    options |= {"outside": outside, "ledger": kept, "dataset": dataset, "analyst": analyst, "text": text}
+    options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
+    options |= _named(dataset, operator, ledger)
     cap = _cap(owner, max_rows, quiet or as_json)
     asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
@@ -181,8 +190,10 @@ app.command()(tables)
 app.command()(with_text_options(fit))
 app.command()(with_text_options(owners))
 app.command()(with_text_options(schema))
+app.command(name="release")(make_release)
 app.command()(sample)
 app.command()(show)
+app.command()(with_text_options(dummy))
 app.command()(with_text_options(example))
 app.command()(demo)
 
@@ -284,11 +295,21 @@ def _synthesized(
     synthesis = synthesizer.fit(table, resume=resume)
     if release is not None:
         synthesis.save(release)
-    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0], synthesis.release.text)
+    write_table(
+        synthesis.sample_arrow(**drawn, on_step=options["on_step"]), out, asked[-1][0], synthesis.release.text
+    )
     if report is not None:
-        synthesis.report(report)
+        synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
     synthesizer.forget()
     return synthesis
+
+
+def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
+    """Where the release comes from, for its report; with a ledger, the data set is one of its book."""
+    from margrave.release import Provenance
+
+    provenance = Provenance(dataset=dataset or "", operator=operator or "")
+    return {"provenance": provenance, "dataset": None if ledger is None else dataset}
 
 
 def _kept(ledger: Path | None, out: Path) -> Path:
@@ -336,11 +357,23 @@ def _progress(quiet: bool) -> Any:
 
 
 def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool) -> None:
+    """Print what may be done with the release, what was promised and what was written."""
     from margrave.archive import guarantee_to_json
 
     if as_json:
-        typer.echo(json.dumps({"guarantee": guarantee_to_json(synthesis.guarantee), "files": files}))
+        verdict = synthesis.usefulness().to_json()
+        guarantee = guarantee_to_json(synthesis.guarantee)
+        typer.echo(json.dumps({"usefulness": verdict, "guarantee": guarantee, "files": files}))
     elif not quiet:
+        _tell_usefulness(synthesis)
         typer.echo(f"guarantee: {synthesis.guarantee}")
         for name, path in files.items():
             typer.echo(f"{name}: {path}")
+
+
+def _tell_usefulness(synthesis: Any) -> None:
+    """Print the verdict; a warning goes to standard error."""
+    from margrave.report.usefulness import GOOD
+
+    use = synthesis.usefulness()
+    typer.echo(str(use), err=use.level != GOOD)

@@ -75,12 +75,16 @@ MaxMemory = Annotated[str | None, typer.Option("--max-memory", help="Of one cell
 Retry = Annotated[
     list[str] | None, typer.Option(help="Run again what ended so: failed, error, time, memory, killed.")
 ]
-Delta = Annotated[float | None, typer.Option(help="1e-5 by default, as in the papers.")]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="1e-5 by default, as in the papers; `synthesize` takes 1e-9 unless told otherwise."),
+]
 Seed = Annotated[int | None, typer.Option(help="Of split, sampling and metrics; never of the noise.")]
 Environments = Annotated[Path | None, typer.Option(help="Where peers are installed; in OUT by default.")]
 Page = Annotated[
     Path | None, typer.Option("--report", help="Then write this Markdown page, as `bench report` does.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Write over a page that is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -103,6 +107,7 @@ def bench(
     seed: Seed = None,
     environments: Environments = None,
     page: Page = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a grid of methods, tables and epsilons, resume it, report it. NOT PRIVATE."""
@@ -111,9 +116,7 @@ def bench(
     if out is None:
         raise InputError(invalid("out", "given", "Say --out FOLDER."))
     if page is not None:
-        from margrave.benchmark.page import check_page
-
-        check_page(page, "report")
+        _check_page(page, "report", force, page.with_suffix(".tex"))
     grid: dict[str, Any] = {
         "methods": methods,
         "data": data,
@@ -124,7 +127,15 @@ def bench(
     grid |= {"max_seconds": max_seconds, "max_memory": max_memory, "delta": delta, "seed": seed}
     _run(grid, (out, spec, root, environments), workers, retry or [], quiet)
     if page is not None:
-        report(out, page)
+        report(out, page, force=True)
+
+
+def _check_page(page: Path, param: str, force: bool, tex: Path | None = None) -> None:
+    from margrave.benchmark.page import check_page
+    from margrave.files import check_outputs
+
+    check_page(page, param)
+    check_outputs({param: page, f"the LaTeX beside {param}": tex}, {}, new=not force)
 
 
 def _run(
@@ -166,10 +177,12 @@ def standing(
     method: Annotated[str, typer.Option(help="The method to hold against others.")] = "auto",
     rivals: Annotated[list[str] | None, typer.Option(help="Those others; aim, batched, mst.")] = None,
     tolerance: Annotated[float, typer.Option(min=0, help="An error may be greater by this share.")] = 0.03,
+    force: Force = False,
 ) -> None:
     """Write where one method is worse than the best of others, setting by setting. NOT PRIVATE."""
     from margrave.benchmark.standing import write_standing
 
+    _check_page(out, "out", force)
     found = write_standing(folder, out, method=method, rivals=rivals or (), tolerance=tolerance)
     worse = sum(one.verdict in ("worse", "failed") for one in found)
     typer.echo(f"{out}: {method} is worse than the best of the others in {worse} of {len(found)} settings")
@@ -191,9 +204,11 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The Markdown page to write.")],
     metrics: Annotated[list[str] | None, typer.Option(help="Which to show; all by default.")] = None,
     against: Annotated[str, typer.Option(help="The method that ratios are taken against.")] = "aim",
+    force: Force = False,
 ) -> None:
     """Write a page of tables and pictures, and the tables as LaTeX beside it. NOT PRIVATE."""
     from margrave.benchmark.page import write_page
 
+    _check_page(out, "out", force, out.with_suffix(".tex"))
     for path in write_page(folder, out, metrics=metrics or None, against=against):
         typer.echo(path)

@@ -33,6 +33,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo-output"),
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss, above 0.")] = 1.0,
     method: Annotated[str, typer.Option(help="Name of a method, as for synthesize.")] = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Write over the files of an earlier demo.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """The whole story on the shipped Adult table, offline: rows, release file, report, comparison."""
@@ -40,6 +41,6 @@ def demo(
     from margrave.demo import run_demo
 
     with listening(quiet) as listen:
-        lines = run_demo(out, epsilon, method, listen)
+        lines = run_demo(out, epsilon, method, listen, force=force)
     if not quiet:
         typer.echo("\n".join(lines))

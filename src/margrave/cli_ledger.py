@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from margrave.privacy.book import Book
     from margrave.privacy.book_records import Account, BookedRun
 
-__all__ = ["ledger_app"]
+__all__ = ["align_table", "explain_account", "ledger_app"]
 
 ledger_app = typer.Typer(
     help="Books: durable ledgers of all runs on a data set, with caps that no run may pass.",
@@ -29,6 +30,11 @@ BookFile = Annotated[Path, typer.Argument(help="A book: a file ending in .book, 
 Dataset = Annotated[str | None, typer.Option(help="Only this data set.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 EXPORTS = (".csv", ".json", ".parquet")
+SQUARES = (
+    "Spent and left do not add up to the cap: runs are added up by rho, which grows with the square of "
+    "epsilon. Half of the epsilon takes about a quarter of the rho."
+)
+"""Why an account of spent 0.44 of epsilon 1 has room for one more run of 0.9."""
 
 
 @ledger_app.command()
@@ -70,7 +76,8 @@ def show(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> No
         raise InputError(
             invalid("dataset", "one with a cap", "See all: margrave ledger show FILE.", got=dataset)
         )
-    _tell(found, as_json, "no cap has been set")
+    notes = ["", *(explain_account(account) for account in found), SQUARES] if found else []
+    _tell(found, as_json, "no cap has been set", notes)
 
 
 @ledger_app.command()
@@ -103,6 +110,7 @@ def export(
     file: BookFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .csv, .json or .parquet file.")],
     dataset: Dataset = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write everything for an auditor: a line a spend (.csv, .parquet), or caps, runs and spends (.json)."""
     from margrave.files import check_outputs, write_table, write_text
@@ -111,7 +119,7 @@ def export(
         raise InputError(
             invalid("out", f"a file ending in one of {list(EXPORTS)}", "Rename it.", got=str(out))
         )
-    check_outputs({"out": out}, {"ledger": file})
+    check_outputs({"out": out}, {"ledger": file}, new=not force)
     book = _book(file)
     lines = _audit(book, dataset)
     if out.suffix.lower() == ".json":
@@ -132,6 +140,11 @@ def export(
         import pyarrow as pa
 
         write_table(pa.Table.from_pylist(lines, schema=_arrow_schema()), out)
+    typer.echo(
+        f"{out}: caps, runs and spends of {file}"
+        if out.suffix.lower() == ".json"
+        else f"{out}: spends of {file}"
+    )
 
 
 @ledger_app.command()
@@ -280,17 +293,46 @@ def _epsilon(value: float) -> float | None:
     return round(value, 6) if value < float("inf") else None
 
 
-def _tell(rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
-    """Print rows as one JSON document, or as a table with tabs."""
+def _tell(rows: list[dict[str, Any]], as_json: bool, nothing: str, notes: Sequence[str] = ()) -> None:
+    """Print rows as one JSON document, or as a table whose columns are aligned and what explains it."""
     if as_json:
         typer.echo(json.dumps(rows))
         return
     if not rows:
         typer.echo(nothing)
         return
-    typer.echo("\t".join(rows[0]))
-    for row in rows:
-        typer.echo("\t".join("" if value is None else _cell(value) for value in row.values()))
+    typer.echo("\n".join([*align_table(rows), *notes]))
+
+
+def align_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows with the same keys as lines of text: a header, then one line a row; numbers to the right."""
+    names = list(rows[0])
+    cells = [["" if value is None else _cell(value) for value in row.values()] for row in rows]
+    numbers = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
+    widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
+    return [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+        for line in [names, *cells]
+    ]
+
+
+def explain_account(account: Mapping[str, Any]) -> str:
+    """How a cap stands, in a sentence."""
+    whose = (
+        f"{account['dataset']}, analyst {account['analyst']}" if account["analyst"] else account["dataset"]
+    )
+    if account["retired"]:
+        return f"{whose}: the book is retired, and all of its cap counts as spent."
+    known = [account[name] is not None for name in ("spent", "reserved")]
+    if not all(known):
+        return f"{whose}: runs made before the cap was lowered promise more than it allows; nothing is left."
+    spent, reserved = (_cell(account[name]) for name in ("spent", "reserved"))
+    going = "" if reserved == spent else f", {reserved} with the runs that are open or were given up"
+    one_more = f"one more run of epsilon {_cell(account['left'])} fits" if account["left"] else "nothing fits"
+    return f"{whose}: epsilon {spent} of {_cell(account['epsilon'])} is spent{going}; {one_more}."
 
 
 def _cell(value: Any) -> str:

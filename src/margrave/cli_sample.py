@@ -11,6 +11,7 @@ from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
     from margrave.schema.text_format import TextFormat
+    from margrave.synthesis import Synthesis
 
 __all__ = ["sample"]
 
@@ -20,7 +21,12 @@ def sample(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
     rows: Annotated[int | None, typer.Option(min=0, help="How many; the noisy count by default.")] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--given", help="COLUMN=VALUE to condition on exactly; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--given",
+            help="COLUMN=VALUE to condition on exactly, or COLUMN=LOW..HIGH (either end may be left out); "
+            "repeatable. The same column again: either value will do.",
+        ),
     ] = None,
     given_table: Annotated[
         Path | None,
@@ -41,7 +47,7 @@ def sample(
     check_outputs({"out": out, "report": report}, inputs, new=not force)
     synthesis = load(release)
     text = synthesis.release.text
-    values: Any = _given(given, missing, text)
+    values: Any = _given(given, missing, synthesis)
     if given_table is not None:
         values = _given_table(given_table, missing, text) if values is None else _one_given()
     drawn = synthesis.sample_arrow(rows, given=values, rng=seed)
@@ -56,21 +62,46 @@ def sample(
             typer.echo(f"{report}: the report")
 
 
-def _given(pairs: list[str] | None, missing: str, text: TextFormat) -> dict[str, Any] | None:
-    import pyarrow as pa
+def _given(pairs: list[str] | None, missing: str, synthesis: Synthesis) -> dict[str, Any] | None:
+    """The values, ranges and sets of values that are said on the command line, by column."""
+    from margrave.schema.choices import Between
 
-    from margrave.schema.text_cells import read_cells
-
-    given: dict[str, Any] = {}
+    values: dict[str, list[Any]] = {}
     for pair in pairs or []:
         name, found, value = pair.partition("=")
         if not found:
             raise InputError(
                 invalid("given", "of the form COLUMN=VALUE", "Try --given sex=Female.", got=pair)
             )
-        read = read_cells(pa.array([value], pa.large_string()), name, text)[0].as_py()
-        given[name] = None if value == missing else read
+        values.setdefault(name, []).append(_read_value(name, value, missing, synthesis))
+    given: dict[str, Any] = {}
+    for name, said in values.items():
+        if len(said) > 1 and any(isinstance(value, Between) for value in said):
+            remedy = "Name a range once, or single values as often as you like."
+            raise InputError(invalid("given", "one range or several values for a column", remedy, got=name))
+        given[name] = said[0] if len(said) == 1 else said
     return given or None
+
+
+def _read_value(name: str, value: str, missing: str, synthesis: Synthesis) -> Any:
+    """A value, or a range where the column has an order and no such value itself."""
+    import pyarrow as pa
+
+    from margrave.schema.choices import Between
+    from margrave.schema.columns import Binned, Ordinal
+    from margrave.schema.text_cells import read_cells
+
+    text, schema = synthesis.release.text, synthesis.schema
+    column = schema[name] if name in schema.names else None
+
+    def read(part: str) -> Any:
+        return read_cells(pa.array([part], pa.large_string()), name, text)[0].as_py()
+
+    ordered = isinstance(column, Binned) or (isinstance(column, Ordinal) and value not in column.labels)
+    if ordered and ".." in value:
+        low, _, high = value.partition("..")
+        return Between(read(low) if low else None, read(high) if high else None)
+    return None if value == missing else read(value)
 
 
 def _given_table(path: Path, missing: str, text: TextFormat) -> Any:

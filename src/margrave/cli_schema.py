@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from margrave.schema.columns import Column
 
 __all__ = ["schema"]
 
 
 def schema(
-    table: Annotated[Path, typer.Argument(help="The private table, as for synthesize.")],
+    table: Annotated[
+        Path | None, typer.Argument(help="The private table, as for synthesize; left out with --from-sdv.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write it here instead of printing it.")
     ] = None,
@@ -20,25 +25,50 @@ def schema(
         str | None,
         typer.Option(help="Column that says whose row it is: left out, since it is not released."),
     ] = None,
+    from_sdv: Annotated[
+        Path | None, typer.Option("--from-sdv", help="Metadata of SDV, as JSON, instead of a table.")
+    ] = None,
+    sdv_table: Annotated[
+        str | None, typer.Option("--sdv-table", help="Which table of that metadata, where it has several.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     text: Any = None,
 ) -> None:
     """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
-    from margrave.engines.opening import open_source
     from margrave.errors import InputError, invalid
     from margrave.files import check_outputs, write_text
     from margrave.schema.schema import Schema
 
-    check_outputs({"out": out}, {"table": table}, new=not force)
-    source, _ = open_source(table, text=text)
-    names = [column.name for column in source.columns]
+    if (table is None) == (from_sdv is None):
+        raise InputError(invalid("table", "given, or --from-sdv instead", "Give one of them."))
+    check_outputs({"out": out}, {"table": table, "metadata": from_sdv}, new=not force)
+    columns, formats = _stored_columns(table, text), dict[str, str]()
+    if from_sdv is not None:
+        columns, formats = _sdv_columns(from_sdv, sdv_table)
+    names = [column.name for column in columns]
     if owner is not None and (owner not in names or len(names) == 1):
         constraint = f"one of {names}" if owner not in names else "beside another column"
         raise InputError(invalid("owner", constraint, "Check the spelling.", got=owner))
-    columns = tuple(column for column in source.columns if column.name != owner)
-    document = json.dumps(Schema(columns).to_json(), indent=2, ensure_ascii=False) + "\n"
+    kept = tuple(column for column in columns if column.name != owner)
+    document = json.dumps(Schema(kept).to_json(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(document, nl=False)
-        return
-    write_text(out, document)
-    typer.echo(f"{out}: {len(columns)} columns; fill in what is public, leave out the rest")
+    else:
+        write_text(out, document)
+        typer.echo(f"{out}: {len(kept)} columns; fill in what is public, leave out the rest")
+    for name, written in formats.items():
+        typer.echo(f"note: the file's dates need --format {name}={written}", err=True)
+
+
+def _stored_columns(table: Path | None, text: Any) -> tuple[Column, ...]:
+    from margrave.engines.opening import open_source
+
+    return () if table is None else tuple(open_source(table, text=text)[0].columns)
+
+
+def _sdv_columns(path: Path, table: str | None) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns that metadata of SDV describes, and the date formats that a text file needs."""
+    from margrave.schema.sdv import columns_from_sdv, dates_from_sdv, table_from_sdv
+
+    described = table_from_sdv(path, table)
+    return columns_from_sdv(described), dates_from_sdv(described)

@@ -10,7 +10,6 @@ import typer
 
 if TYPE_CHECKING:
     from margrave.release import Release
-    from margrave.schema.columns import Column
 
 __all__ = ["show"]
 
@@ -19,12 +18,16 @@ def show(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say what a release file holds: its guarantee, its columns, what was measured. Free: post-processing."""
-    from margrave.archive import guarantee_to_json, load_release
+    """Say what a release file is good for and what it holds: guarantee, columns. Free: post-processing."""
+    from margrave.archive import guarantee_to_json, provenance_to_json
+    from margrave.synthesis import load
 
-    found = load_release(release)
+    synthesis = load(release)
+    found = synthesis.release
     if as_json:
         document = {
+            "usefulness": synthesis.usefulness().to_json(),
+            "provenance": provenance_to_json(found.provenance),
             "guarantee": guarantee_to_json(found.guarantee),
             "method": found.notes.get("method"),
             "rows": round(found.total),
@@ -35,11 +38,13 @@ def show(
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
-    typer.echo("\n".join(describe_release(found)))
+    typer.echo("\n".join([str(synthesis.usefulness()), *describe_release(found)]))
 
 
 def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
+    from margrave.schema.summary import describe_column
+
     sizes = [len(marginal.clique) for marginal in release.measurements]
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
     lines = [
@@ -49,6 +54,14 @@ def describe_release(release: Release) -> list[str]:
         f"measured      {', '.join(counts) or 'nothing'}; {len(release.events)} spends in its ledger",
         f"written by    margrave {release.notes.get('margrave', 'unknown')}",
     ]
+    origin = release.provenance
+    said = {
+        "data set": origin.dataset,
+        "made by": origin.operator,
+        "read from": origin.source,
+        "day": origin.date,
+    }
+    lines += [f"{what:<13} {text}" for what, text in said.items() if text]
     format_parts = release.text.to_json()
     if format_parts:
         parts = [f"{name} {value!r}" for name, value in format_parts.items()]
@@ -59,19 +72,3 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
     return lines
-
-
-def describe_column(column: Column) -> str:
-    """The kind of a column, its range or values, and whether values are missing."""
-    from margrave.schema.columns import Binned, Listed
-
-    parts = [column.kind]
-    if isinstance(column, Binned) and column.lower is not None and column.upper is not None:
-        bins = "1 bin" if column.present == 1 else f"{column.present} bins"
-        parts.append(f"{column.spell(column.lower)} to {column.spell(column.upper)} in {bins}")
-    if isinstance(column, Listed) and column.values is not None:
-        kept = f"{len(column.values)} values" if len(column.values) != 1 else "1 value"
-        parts.append(kept if column.other is None else f"{kept} and {column.other}")
-    if column.missing:
-        parts.append("some missing")
-    return ", ".join(parts)

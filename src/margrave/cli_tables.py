@@ -19,6 +19,7 @@ def tables(
     ] = None,
     level: Annotated[float, typer.Option(help="Of the confidence limits.")] = 0.95,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Write noisy contingency tables with standard errors from a release file. Free: post-processing."""
     from margrave.files import check_outputs
@@ -27,8 +28,18 @@ def tables(
     check_outputs({"out": out}, {"release": release}, new=not force)
     synthesis = load(release)
     cliques = [_names(text, synthesis.schema.names) for text in columns] if columns else None
-    synthesis.write_tables(out, cliques, level=level)
-    typer.echo(f"{out}: contingency tables with standard errors; nothing was spent")
+    synthesis.write_tables(out, cliques, level=level, on_refit=None if quiet else _tell_refit)
+    if not quiet:
+        typer.echo(f"{out}: contingency tables with standard errors; nothing was spent")
+
+
+def _tell_refit(done: int, refits: int) -> None:
+    """Say on standard error how far the bootstrap is: each refit takes as long as a fit."""
+    if not done:
+        typer.echo(
+            "a table that was not measured: the model is fitted again for its standard errors", err=True
+        )
+    typer.echo(f"refit {done + 1} of {refits}", err=True)
 
 
 def _names(text: str, known: tuple[str, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,12 +21,16 @@ from margrave.progress import OnStep, Step, silent
 __all__ = ["listening"]
 
 
+LINES = 1.9
+"""Seconds between lines of one stage where standard error is not a terminal."""
+
+
 @contextmanager
 def listening(quiet: bool) -> Iterator[OnStep]:
     """A listener that draws a bar on standard error, or says nothing.
 
     The bar runs over the share of rho spent, which is what a run has to get through; where standard
-    error is not a terminal, one line a stage is printed instead.
+    error is not a terminal, a line a stage is printed instead, and one every two seconds in long stages.
     """
     if quiet:
         yield silent
@@ -50,16 +55,27 @@ def listening(quiet: bool) -> Iterator[OnStep]:
         def listen(step: Step) -> None:
             fields = {"stage": step.stage, "round": step.round, "message": step.message}
             progress.update(task, completed=step.spent, **fields)  # type: ignore[arg-type]
+            if step.waiting:
+                progress.refresh()
 
         yield listen
 
 
 def _lines(console: Console) -> OnStep:
     seen: set[str] = set()
+    told = time.monotonic()
 
     def listen(step: Step) -> None:
+        nonlocal told
+        now = time.monotonic()
         if step.stage not in seen:
             seen.add(step.stage)
             console.print(f"{step.stage}: rho {step.spent:.0%} spent", highlight=False)
+        elif now - told >= LINES:
+            done = f"round {step.round}, " if step.round else ""
+            console.print(f"{step.stage}: rho {step.spent:.0%} spent, {done}{step.message}", highlight=False)
+        else:
+            return
+        told = now
 
     return listen

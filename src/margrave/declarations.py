@@ -6,15 +6,15 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema.columns import Binned, Unknown
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
     from margrave.privacy.place import Place
     from margrave.protocols import Source
 
-__all__ = ["OUTSIDE", "check_no_oracle", "check_rows", "declared_schema"]
+__all__ = ["OUTSIDE", "check_no_oracle", "check_rows", "check_ruled_kinds", "declared_schema"]
 
 OUTSIDE = ("refuse", "absorb")
 """What may become of a value outside its column's declaration; see `Schema.absorb_outside`."""
@@ -38,6 +38,28 @@ def declared_schema(
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
     released = None if known is None else known.without(owner)
     return released.absorb_outside() if released is not None and outside == "absorb" else released
+
+
+def check_ruled_kinds(schema: Schema) -> None:
+    """Refuse rules about columns of unknown kind, before anything is spent.
+
+    Discovery decides such a column's kind by noisy counts. If it turned out to be one that the rule cannot
+    speak of, the run would end with an error after it has spent its budget, or the rule would not hold.
+
+    Raises:
+        SchemaError: A rule is about a column of which the schema does not say the kind.
+    """
+    unsure = sorted(
+        {name for rule in schema.rules for name in rule.names if isinstance(schema[name], Unknown)}
+    )
+    if unsure:
+        remedy = (
+            'Say "kind": "date", "integer", "real" or "categorical" in the schema; bounds and values may be '
+            "left out."
+        )
+        raise SchemaError(
+            invalid("rules", f"about columns of a declared kind, which {unsure} have not", remedy)
+        )
 
 
 def check_no_oracle(schema: Schema | None, place: Place) -> None:

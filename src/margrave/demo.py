@@ -8,31 +8,39 @@ from pathlib import Path
 from margrave._api import Synthesizer, evaluate
 from margrave.datasets.adult import adult_path
 from margrave.errors import InputError, invalid
-from margrave.files import write_table, write_text
+from margrave.files import check_outputs, write_table, write_text
 from margrave.progress import OnStep
 from margrave.report.comparison_page import render_comparison
 
 __all__ = ["run_demo"]
 
+FILES = ("synthetic.csv", "report.html", "adult.margrave", "ledger.jsonl", "comparison.html")
+"""What the demo writes into its folder."""
 
-def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep) -> list[str]:
+
+def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep, *, force: bool = False) -> list[str]:
     """Run the main job on the shipped table and say what was made, one line each.
 
     Nothing about the table is declared but the text that marks a missing value, and for `auto` the column to
     predict: kinds, bounds, categories, missing values and the row count are all discovered within epsilon.
 
     Args:
-        out: Folder for the results, made if need be. The ledger of an earlier demo there is replaced:
-            the shipped table is public.
+        out: Folder for the results, made if need be.
         epsilon: Privacy loss for everything.
         method: Name of the method.
         on_step: Told about each step.
+        force: Whether to write over the files of an earlier demo, its ledger included: the shipped table is
+            public.
+
+    Raises:
+        InputError: The folder cannot be made, or holds such a file and force is False.
     """
     started = time.perf_counter()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise InputError(invalid("out", "a folder that can be made", "Pick another.", got=str(out))) from None
+    check_outputs({name: out / name for name in FILES}, {}, new=not force)
     ledger = out / "ledger.jsonl"
     ledger.unlink(missing_ok=True)
     target = "income" if method == "auto" else None

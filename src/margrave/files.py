@@ -8,6 +8,7 @@ leaves one behind, which nothing reads and which may be deleted.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import secrets
 import shutil
@@ -27,6 +28,7 @@ __all__ = [
     "TABLE_SUFFIXES",
     "check_outputs",
     "check_writable",
+    "hash_file",
     "suffix_of",
     "write_table",
     "write_text",
@@ -46,7 +48,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     temporary = _beside(target)
     try:
         yield temporary
-        with temporary.open("rb") as handle:
+        with temporary.open("rb+") as handle:  # Windows syncs only what could be written
             os.fsync(handle.fileno())
         os.replace(temporary, target)
     finally:
@@ -118,10 +120,19 @@ def suffix_of(path: str | Path, param: str = "out") -> str:
     )
 
 
+def hash_file(path: str | Path) -> str:
+    """SHA-256 of a file that was made from a release, in hexadecimal digits. Never of private rows."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_table(table: pa.Table, path: str | Path, missing: str = "", text: TextFormat | None = None) -> None:
@@ -185,20 +196,53 @@ def _encode_file(path: Path, encoding: str, packed: bool) -> None:
 
 
 def _spelt(table: pa.Table) -> pa.Table:
-    """The table with its time stamps and times as text, and with types that the writer knows."""
+    """The table with what has a spelling as text, and with types that the writer knows."""
     import pyarrow as pa
 
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
-        moment = pa.types.is_timestamp(field.type)
-        if not moment and not pa.types.is_time(field.type):
-            columns.append(_plain(column))
-            continue
-        zone = "Z" if moment and field.type.tz else ""
-        plain = f"T00:00:00{zone}" if moment else "00:00:00"
-        spelling = (field.metadata or {}).get(b"spelling", plain.encode()).decode()
-        columns.append(_clock(column, spelling, moment))
+        told = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
+        columns.append(_marked(_written(column, field.type, told.get("spelling")), told.get("missing")))
     return pa.table(columns, names=table.column_names)
+
+
+def _written(column: Any, kind: Any, spelling: str | None) -> Any:
+    """A column as text where its type or its spelling wants it."""
+    import pyarrow as pa
+
+    moment = pa.types.is_timestamp(kind)
+    if moment or pa.types.is_time(kind):
+        zone = "Z" if moment and kind.tz else ""
+        return _clock(column, spelling or (f"T00:00:00{zone}" if moment else "00:00:00"), moment)
+    if spelling is not None and pa.types.is_boolean(kind):
+        return _truths(column, spelling)
+    if spelling is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        from margrave.schema.spelling import spell_numbers
+
+        return spell_numbers(column, spelling)
+    return _plain(column)
+
+
+def _truths(column: Any, spelling: str) -> Any:
+    """Truth values as text."""
+    import pyarrow.compute as pc
+
+    from margrave.schema.listed import FALSITIES
+
+    return pc.if_else(column, spelling, FALSITIES[spelling])
+
+
+def _marked(column: Any, mark: str | None) -> Any:
+    """A column whose missing values are a text of its own, if it has one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from margrave.schema.storage import number_texts
+
+    if mark is None:
+        return column
+    texts = number_texts(column) if pa.types.is_floating(column.type) else column.cast(pa.string())
+    return pc.fill_null(texts, mark)
 
 
 def _plain(column: Any) -> Any:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["FULL", "Deadline", "Effort", "Limits", "Stopwatch", "bytes_of"]
+__all__ = ["FULL", "Deadline", "Effort", "Limits", "Stopwatch", "bytes_of", "machine_memory"]
+
+GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says how much memory a container may take."""
 
 
 class Stopwatch:
@@ -180,3 +185,20 @@ def bytes_of(text: str) -> int:
     if size < 1:
         raise InputError(invalid("max_memory", "a size like 800MB or 4GB", "Give one.", got=text))
     return size
+
+
+def machine_memory() -> int | None:
+    """Bytes of memory that this machine, or the container that the program runs in, has; None if unknown.
+
+    What is free of it at the moment is left out: that may follow from how large a table has been loaded.
+    """
+    found = []
+    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for name in GROUP_LIMITS:
+        try:
+            text = Path(name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        found += [int(text)] if text.isdigit() else []
+    return min((size for size in found if size > 0), default=None)

@@ -1,4 +1,4 @@
-"""outlook: fill in a Plan from a configured Synthesizer and the public part of a table."""
+"""outlook and check_costs: fill in a Plan from a configured Synthesizer and the public part of a table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from margrave.errors import InputError, invalid
+from margrave.limits import Limits, machine_memory
 from margrave.measure.discover import declare, needs, searches_values
 from margrave.measure.gaussian import sigma_for
 from margrave.measure.looking import SHARES
+from margrave.methods.costs import REFERENCE, Costs, Work, expect_costs
 from margrave.methods.splits import ONE, PAIR, marginal_shares, stage_shares
-from margrave.models.memory import A_CELL, A_SQUARE, PROGRAM
+from margrave.methods.table import method
+from margrave.models.memory import LEAST
+from margrave.models.table import resolve
 from margrave.plan import Plan, noise_error
 from margrave.privacy.ledger import Ledger
 from margrave.schema.columns import Column
@@ -18,69 +23,48 @@ from margrave.schema.columns import Column
 if TYPE_CHECKING:
     from margrave._api import Synthesizer
     from margrave.protocols import Source, Strategy
+    from margrave.schema.schema import Schema
 
-__all__ = ["outlook"]
+__all__ = ["check_costs", "find_refusal", "outlook"]
 
 WORDS = {
     "profile": "kind and missing values",
     "bounds": "least and greatest value",
     "detail": "bins",
+    "atoms": "single values",
     "grids": "round numbers",
     "spelling": "spelling",
+    "marks": "marks of missing values",
     "values": "values that occur",
+    "shapes": "patterns of texts",
+    "distinct": "number of distinct texts",
+    "prefixes": "beginnings of codes",
 }
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory."""
-PACE = {
-    "aim": (3.5e-3, 1.7),
-    "all_kway": (1e-3, 0.0),
-    "all_pairs": (1e-3, 0.0),
-    "batched": (1.2e-2, 0.3),
-    "fixed": (1e-3, 0.0),
-    "mean_embedding": (1e-3, 0.0),
-    "mst": (2e-3, 0.0),
-    "privmrf": (5e-3, 0.7),
-    "privsyn": (2e-3, 0.0),
-    "residual_planner": (4e-3, 0.0),
-    "top_q": (2e-3, 0.0),
-    "training": (1e-3, 0.0),
-}
-"""Seconds a squared column at epsilon 1, and the power of epsilon they grow with, of a strategy with a fitter
-of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
-FITTING = {
-    "auto": 4e-3,
-    "compressed": 0.0,
-    "diffusion": 3e-1,
-    "genetic": 2e-2,
-    "gum": 4e-3,
-    "independent": 0.0,
-    "merf": 1e-2,
-    "mixture": 4e-3,
-    "network": 3e-2,
-    "particles": 1.5e-1,
-    "pgm": 0.0,
-    "pmw": 2e-3,
-    "relaxed": 1.5e-2,
-    "relaxed_points": 4e-2,
-    "residual": 2e-2,
-}
-"""Seconds a squared column that a fitter adds to that, with the strategy of its method: bench/runs/adult.py
-and the pages of docs/methods; compressed is a guess."""
-PACED_ROWS = 32_561
-"""Rows of the table that pace was measured on."""
-GROWN, GROWTH = 1.2e5, 2.2
-"""Junction-tree cells AIM grows to at epsilon 1 on those rows, and the power of both they grow with."""
-REACH = 6.0
-"""Epsilon, at those rows, from which AIM's limit on the junction tree keeps the time from growing."""
+GUESSED_BYTES = 5
+"""Bytes assumed of a cell of a file, where the number of rows is guessed from its size."""
+MIB = 2**20
+SURE_SECONDS = 10.0
+"""No run is refused for less than this: figures are not that sure."""
+CHEAPER = ("auto", "batched", "mst", "independent")
+"""Methods that are named where another one is too large or too slow, best first."""
 
 
-def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
-    """What a fit would do, from column names, storage types and the declared schema alone."""
+def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: int | None = None) -> Plan:
+    """What a fit would do, from column names, storage types and the declared schema alone.
+
+    Args:
+        synthesizer: With its arguments.
+        source: The table; only its columns are looked at.
+        rows: A public guess of the row count.
+        size: Bytes of the file, for a guess of the rows where none is given; for time and memory only.
+    """
     unit = synthesizer.neighbours.unit
     schema = declare(tuple(c for c in source.columns if c.name != unit.owner), synthesizer.schema)
     ledger = synthesizer.new_ledger(searches_values(schema))
     share = synthesizer.discovery_share(schema)
-    sizes = [column.size if column.known else GUESSED_SIZE for column in schema.attributes]
+    sizes = guess_sizes(schema)
     sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy)
     counted = synthesizer.neighbours.adjacency == "replace_one"
     mean = sum(sizes) / len(sizes)
@@ -89,6 +73,10 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         {}
         if rows is None
         else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
+    )
+    guessed, said = _guess_rows(rows, size, len(source.columns))
+    costs = expect_costs(
+        synthesizer.strategy, synthesizer.fitter, _work(synthesizer, ledger, schema, guessed)
     )
     return Plan(
         method=synthesizer.method,
@@ -99,10 +87,106 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None) -> Plan:
         shares=_shares(synthesizer.strategy, share, counted),
         sigma=sigma,
         error=error,
-        seconds=_seconds(synthesizer, len(sizes), rows or PACED_ROWS),
-        memory=_memory(synthesizer, sizes, rows),
+        seconds=_seconds(costs, synthesizer.limits),
+        memory=(costs.model + costs.rows) / MIB,
         limits=synthesizer.limits.words(),
+        rows=said,
+        refused=find_refusal(synthesizer, schema) or "",
     )
+
+
+def check_costs(synthesizer: Synthesizer, schema: Schema) -> None:
+    """Refuse a run that cannot stay within its limits, before anything is spent.
+
+    The limits are `max_memory`, or the memory of the machine where there is none, and `max_seconds`. What the
+    run needs is foretold from the columns and the arguments, never from the rows.
+
+    Args:
+        synthesizer: With its arguments.
+        schema: The columns to release, those to be discovered included.
+
+    Raises:
+        InputError: It needs more. The error names methods that would do.
+    """
+    message = find_refusal(synthesizer, schema)
+    if message is not None:
+        raise InputError(message)
+
+
+def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
+    """Why a run would be refused, or None. Public: rows are not looked at."""
+    ledger = synthesizer.new_ledger(searches_values(schema))
+    work = _work(synthesizer, ledger, schema, 0)
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
+    what = f"method {synthesizer.method!r} with {work.columns:,} columns of {sum(work.sizes):,} values"
+    if work.unknown:
+        what += f" ({GUESSED_SIZE} guessed for each column that is not declared)"
+    own = synthesizer.limits.max_memory
+    if costs.model > memory:
+        where = "" if own is not None else ", which is more than this machine has"
+        constraint = f"at least {costs.model / 1e9:.2g} GB for {what}{where}"
+        remedy = _remedy(synthesizer, work, "max_memory")
+        return (
+            invalid("max_memory", constraint, remedy)
+            if own is None
+            else invalid("max_memory", constraint, remedy, got=own)
+        )
+    if seconds is not None and costs.least > max(seconds, SURE_SECONDS):
+        constraint = f"at least {math.ceil(costs.least):,} for {what}"
+        return invalid("max_seconds", constraint, _remedy(synthesizer, work, "max_seconds"), got=seconds)
+    return None
+
+
+def _remedy(synthesizer: Synthesizer, work: Work, option: str) -> str:
+    """What to do instead: methods within the limits, with what they would take."""
+    memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
+    fits = []
+    for name in CHEAPER:
+        recipe = method(name)
+        costs = expect_costs(recipe.strategy(), resolve(recipe.fitter), work)
+        if costs.model <= memory and (seconds is None or costs.least <= max(seconds, SURE_SECONDS)):
+            fits.append(f"method {name!r} ({costs.model / 1e9:.2g} GB)")
+    instead = f"Use {' or '.join(fits)}. " if fits else ""
+    declare_some = "declare the values of columns (margrave schema), " if work.unknown else ""
+    return f"{instead}Or {declare_some}take fewer columns or coarser bins, or raise {option}."
+
+
+def _memory_limit(limits: Limits) -> float:
+    """Bytes a run may take; never below what the smallest model is allowed."""
+    limit = limits.max_memory if limits.max_memory is not None else machine_memory()
+    return math.inf if limit is None else float(max(limit, LEAST))
+
+
+def guess_sizes(schema: Schema) -> list[int]:
+    """Codes of each column to release, a guess where they are to be discovered."""
+    return [column.size if column.known else GUESSED_SIZE for column in schema.attributes]
+
+
+def _work(synthesizer: Synthesizer, ledger: Ledger, schema: Schema, rows: int) -> Work:
+    rho = float(ledger.total * (1 - synthesizer.discovery_share(schema)))
+    return Work(
+        sizes=tuple(guess_sizes(schema)),
+        rows=rows,
+        epsilon=synthesizer.epsilon,
+        mu=math.sqrt(2 * rho),
+        unknown=sum(not column.known for column in schema.attributes),
+    )
+
+
+def _guess_rows(rows: int | None, size: int | None, columns: int) -> tuple[int, str]:
+    """Rows that time and memory are foretold for, and where the number comes from, in words.
+
+    A guess from the size of a file is rounded to 1, 2 or 5 times a power of ten.
+    """
+    if rows is not None:
+        return rows, f"{rows:,}, as given"
+    if size is None:
+        return REFERENCE, f"{REFERENCE:,} taken for time and memory; --rows says better"
+    guess = max(size / (GUESSED_BYTES * max(columns, 1)), 1.0)
+    power = 10.0 ** math.floor(math.log10(guess))
+    rounded = int(power * max(step for step in (1, 2, 5) if step * power <= guess))
+    return rounded, f"about {rounded:,}, guessed from the size of the file; --rows says better"
 
 
 def _looks(column: Column) -> str:
@@ -123,39 +207,9 @@ def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: Strategy
     return {what: sigma_for(ledger, rho * share) for what, share in shares.items()}
 
 
-def _seconds(synthesizer: Synthesizer, columns: int, rows: int) -> tuple[float, float]:
-    """Low and high; what an adaptive method can afford, and so its model, grows with epsilon times rows.
-
-    A time limit bounds what grows with the columns, which is nearly all post-processing. Opening and reading
-    the table, which it does not count, are in the first terms.
-    """
-    pace, power = PACE.get(synthesizer.strategy.name, (5e-4, 0.0))
-    reach = min(synthesizer.epsilon * rows / PACED_ROWS, REACH)
-    middle = columns**2 * (pace * reach**power + FITTING.get(synthesizer.fitter.name, 0.0))
-    most = math.inf if synthesizer.limits.max_seconds is None else synthesizer.limits.max_seconds
-    return 0.5 + min(0.4 * middle, most), 5.0 + min(3.0 * middle, most)
-
-
-def _memory(synthesizer: Synthesizer, sizes: list[int], rows: int | None) -> float:
-    """Expected peak in MiB: the program, all candidates, the table, and the junction tree to expect."""
-    strategy, cells = synthesizer.strategy, 0.0
-    if strategy.name == "aim":
-        reach = synthesizer.epsilon * (rows or PACED_ROWS) / PACED_ROWS
-        most = min(getattr(strategy, "max_cells", math.inf), float(math.prod(sizes)))
-        cells = min(GROWN * reach**GROWTH, most)
-    elif strategy.name == "mst":
-        cells = float(sum(sorted(sizes)[-1] * size for size in sizes))
-    cells = min(cells, float(getattr(synthesizer.fitter, "most_cells", math.inf)))
-    candidates = _all_cells(sizes, getattr(strategy, "degree", 2))
-    table = 16 * len(sizes) * (rows or 0)
-    square = A_SQUARE * float(sum(sizes)) ** 2 if strategy.name == "all_pairs" else 0.0
-    return (PROGRAM + A_CELL * cells + 16 * candidates + square + table) / 2**20
-
-
-def _all_cells(sizes: list[int], degree: int) -> float:
-    """Cells of the tables of all cliques of `degree` attributes together."""
-    found = [1.0] + [0.0] * degree
-    for size in sizes:
-        for k in range(degree, 0, -1):
-            found[k] += size * found[k - 1]
-    return found[degree]
+def _seconds(costs: Costs, limits: Limits) -> tuple[float, float]:
+    """Low and high; a time limit bounds what is not reading, discovery and counting."""
+    if limits.max_seconds is None:
+        return costs.low, costs.high
+    high = min(costs.high, costs.fixed + limits.max_seconds)
+    return min(costs.low, high), high

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from margrave.html_card import html_card
+
 __all__ = ["Plan"]
 
 
@@ -25,10 +27,13 @@ class Plan:
         sigma: Standard deviation of the noise, in rows, by what is measured.
         error: Mean total variation that the noise alone adds to a measured table, by what is measured;
             empty when no row count was given.
-        seconds: Expected time, a low and a high figure; a time limit bounds the post-processing in it alone.
+        seconds: Expected time on one core, a low figure and "up to"; a time limit bounds the post-processing
+            in it alone.
         memory: Expected peak memory, in MiB.
         limits: What the run was told to keep to, in words, by limit.
         public: What of the table is taken as public, in words.
+        rows: How many rows time and memory are foretold for, and where the number comes from, in words.
+        refused: Why a run would be refused before anything is spent; empty if it would start.
     """
 
     method: str
@@ -43,10 +48,18 @@ class Plan:
     memory: float
     limits: Mapping[str, str] = field(default_factory=dict)
     public: str = "column names, their order and their storage types"
+    rows: str = ""
+    refused: str = ""
 
     def add_warning(self, warning: str) -> Plan:
         """The same plan with a warning about what is taken as public, where there is one."""
         return dataclasses.replace(self, public=f"{self.public} ({warning})") if warning else self
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the lines of the plan as a table."""
+        lines = [line.partition("  ") for line in str(self).splitlines()]
+        facts = [(name.strip(), words.strip()) for name, _, words in lines]
+        return html_card("Plan: nothing was spent", facts)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -65,12 +78,23 @@ class Plan:
             f"error       {what}: total variation {v:.4f} by noise alone, before the fit smooths it"
             for what, v in self.error.items()
         ]
-        lines += [f"time        {self.seconds[0]:.0f} to {self.seconds[1]:.0f} s"]
-        lines += [f"memory      about {self.memory:.0f} MiB"]
+        lines += [f"rows        {self.rows}"] if self.rows else []
+        lines += [f"time        {_span(self.seconds[0])} or more, up to {_span(self.seconds[1])}"]
+        lines += [f"memory      about {self.memory:,.0f} MiB"]
         lines += [f"limit       {name}: {words}" for name, words in self.limits.items()]
+        lines += [f"REFUSED     {self.refused}"] if self.refused else []
         return "\n".join([*lines, "spent       nothing"])
 
 
 def noise_error(cells: int, sigma: float, rows: float) -> float:
     """Total variation that noise alone adds to a table: cells * sigma * sqrt(2/pi) / (2 rows), at most 1."""
     return min(cells * sigma * math.sqrt(2 / math.pi) / (2 * rows), 1.0)
+
+
+def _span(seconds: float) -> str:
+    """A time in two digits: seconds, minutes, hours or days."""
+    for unit, length in (("days", 172_800.0), ("h", 7_200.0), ("min", 120.0)):
+        if seconds >= length:
+            whole = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[unit]
+            return f"{seconds / whole:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from margrave.schema.domain import Clique, Domain
     from margrave.schema.embedding import Embedding
     from margrave.schema.encoded import Codes, Encoded
+    from margrave.schema.relative import Comparison
     from margrave.schema.schema import Schema
 
 __all__ = ["Curator", "Engine", "Fitter", "Learner", "Model", "Source", "Strategy"]
@@ -54,6 +55,10 @@ class Source(Protocol):
     def holds_rows(self) -> bool:
         """Whether its engine has the rows as codes, for `moments` and `train` at the door. Public."""
 
+    @property
+    def comparable(self) -> frozenset[str]:
+        """Names of the columns that `differences` can compare. Public: it follows from storage types."""
+
     def only(self, names: Sequence[str]) -> Source:
         """The table with some of its columns, in the order given."""
 
@@ -64,13 +69,13 @@ class Source(Protocol):
         """How many rows there are: shape [1]."""
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
         """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""
 
     def spellings(self, column: str, read: str) -> Counts:
-        """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
+        """Cells of text by how a moment, time, number or mark is spelt, `schema.spelling`: [spellings]."""
 
     def sizes(self, owner: str, most: int) -> Counts:
         """Owners by how many rows they have, 1 to most, and more: shape [most + 1]."""
@@ -83,6 +88,11 @@ class Source(Protocol):
         read: as what a cell's number is read, one of `schema.looks.READS`.
         absent: whether cells without a reading are counted, too, in one more cell at the end.
         """
+
+    def differences(
+        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+    ) -> Counts:
+        """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS]."""
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, and how many rows hold each.

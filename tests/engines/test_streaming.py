@@ -116,7 +116,7 @@ def test_packed_text(tmp_path: Path) -> None:
         file.write(b"\xef\xbb\xbfa\tb\n1\tx\n?\ty\n")
     source, frame = open_source(tmp_path / "t.tsv.gz", missing=("?",), engine="stream")
     assert frame.dtypes == {"a": "text", "b": "text"}
-    assert source.kinds("a").reveal().tolist() == [1, 1, 0, 0, 0, 0, 0]
+    assert source.kinds("a").reveal()[:3].tolist() == [1, 1, 0]
     assert [column.kind for column in source.columns] == ["unknown", "unknown"]
 
 

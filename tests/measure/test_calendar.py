@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from margrave.measure.calendar import day_edges, span_edges, spans, year_edges
+from margrave.measure.calendar import day_edges, span_edges, spans, year_edges, year_prior
 
 
 def day(text: str) -> float:
@@ -22,15 +22,27 @@ def test_years_cover_all_dates() -> None:
     assert {day(f"{year}-01-01") for year in (1600, 1969, 1970, 2024, 2500, 9999)} <= set(edges)
 
 
-def test_stretches_are_half_as_wide_again() -> None:
+def test_stretches_leave_long_gaps_out() -> None:
     edges = year_edges()
     counts = np.histogram(np.full(10_000, day("2013-06-01")), edges)[0].astype(float)
-    assert spans(edges, counts, 10.0, 4.5) == [(day("2012-01-01"), day("2015-01-01"))]
+    assert spans(edges, counts) == [(day("2013-01-01"), day("2014-01-01"))]
     counts += np.histogram(np.full(5_000, day("9999-12-31")), edges)[0]
-    first, last = spans(edges, counts, 10.0, 4.5)
-    assert first == (day("2012-01-01"), day("2015-01-01"))
+    first, last = spans(edges, counts)
+    assert first == (day("2013-01-01"), day("2014-01-01"))
     assert last[1] == edges[-1]
-    assert spans(edges, np.zeros(len(edges) - 1), 10.0, 4.5) == [(0.0, 1.0)]
+    counts += np.histogram(np.full(2_000, day("2003-06-01")), edges)[0]
+    assert spans(edges, counts)[0] == (day("2003-01-01"), day("2014-01-01"))
+
+
+def test_where_nothing_is_known_dates_are_of_our_time() -> None:
+    share = year_prior()
+    assert share.sum() == pytest.approx(1.0)
+    edges = year_edges()
+    recent = (edges[:-1] >= day("1900-01-01")) & (edges[1:] <= day("2051-01-01"))
+    assert share[recent].sum() > 0.8
+    (low, high), *_ = spans(edges, 1000.0 * share)
+    assert low < day("1900-01-01")
+    assert high > day("2050-01-01")
 
 
 @pytest.mark.parametrize(

@@ -121,13 +121,15 @@ def test_what_is_declared_costs_nothing(tmp_path: Path) -> None:
 
 def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     _, ledger, _ = _discover(_csv(tmp_path))
-    kinds = [type(event) for event in ledger.events]
+    kinds = [type(event) for event in ledger.events if "atoms" not in event.what]
     assert kinds.count(PartitionEvent) == 2
-    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1
+    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1 + 1 + 1  # decimals of height; columns compared
     what = [event.what for event in ledger.events]
     assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]
     assert what.count("bounds of height") == 2  # all of it between two powers of two: seen more closely
-    assert sum(e.delta for e in ledger.events if isinstance(e, PartitionEvent)) == Fraction(1, 4_000_000)
+    deltas = [e.delta for e in ledger.events if isinstance(e, PartitionEvent)]
+    assert deltas[0] == Fraction(1, 4_000_000) / 4  # half of a column's share; the rest for looks not needed
+    assert sum(deltas) <= Fraction(1, 4_000_000)
 
 
 def test_frames_keep_their_types_and_floats_of_whole_numbers_become_integers() -> None:

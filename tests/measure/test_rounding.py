@@ -36,10 +36,16 @@ def test_steps_are_multiples_of_each_other() -> None:
 def test_numbers_of_no_grid_get_none() -> None:
     column = Integer(name="x")
     noisy = counted(column, RNG.integers(1, 10**7, 50_000)) + RNG.normal(0, 50, 13)
-    assert released_grids(column, steps_of(column), noisy, 50.0, WIDE, np.array([50_000.0]), 50.0) == ()
+    assert (
+        released_grids(column, steps_of(column), noisy, 50.0, WIDE, np.array([50_000.0]), np.array([2500.0]))
+        == ()
+    )
     real = Real(name="x")
     noisy = counted(real, RNG.random(50_000)) + RNG.normal(0, 50, 20)
-    assert released_grids(real, steps_of(real), noisy, 50.0, WIDE, np.array([50_000.0]), 50.0) == ()
+    assert (
+        released_grids(real, steps_of(real), noisy, 50.0, WIDE, np.array([50_000.0]), np.array([2500.0]))
+        == ()
+    )
 
 
 def test_shares_are_those_of_the_mixture() -> None:
@@ -48,7 +54,9 @@ def test_shares_are_those_of_the_mixture() -> None:
     values[:20_000] = values[:20_000] // 1000 * 1000
     values[20_000:30_000] = values[20_000:30_000] // 5 * 5
     noisy = counted(column, values) + RNG.normal(0, 50, 13)
-    found = dict(released_grids(column, steps_of(column), noisy, 50.0, WIDE, np.array([60_000.0]), 50.0))
+    found = dict(
+        released_grids(column, steps_of(column), noisy, 50.0, WIDE, np.array([60_000.0]), np.array([2500.0]))
+    )
     assert set(found) == {1000.0, 5.0}
     assert found[1000.0] == pytest.approx(1 / 3, abs=0.02)
     assert found[5.0] == pytest.approx(1 / 6, abs=0.02)
@@ -60,7 +68,18 @@ def test_values_alone_in_a_cell_say_nothing_of_the_rest() -> None:
     values = np.where(RNG.random(50_000) < 0.9, 0, RNG.integers(1, 10**5, 50_000))
     zeros = float((values == 0).sum())
     edges, weights = np.array([0.0, 1.0, 1e5]), np.array([zeros, 50_000 - zeros])
-    assert released_grids(column, steps_of(column), counted(column, values), 20.0, edges, weights, 20.0) == ()
+    assert (
+        released_grids(
+            column,
+            steps_of(column),
+            counted(column, values),
+            20.0,
+            edges,
+            weights,
+            np.full(len(weights), 400.0),
+        )
+        == ()
+    )
 
 
 def test_the_storage_s_own_step_takes_the_rest() -> None:
@@ -68,7 +87,7 @@ def test_the_storage_s_own_step_takes_the_rest() -> None:
     values = np.round(RNG.random(20_000) * 100, 2)
     values[:10_000] = np.round(values[:10_000])
     found = released_grids(
-        column, steps_of(column), counted(column, values), 20.0, WIDE, np.array([20_000.0]), 20.0
+        column, steps_of(column), counted(column, values), 20.0, WIDE, np.array([20_000.0]), np.array([400.0])
     )
     assert [step for step, _ in found] == [1.0, 0.01]
     assert found[0][1] == pytest.approx(0.5, abs=0.02)
@@ -79,7 +98,10 @@ def test_noise_alone_is_no_grid() -> None:
     for seed in range(30):
         noisy = np.random.default_rng(seed).normal(0, 100, 13)
         column = Integer(name="x")
-        assert released_grids(column, steps_of(column), noisy, 100.0, WIDE, np.array([0.0]), 100.0) == ()
+        assert (
+            released_grids(column, steps_of(column), noisy, 100.0, WIDE, np.array([0.0]), np.array([1e4]))
+            == ()
+        )
 
 
 def test_steps_beyond_the_numbers_are_not_asked_for() -> None:
@@ -97,7 +119,7 @@ def test_few_rows_keep_a_grid_that_most_are_on() -> None:
         rng = np.random.default_rng(seed)
         noisy = np.array([60.0, 560.0, 230.0, 150.0]) + rng.normal(0, 100, 4)
         edges, weights = np.array([0.0, 16.0, 32.0, 48.0, 80.0]), np.array([100.0, 100.0, 600.0, 200.0])
-        found = released_grids(column, steps, noisy, 100.0, edges, weights, 40.0)
+        found = released_grids(column, steps, noisy, 100.0, edges, weights, np.full(len(weights), 1600.0))
         kept += sum(share for step, share in found) > 0.5
     assert kept >= 50
 
@@ -111,7 +133,13 @@ def test_what_is_on_a_step_too_coarse_to_be_evident_counts_for_the_finer_one() -
         noisy = np.zeros(len(steps) + 1)
         noisy[[0, 1, 2, -1]] = 300.0, 300.0, 500.0, 300.0  # the first two are below four deviations
         found = released_grids(
-            column, steps, noisy + rng.normal(0, 100, len(noisy)), 100.0, WIDE, np.array([1400.0]), 40.0
+            column,
+            steps,
+            noisy + rng.normal(0, 100, len(noisy)),
+            100.0,
+            WIDE,
+            np.array([1400.0]),
+            np.array([1600.0]),
         )
         shares.append(sum(share for step, share in found if step >= 1000))
     assert sum(share > 0.3 for share in shares) >= 17

@@ -62,6 +62,33 @@ def test_nothing_is_drawn_outside_the_picture() -> None:
                 assert max(feet) <= height
 
 
+def _texts(svg: str) -> list[tuple[str, float]]:
+    nodes = ET.fromstring(svg).iter("text")  # noqa: S314
+    return [(node.text or "", float(node.attrib["x"])) for node in nodes]
+
+
+def test_bars_are_named_by_their_range() -> None:
+    """Of hours in bins of two, forty stand in the bar that says so, not over its lower edge."""
+    first = np.array([0.2, 0.6, 0.1, 0.1])
+    labels = ["37 to 38", "39 to 40", "41", "42 to 600000"]
+    shown = Distribution.of("integer", labels, 0, first)
+    assert [bar.tick for bar in shown.bars] == ["37–38", "39–40", "41", "42–600k"]
+    written = dict(_texts(picture(shown, "k", "t", ("released", None))))
+    assert {"37–38", "39–40"} <= written.keys()
+
+
+@pytest.mark.parametrize("days", [7, 40])
+def test_names_of_ranges_do_not_stick_out(days: int) -> None:
+    labels = [f"20{day:02d}-01-01 to 20{day:02d}-12-31" for day in range(days)]
+    svg = picture(Distribution.of("date", labels, 0, np.full(days, 1 / days)), "k", "t", ("released", None))
+    names = [(text, x) for text, x in _texts(svg) if "–" in text]
+    assert names
+    for text, x in names:
+        assert len(text) == 21
+        assert x - 3.3 * len(text) >= 0
+        assert x + 3.3 * len(text) <= 460
+
+
 def test_shortening_keeps_the_sum() -> None:
     rng = np.random.default_rng(0)
     first, second, margin = (

@@ -14,6 +14,8 @@ from page_checks import check
 
 from margrave.errors import InputError
 from margrave.privacy.accounting import event_rho
+from margrave.privacy.appraisals import describe_appraisal
+from margrave.privacy.events import GaussianEvent
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
@@ -47,8 +49,10 @@ def test_every_combination_is_a_sound_page(made: Made, model: bool, rows: bool) 
     release, fitted, synthetic, _ = made
     page = check(render(release, fitted if model else None, synthetic=synthetic if rows else None))
     headings = page.of("section", "h2")
-    assert headings[:5] == ["Summary", "The guarantee", "Quality of the fit", "The ledger", "The schema"]
-    assert headings[5:] == ["Columns", "Pairs of columns", "Definitions"]
+    assert headings[:3] == ["Summary", "Questions and answers", "The guarantee"]
+    assert headings[3:5] == ["About this release", "What became of each column"]
+    assert headings[5:8] == ["Usefulness, column by column", "The ledger", "The schema"]
+    assert headings[8:] == ["Columns", "Pairs of columns", "Quality of the fit", "Definitions"]
     assert page.of("header", "h1") == ["Report of a private release"]
 
 
@@ -190,3 +194,29 @@ def test_fifty_columns_of_ten_thousand_values_stay_small() -> None:
     text = render(release, None, synthetic=rows)
     assert len(text.encode()) < 5_000_000
     check(text)
+
+
+def of_three_columns(**changes: object) -> Release:
+    """A release of three columns, of which two pairs were measured."""
+    columns = [Categorical(name=name, values=("x", "y"), missing=False) for name in "abc"]
+    pairs = [NoisyMarginal(pair, np.full((2, 2), 25.0), 1.0) for pair in (("a", "b"), ("b", "c"))]
+    return small(**{"schema": Schema(tuple(columns)), "measurements": tuple(pairs)} | changes)
+
+
+def test_the_page_says_what_no_pair_shows() -> None:
+    text = check(render(of_three_columns(), None)).text
+    assert "that none of their pairs shows" in text
+    assert "was not looked for, and the model does not have it" in text
+    look = GaussianEvent(describe_appraisal([3] * 4, 2), 64, Fraction(256), True)
+    text = check(render(of_three_columns(events=(look,)), None)).text
+    least = (math.sqrt(2 * math.log(4)) + 1) * 16 / 4 / 200
+    assert "looked for in 4 groups of three columns and not found in any" in text
+    assert f"less than about {least:.3f}" in text
+    triple = NoisyMarginal(("a", "b", "c"), np.full((2, 2, 2), 12.0), 1.0)
+    made = of_three_columns(events=(look,), measurements=(triple,))
+    assert "and found in 1 of them, each of which was measured" in check(render(made, None)).text
+    made = of_three_columns(measurements=(triple,))
+    assert "1 table of three or more columns measured" in check(render(made, None)).text
+    look = GaussianEvent(describe_appraisal([2] * 4, 2), 64, Fraction(256), True)
+    text = check(render(of_three_columns(events=(look,)), None)).text
+    assert "was not looked for, and the model does not have it" in text

@@ -11,6 +11,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from twin_losses import true_events
 from twin_runs import COLUMNS, NAMES, audited, columns_of, fitting, refused
@@ -20,8 +22,10 @@ from twins import Run, record, replay
 from margrave import Synthesizer, limits, owner_sizes
 from margrave.engines.memory import MemoryEngine
 from margrave.models.table import resolve
+from margrave.privacy.appraisals import read_appraisal
 from margrave.privacy.events import ExponentialEvent, GaussianEvent, PartitionEvent
 from margrave.privacy.unit import Adjacency
+from margrave.schema.schema import Schema
 from margrave.select.aim import AIM
 
 CORE = ("independent", "mst", "aim")
@@ -98,6 +102,36 @@ def test_an_empty_table_is_like_one_of_one_row(method: str, k: int, whole: bool)
         assert found == []
 
 
+def _coins(adjacency: Adjacency, k: int) -> tuple[pa.Table, pa.Table]:
+    """Coins whose third says whether two others differ, and a neighbour with one unit more or exchanged."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (3000, 4))
+    codes[:, 2] = codes[:, 0] ^ codes[:, 1]
+    odd = np.repeat([[0, 1, 0, 1]], max(k, 1), axis=0)
+    shared = codes if adjacency == "add_remove" else np.vstack([codes, 1 - odd])
+    both = [shared, np.vstack([codes, odd])]
+    names = np.arange(3000 + len(odd))
+    names[3000:] = 3000
+    columns = [{f"x{i}": rows[:, i] for i in range(4)} | {"who": names[: len(rows)]} for rows in both]
+    tables = [pa.table(named) for named in columns]
+    first, second = tables if k else [table.drop_columns(["who"]) for table in tables]
+    return first, second
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_a_look_at_triples_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
+    tables = _coins(adjacency, k)
+    names = ["x0", "x1", "x2", "x3"]
+    schema = Schema.from_sizes(dict.fromkeys(names, 2))
+    runs = [fitting(t, "auto", names, adjacency, k, whole=True, schema=schema) for t in tables]
+    for first, second in (runs, runs[::-1]):
+        tape, found = audited(first, second)
+        assert tape.error is None
+        assert found == []
+        looks = [read_appraisal(event) for question in tape.questions for event in question.events]
+        assert [look.columns for look in looks if look is not None] == [3]
+
+
 class Ticking:
     """A fitter whose every fit takes a second of a clock that else stands still.
 
@@ -162,6 +196,24 @@ def test_other_answers_lead_to_other_questions_that_are_paid_for_as_well(
     ]
     tape, found = audited(*runs, seed=seed)
     assert tape.error is None
+    assert found == []
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 3)])
+def test_looks_at_single_values_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
+    """The pay of most rows is a multiple of 1000, which stands out, so that the looks at atoms are asked
+    for."""
+    table, others = _tables(
+        ("pay",), adjacency, k, ["the same row again", "extreme numbers", "no value at all"]
+    )
+    runs = [
+        fitting(data, "independent", ("pay",), adjacency, k, whole=False, epsilon=60.0)
+        for data in (table, *others)
+    ]
+    tape, found = audited(*runs, rows=max(data.num_rows for data in (table, *others)))
+    assert tape.error is None
+    names = [event.what for question in tape.questions for event in question.events]
+    assert "atoms of pay" in names
     assert found == []
 
 

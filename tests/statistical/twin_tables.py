@@ -30,6 +30,9 @@ TYPES = {
     "stamp": pa.string(),
     "hour": pa.string(),
     "code": pa.string(),
+    "icd": pa.string(),
+    "key": pa.string(),
+    "note": pa.string(),
 }
 OWNERS = 150
 LAST = "z-last"
@@ -43,18 +46,21 @@ PLAIN: Row = {
     "stamp": "2024-02-29T10:00",
     "hour": "10:00",
     "code": "7",
+    "icd": "I10.1",
+    "key": "V0000999",
+    "note": "seen by nobody",
 }
 KINDS: dict[str, Row] = {
     "the same row again": {},
-    "a new category": {"city": "Zug"},
-    "another case": {"city": "BERN"},
-    "a blank more": {"city": "Bern "},
+    "a new category": {"city": "Zug", "icd": "Z99.9", "key": "W7", "note": "NA"},
+    "another case": {"city": "BERN", "icd": "i10.0", "key": "v0000001"},
+    "a blank more": {"city": "Bern ", "icd": "I10.0 ", "key": "V0000001 "},
     "an accent": {"city": "Be\u0301rn"},
     "no value at all": dict.fromkeys(PLAIN),
     "extreme numbers": {"age": 2**62, "pay": 1e300, "day": datetime.date(9999, 12, 31)},
     "extreme numbers below zero": {"age": -(2**62), "pay": -1e300, "day": datetime.date(1, 1, 1)},
-    "a very long text": {"city": "x" * 100_000},
-    "text that looks like a number": {"city": "1e999", "code": "1e999"},
+    "a very long text": {"city": "x" * 100_000, "icd": "I10" * 30_000, "key": "V1" * 50_000},
+    "text that looks like a number": {"city": "1e999", "code": "1e999", "icd": "1", "key": "1"},
     "another spelling": {"stamp": "2024-02-29 10:00:05.25Z", "hour": "10:00:30", "code": "7.5"},
 }
 """What the odd row has unlike all others."""
@@ -72,6 +78,9 @@ def _base(owner: int) -> Row:
         "stamp": f"2024-{1 + owner % 12:02d}-{1 + owner % 28:02d}T{owner % 24:02d}:00",
         "hour": f"{owner % 24:02d}:{owner * 15 % 60:02d}",
         "code": str(owner % 40),
+        "icd": f"{'EIJ'[owner % 3]}{10 + owner % 7}.{owner % 4}",
+        "key": f"V{owner:07d}",
+        "note": f"seen by {owner * 7919 % 100_003}",
     }
 
 

@@ -11,7 +11,7 @@ from margrave.schema.encoded import Encoded
 
 __all__ = ["WatchedLearner", "WatchedTable", "watched_rows"]
 
-PUBLIC = frozenset({"columns", "holds_rows", "domain"})
+PUBLIC = frozenset({"columns", "comparable", "holds_rows", "domain"})
 """What the protocols of tables call public."""
 TABLES = frozenset({"only", "bounded", "bind"})
 """What gives another table, or the same one encoded."""

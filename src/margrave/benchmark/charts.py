@@ -17,6 +17,7 @@ __all__ = [
     "Level",
     "Line",
     "document",
+    "height_title",
     "levels_across",
     "lines_panel",
     "mark",
@@ -117,7 +118,13 @@ class Axis:
 
 
 def lines_panel(
-    title: str, x: str, lines: Sequence[Line], levels: Sequence[Level], ticks: Sequence[float] = ()
+    title: str,
+    x: str,
+    lines: Sequence[Line],
+    levels: Sequence[Level],
+    ticks: Sequence[float] = (),
+    *,
+    y: str,
 ) -> Markup:
     """A plane with logarithmic axes.
 
@@ -127,6 +134,7 @@ def lines_panel(
         lines: One an entry.
         levels: References across.
         ticks: Where the x axis is labelled; chosen from its values without.
+        y: What the y axis is.
     """
     shown = [line for line in lines if line.points]
     ys = [end for line in shown for point in line.points for end in point[1:]] + [v.value for v in levels]
@@ -140,9 +148,16 @@ def lines_panel(
         heading,
         _grid(up, across, ticks),
         tag("text", x, x=LEFT + WIDE / 2, y=TOP + HIGH + 36, class_="m"),
+        height_title(y),
         levels_across([(up.at(level.value), level.name) for level in levels if level.value > 0]),
         *(_line(line, across, up) for line in shown),
     )
+
+
+def height_title(text: str) -> Markup:
+    """What the y axis is, written upwards along it."""
+    middle = TOP + HIGH / 2
+    return tag("text", text, x=12, y=middle, transform=f"rotate(-90 12 {middle:g})", class_="m")
 
 
 def _grid(up: Axis, across: Axis, ticks: Sequence[float]) -> Markup:

@@ -21,6 +21,7 @@ from margrave.benchmark.charts import (
     Level,
     Line,
     document,
+    height_title,
     levels_across,
     lines_panel,
     px,
@@ -54,7 +55,9 @@ def errors(found: Findings, metric: str) -> str:
             for place, method in enumerate(found.methods)
         ]
         panels.append(
-            lines_panel(table, "epsilon", lines, _levels(found, table, metric), ticks=found.epsilons)
+            lines_panel(
+                table, "epsilon", lines, _levels(found, table, metric), ticks=found.epsilons, y=metric
+            )
         )
     told = f"{found.facts(metric).definition} Lower is better. Whiskers are 95 % intervals over runs."
     return document(f"{metric} by epsilon", found.methods, panels, described=told)
@@ -93,7 +96,7 @@ def efficiency(found: Findings, metric: str) -> str:
                 if seconds is not None and seconds > 0 and summary is not None and summary.mean > 0:
                     points.append((seconds, summary.mean, summary.mean, summary.mean))
             lines.append(Line(place, tuple(points)))
-        panels.append(lines_panel(table, "processor seconds", lines, _levels(found, table, metric)))
+        panels.append(lines_panel(table, "processor seconds", lines, _levels(found, table, metric), y=metric))
     told = "Each line joins the epsilons of one method, the greatest at its lower end. Left and low is good."
     return document(f"{metric} by time", found.methods, panels, described=told)
 
@@ -123,6 +126,7 @@ def _bars(found: Findings, table: str, metric: str) -> Markup:
                 parts.append(_bar(summary.mean, left, thick * 0.86, place, f"{method}, epsilon {epsilon:g}"))
         parts.append(tag("text", f"{epsilon:g}", x=px(middle), y=TOP + HIGH + 17, class_="m"))
     parts.append(tag("text", "epsilon", x=LEFT + WIDE / 2, y=TOP + HIGH + 36, class_="m"))
+    parts.append(height_title(metric))
     real = found.score(table, "real", None, metric)
     if real is not None:
         y = px(TOP + HIGH * (1 - min(max(real.mean, 0.0), 1.0)))

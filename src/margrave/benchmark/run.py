@@ -66,8 +66,11 @@ def run_grid(
         How many cells were run, and how many of all the grid's cells have failed.
 
     Raises:
-        InputError: The folder cannot be used.
+        InputError: The folder cannot be used, or the system has no groups of processes to hold to limits.
     """
+    if not hasattr(os, "killpg"):
+        remedy = "Every cell runs in a group of processes with limits, which Windows does not have."
+        raise InputError(invalid("bench", "run on Linux or macOS", remedy))
     store = Store(out)
     with store.locked() as work:
         store.declare(grid)

@@ -10,7 +10,6 @@ another folder, so that figures which look alike are alike. Entries, epsilons an
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from margrave.benchmark.grid import Cell, Grid, check_halves
 from margrave.benchmark.results import read_results, write_results
 from margrave.errors import InputError, invalid
 from margrave.files import write_text
+from margrave.privacy.system_files import take_lock
 
 __all__ = ["Store"]
 
@@ -67,7 +67,7 @@ class Store:
         """
         with (self.folder / ".lock").open("w", encoding="ascii") as handle:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                take_lock(handle.fileno())
             except OSError:
                 remedy = "Wait for the other run, or pick another folder."
                 raise InputError(invalid("out", "a folder no other run works in", remedy)) from None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.expressions import ODD, Stored, interval, number
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Whole
+from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.encode import encode_column, likeliest
 
 __all__ = ["Coding", "coding"]
@@ -71,13 +71,15 @@ def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
 
     Args:
         column: The declaration.
-        stored: The column's storage form.
+        stored: The column's storage form; of a relative column its codes.
         distinct: Fetches distinct values.
 
     Raises:
         InputError: The column is strict and one of its distinct values is ruled out.
         SchemaError: The column is not known yet.
     """
+    if isinstance(column, Relative):
+        return Coding(column, stored.value.cast("int32"), {})
     if not column.known or not isinstance(column, (Binned, Listed)):
         what = f"column {column.name!r}"
         raise SchemaError(invalid(what, "known before it is encoded", "Declare it or discover it."))
@@ -89,7 +91,7 @@ def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
             return _looked_up(column, stored, distinct, absent)
         return _binned(column, stored.reading(column.read), absent)
     values = column.values or ()
-    if stored.form == "text" and all(isinstance(value, str) for value in values):
+    if stored.form == "text" and not column.stems and all(isinstance(value, str) for value in values):
         faults = _faults(column, stored)
         if "unseen" in faults:
             named = [stored.literal(value) for value in values]

@@ -25,7 +25,9 @@ __all__ = ["read_sheet"]
 TEXT = pa.dictionary(pa.int32(), pa.large_string())
 
 
-def read_sheet(path: Path, sheet: str | None, missing: Sequence[str], text: TextFormat) -> Any:
+def read_sheet(
+    path: Path, sheet: str | None, missing: Sequence[str], text: TextFormat, *, most: int | None = None
+) -> Any:
     """The rows of a sheet, below its first row, as a pyarrow.Table of dictionary-coded text. **Not private.**
 
     Formulas are taken as the values that were saved with them. Rows without any value are left out, as empty
@@ -36,6 +38,7 @@ def read_sheet(path: Path, sheet: str | None, missing: Sequence[str], text: Text
         sheet: Name of the sheet; the first by default.
         missing: Texts that mean missing.
         text: Formats of numbers and dates that are kept as text, and whether the first row names the columns.
+        most: Rows of the sheet that are read, the first included; all by default.
 
     Raises:
         InputError: The file is broken or has no such sheet. The error holds nothing of its rows.
@@ -48,11 +51,11 @@ def read_sheet(path: Path, sheet: str | None, missing: Sequence[str], text: Text
         raise MissingExtraError(invalid("openpyxl", "installed to read Excel files", remedy)) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are about styles of the sheet, which mean nothing here
-        rows = _cells_of(openpyxl, path, sheet)
+        rows = _cells_of(openpyxl, path, sheet, most)
     return _table(rows, missing, text)
 
 
-def _cells_of(openpyxl: Any, path: Path, sheet: str | None) -> list[list[Any]]:
+def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) -> list[list[Any]]:
     """The values of a sheet's cells, row by row, the first row included. **Not private.**"""
     sound = "a readable .xlsx file"
     book = guarded(lambda: openpyxl.load_workbook(path, read_only=True, data_only=True), sound)
@@ -62,7 +65,7 @@ def _cells_of(openpyxl: Any, path: Path, sheet: str | None) -> list[list[Any]]:
             raise InputError(invalid("sheet", f"one of {list(book.sheetnames)}", remedy, got=sheet))
         page = book[book.sheetnames[0] if sheet is None else sheet]
         rows: list[list[Any]] = guarded(
-            lambda: [list(row) for row in page.iter_rows(values_only=True)], sound
+            lambda: [list(row) for row in page.iter_rows(max_row=most, values_only=True)], sound
         )
         return rows
     finally:

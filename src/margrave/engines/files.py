@@ -27,7 +27,7 @@ from margrave.schema import storage
 from margrave.schema.text_cells import read_cells
 from margrave.schema.text_format import TextFormat
 
-__all__ = ["PLAIN", "is_text_file", "is_untyped_file", "read_file", "text_table"]
+__all__ = ["PLAIN", "check_names", "is_text_file", "is_untyped_file", "read_file", "text_table"]
 
 BLANKS = " \t"
 PLAIN = TextFormat()
@@ -82,7 +82,7 @@ def read_file(
         from margrave.engines.excel import read_sheet
 
         table = read_sheet(path, sheet, missing, text)
-        _check_names(list(table.column_names), text)
+        check_names(list(table.column_names), text)
         return table, text
     if suffix in (".parquet", ".pq"):
         return _guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file"), text
@@ -152,7 +152,7 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
         )
         raise InputError(invalid("data", constraint, remedy))
     names = _guarded(lambda: _header(data, shape, head), "a text file with a header, in UTF-8", ENCODING)
-    _check_names(names, head.text)
+    check_names(names, head.text)
     if shape.fault == CELLS:
         constraint = f"a text file in which every row has the header's {shape.cells} cells"
         remedy = "Put cells that hold the separator in quotes; see --separator and --quote."
@@ -170,7 +170,7 @@ def _header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
     return [cell.strip(BLANKS) for cell in cells]
 
 
-def _check_names(names: list[str], text: TextFormat) -> None:
+def check_names(names: list[str], text: TextFormat) -> None:
     """Refuse what is no header; its cells are not shown, for without a header they are a row of the table."""
     if not names or "" in names:
         remedy = "Complete the header; if the first line is a row, say --no-header."

@@ -23,6 +23,7 @@ from margrave.schema.encoded import Encoded
 from margrave.schema.frame import TEXT_FILE, Frame
 from margrave.schema.looks import grids, histogram
 from margrave.schema.profile import profile
+from margrave.schema.relative import Comparison, count_relation
 from margrave.schema.schema import Schema
 from margrave.schema.spelling import spellings
 from margrave.schema.stored import stored_column
@@ -81,6 +82,11 @@ class MemorySource:
     def holds_rows(self) -> bool:
         """Whether its engine has the rows as codes, for `moments` and `train` at the door."""
         return True
+
+    @property
+    def comparable(self) -> frozenset[str]:
+        """Names of the columns that `differences` can compare: all. Public."""
+        return frozenset(self._table.column_names)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -147,7 +153,7 @@ class MemorySource:
         return Counts(np.array([self._table.num_rows], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         return Counts(profile(self._array(column), column))
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
@@ -173,6 +179,19 @@ class MemorySource:
             InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
         """
         return Counts(histogram(self._array(column), edges, read, column, absent=absent))
+
+    def differences(
+        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+    ) -> Counts:
+        """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS].
+
+        Args:
+            column: Its name.
+            base: The name of the column it is compared with.
+            comparison: How.
+            edges: Increasing, two or more, of the cells of the difference or quotient.
+        """
+        return Counts(count_relation(self._array(column), self._array(base, "base"), comparison, edges))
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

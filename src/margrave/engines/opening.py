@@ -24,7 +24,7 @@ from margrave.schema.text_format import TextFormat
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["ENGINES", "LARGE", "open_here", "open_source"]
+__all__ = ["ENGINES", "LARGE", "content_bytes", "open_batches", "open_here", "open_source"]
 
 ENGINES = ("auto", "memory", "stream")
 
@@ -104,22 +104,41 @@ def _from_path(
     name, _, table = address.partition("::")
     if name.lower().endswith(".xlsx"):
         return memory.open_source(address, missing=missing, text=text)
-    several = _parquet_files(name)
-    in_batches = bool(several or table or Path(name).suffix.lower() in DATABASE)
+    path, in_batches = Path(name), _is_read_in_batches(name, table)
     if engine == "memory" and in_batches:
         constraint = "left out for databases and for more than one file"
         raise InputError(invalid("engine", constraint, "They are read in batches.", got=engine))
-    path = Path(name)
     if not in_batches and (engine == "memory" or not path.is_file()):
         return memory.open_source(address, missing=missing, text=text)
-    if not in_batches and engine == "auto" and _content(path) < LARGE:
+    if not in_batches and engine == "auto" and content_bytes(path) < LARGE:
         return memory.open_source(address, missing=missing, text=text)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if is_text_file(path) and not in_batches:
         return _text(*text_batches(path, text, missing), held)
-    batches = ParquetBatches(several) if several else _batches(path, table or None)
+    batches = open_batches(address)
     return StreamSource(batches, held=held), read_table(batches.schema.empty_table(), text=text)[1]
+
+
+def _is_read_in_batches(name: str, table: str) -> bool:
+    """Whether a path can only be read in batches: several files, or a database."""
+    return bool(_parquet_files(name) or table or Path(name).suffix.lower() in DATABASE)
+
+
+def open_batches(address: str) -> Batches:
+    """The reader of a Parquet or Arrow file, a folder or pattern of Parquet files, or a DuckDB table.
+
+    Its `schema` is public. **Not private** otherwise.
+
+    Args:
+        address: As `open_source` takes it.
+
+    Raises:
+        InputError: There is no such file, it is of another kind, or it is broken.
+    """
+    name, _, table = address.partition("::")
+    several = _parquet_files(name)
+    return ParquetBatches(several) if several else _batches(Path(name), table or None)
 
 
 def _text(batches: Batches, text: TextFormat, held: int) -> tuple[Source, Frame]:
@@ -134,6 +153,8 @@ def _batches(path: Path, table: str | None) -> Batches:
         if not path.is_file():
             raise InputError(invalid("data", "the path of a file", "Check the path.", got=str(path)))
         return DuckBatches(path, table)
+    if not path.is_file():
+        raise InputError(invalid("data", "a table or the path of a file", "Check the path.", got=str(path)))
     if suffix in PARQUET:
         return ParquetBatches([path])
     if suffix in ARROW:
@@ -160,8 +181,12 @@ def _parquet_files(name: str) -> list[Path]:
     return shown
 
 
-def _content(path: Path) -> int:
-    """About how many bytes a file's content takes when it is not packed."""
+def content_bytes(path: Path) -> int:
+    """About how many bytes a file's content takes when it is not packed. It tells about the number of rows.
+
+    Raises:
+        InputError: It is no readable Parquet file though its name says so.
+    """
     size = path.stat().st_size
     if path.suffix.lower() in PARQUET:
         return max(size, int(guarded(lambda: _unpacked(path), "a readable Parquet file")))

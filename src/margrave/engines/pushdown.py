@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.engines.codings import FAULTS, Coding, coding
+from margrave.engines.comparisons import comparison_cell, relative_code
 from margrave.engines.counts import Counts, summed
 from margrave.engines.expressions import (
     ODD,
@@ -32,11 +33,12 @@ from margrave.engines.pushdown_owners import draw_rows
 from margrave.engines.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
-from margrave.schema.columns import Binned, Column
+from margrave.schema.columns import Binned, Column, Relative
 from margrave.schema.encode import encode
 from margrave.schema.frame import Frame
 from margrave.schema.looks import grids, histogram
-from margrave.schema.profile import profile
+from margrave.schema.profile import PROFILE, profile
+from margrave.schema.relative import ABSENT_CELLS, Comparison
 from margrave.schema.schema import Schema
 from margrave.schema.spelling import spellings
 
@@ -114,6 +116,11 @@ class PushdownSource:
         return False
 
     @property
+    def comparable(self) -> frozenset[str]:
+        """Names of the columns that `differences` can compare: all but text. Public."""
+        return frozenset(name for name in self._schema.names if self._stored(name).form != "text")
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What the storage says about each column; nothing is read from the rows."""
         return MemorySource(read_table(self._schema.empty_table())[0]).columns
@@ -179,14 +186,16 @@ class PushdownSource:
         return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         held = self._stored(column)
         if held.form == "text":
             return self._weighed(column, lambda array: profile(array, column))
         rows = self._table.select(v=held.value, w=ibis.ifelse(whole(held), 1, 0))
         found = fetched(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
         n, p, w = (int(found[name][0].as_py() or 0) for name in ("n", "p", "w"))
-        return Counts(np.array([n - p, w, p - w, 0, 0, 0, 0], dtype=np.int64))
+        result = np.zeros(len(PROFILE), dtype=np.int64)
+        result[:3] = n - p, w, p - w
+        return Counts(result)
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
         """Cells with a reading by the first step they are a multiple of, as `schema.looks.grids`."""
@@ -250,6 +259,22 @@ class PushdownSource:
             place = ibis.coalesce(place, ibis.literal(cells, type="int32"))
         return self._grouped(table, place, cells + absent)
 
+    def differences(
+        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+    ) -> Counts:
+        """Rows by how a column compares with another, as `schema.relative.count_relation`.
+
+        Raises:
+            InputError: One of them is text, of which only distinct values are read.
+        """
+        for name in (column, base):
+            if name not in self.comparable:
+                remedy = "Export the table to Parquet, or cast the text to dates or numbers."
+                raise InputError(invalid(f"column {name!r}", "not text where it is compared", remedy))
+        table, (left, right) = self._valued([self._stored(column), self._stored(base)])
+        place = comparison_cell(left, right, comparison, np.asarray(edges))
+        return self._grouped(table, place, len(edges) - 1 + ABSENT_CELLS)
+
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
 
@@ -284,6 +309,8 @@ class PushdownSource:
 
     def _read_as(self, column: Column) -> Stored:
         held = self._stored(column.name)
+        if isinstance(column, Relative):
+            return relative_code(held, self._stored(column.base), column)
         return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
 
     def _valued(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:

@@ -21,8 +21,9 @@ from margrave.engines.tallies import MOST_VALUES, Part, Texts, tally
 from margrave.errors import InputError, invalid
 from margrave.schema import storage
 from margrave.schema.columns import Column
-from margrave.schema.encode import encode, encode_column
+from margrave.schema.encode import coded_from, encode, encode_from
 from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.relative import Comparison
 from margrave.schema.schema import Schema
 
 __all__ = ["StreamSource"]
@@ -59,6 +60,11 @@ class StreamSource:
     def holds_rows(self) -> bool:
         """Whether its engine has the rows as codes, for `moments` and `train` at the door."""
         return True
+
+    @property
+    def comparable(self) -> frozenset[str]:
+        """Names of the columns that `differences` can compare: all. Public."""
+        return frozenset(self._names)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -126,7 +132,7 @@ class StreamSource:
         return Counts(np.array([self._rows], dtype=np.int64))
 
     def kinds(self, column: str) -> Counts:
-        """Rows by what their value is, in the order of `schema.profile.PROFILE`: shape [7]."""
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         return self._sum(column, lambda part: part.kinds(column))
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
@@ -146,6 +152,15 @@ class StreamSource:
             InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
         """
         return self._sum(column, lambda part: part.histogram(column, edges, read, absent=absent))
+
+    def differences(
+        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+    ) -> Counts:
+        """Rows by how a column compares with another, as `schema.relative.count_relation`."""
+        self._known(column)
+        self._known(base, "base")
+        tables = self._tables([column, base])
+        return summed(self._part(table).differences(column, base, comparison, edges) for table in tables)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
@@ -202,12 +217,12 @@ class StreamSource:
 
         def fill(place: int, table: Any, first: int) -> None:
             column = columns[place]
-            values = read_table(table.select([column.name]))[0].column(column.name)
-            found[place][first : first + len(table)] = encode_column(values, column)
+            values = read_table(table.select(list(coded_from(column))))[0]
+            found[place][first : first + len(table)] = encode_from(values, column)
 
         first = 0
         with ThreadPoolExecutor(cores()) as pool:
-            for table in self._raw([column.name for column in columns]):
+            for table in self._raw(list(dict.fromkeys(n for column in columns for n in coded_from(column)))):
                 for _ in pool.map(lambda place, t=table, f=first: fill(place, t, f), range(len(columns))):
                     pass
                 first += len(table)

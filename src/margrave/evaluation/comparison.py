@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,11 @@ class PairMatrix:
     synthetic: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
     """A synthetic table held against the real one. **Not private**: it is made of exact real counts.
+
+    Its text, its repr and what a notebook shows of it all begin with the words NOT PRIVATE.
 
     Args:
         scores: Of the synthetic table.
@@ -123,14 +126,36 @@ class Comparison:
 
     def __str__(self) -> str:
         """The scores as a plain table."""
-        heads = ["score", "scope", "synthetic", *self.references, "better"]
-        lines = [heads]
-        for score in self.scores:
-            others = [_number(values.get(score.name)) for values in self.references.values()]
-            lines.append([score.name, score.scope, _number(score.value), *others, score.better])
-        widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+        lines = self._lines()
+        widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
         body = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
         return "\n".join([NOT_PRIVATE, body[0], "-" * len(body[0]), *body[1:]])
+
+    def __repr__(self) -> str:
+        """As `str`: what a console or a notebook prints carries the warning."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the warning, and the scores as a table, with those they are made of."""
+        head, *body = self._lines()
+        rows = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
+        for score, line in zip(self.scores, body, strict=True):
+            hint = escape(score.definition + (f" {score.note}" if score.note else ""), quote=True)
+            cells = "".join(f"<td>{escape(cell)}</td>" for cell in line)
+            rows.append(f'<tr title="{hint}">{cells}</tr>')
+        warning = f"<p><strong>{escape(NOT_PRIVATE)}</strong></p>"
+        return f"<div>{warning}<table>{''.join(rows)}</table></div>"
+
+    def _lines(self) -> list[list[str]]:
+        """The cells of the table of scores; the parts of the overall number stand below it."""
+        lines = [["score", "scope", "synthetic", *self.references, "better"]]
+        for score in self.scores:
+            others = [_number(values.get(score.name)) for values in self.references.values()]
+            scope = score.scope
+            if score.name == "overall":
+                scope = ", ".join(f"{name} {value:.2f}" for name, value in score.parts.items())
+            lines.append([score.name, scope, _number(score.value), *others, score.better])
+        return lines
 
 
 def _number(value: float | None) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.schema.columns import (
     Binned,
+    Boolean,
     Categorical,
     Column,
     Date,
@@ -22,7 +23,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
-from margrave.schema.profile import PROFILE
+from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ CELLS = 4096
 UNLIKE = 1000
 """Values from which a text column in which most rows have one of their own tells rows apart."""
 KINDS: dict[type[Column], tuple[str, ...]] = {
-    Real: ("whole", "number"),
+    Real: ("whole", "pointed", "number"),
     Date: ("date",),
     Moment: ("date", "moment"),
     Time: ("time",),
+    Boolean: TRUTHS,
 }
 """Classes of cells that a text column of each kind holds."""
 
@@ -93,6 +95,8 @@ def _observed(column: Column, real: Source, others: Sequence[Source]) -> Column:
     missing = bool(kinds[0] > 0)
     if not isinstance(column, (Binned, Listed)):
         column = _kind(column, kinds)
+        if not isinstance(column, Categorical):
+            missing = missing or bool(kinds[PROFILE.index("mark")] > 0)
     if isinstance(column, Listed) and column.values is not None:
         return dataclasses.replace(column, missing=missing)
     if isinstance(column, Binned):
@@ -106,10 +110,12 @@ def _observed(column: Column, real: Source, others: Sequence[Source]) -> Column:
 def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     """The kind that all present cells of a text column have."""
     textual = isinstance(column, Unknown) and column.textual
+    marks = kinds[PROFILE.index("mark")]
+    present = kinds.sum() - kinds[0] - marks
     for kind, held in KINDS.items():
         if textual and kind is Real:
             continue
-        if kinds[[PROFILE.index(name) for name in held]].sum() == kinds[1:].sum():
+        if present == kinds[[PROFILE.index(name) for name in held]].sum() and (present or not marks):
             return kind(name=column.name)
     return Categorical(name=column.name)
 

@@ -19,6 +19,7 @@ from margrave.evaluation.correlations import pearson
 from margrave.evaluation.curves import Curves, draw_curves
 from margrave.evaluation.efficiency import Efficiency
 from margrave.evaluation.learners import one_thread
+from margrave.evaluation.overall import add_overall
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scatter import Scatter, draw_scatter
 from margrave.evaluation.score import Score
@@ -56,9 +57,11 @@ class Correlations:
     tables: Mapping[str, NDArray[np.float64]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Review:
     """Several synthetic tables held against one real table, under one schema. **Not private**.
+
+    Its text and its repr begin with the words NOT PRIVATE.
 
     Args:
         comparisons: One a synthetic table, by its name; all have the same scores in the same order.
@@ -96,6 +99,10 @@ class Review:
     def __str__(self) -> str:
         """All scores as a plain table, one column a synthetic table."""
         return self.table([score.name for score in self.first.scores])
+
+    def __repr__(self) -> str:
+        """As `str`: what a console prints carries the warning."""
+        return str(self)
 
     def table(self, few: Sequence[str], asked: Sequence[str] = ()) -> str:
         """Some scores as a plain table that warns; `all` among those asked for gives all there are."""
@@ -177,7 +184,7 @@ def _compared(
         on_step(f"scoring {name}")
         found[name] = _counted(one).with_scores(chosen.scores(one))
     beside = _references(task, chosen, on_step)
-    return {name: one.with_scores((), beside) for name, one in found.items()}
+    return {name: add_overall(one.with_scores((), beside)) for name, one in found.items()}
 
 
 def _pictured(found: Review, tasks: Mapping[str, Task], on_step: OnStep) -> Review:
@@ -191,7 +198,9 @@ def _pictured(found: Review, tasks: Mapping[str, Task], on_step: OnStep) -> Revi
     on_step("drawing rows")
     shown = {**tables, "shuffled": shuffled_rows(task.real, task.rng("rows to draw"))}
     scatter = draw_scatter(task.real, shown, task.schema, seed=task.seed)
-    return Review(comparisons, _correlations(task, tables), scatter, curves)
+    # Asked for by its target and not there: the reader is told, with what to install.
+    notes = (curves,) if task.target is not None and isinstance(curves, str) else ()
+    return Review(comparisons, _correlations(task, tables), scatter, curves, notes)
 
 
 def _curves(task: Task, tables: Mapping[str, Rows], on_step: OnStep) -> Curves | str:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.measure.gaussian import Gaussian
+from margrave.privacy.appraisals import describe_appraisal
 from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import BitSource
 
@@ -78,7 +79,7 @@ def appraise(
     l1 = ledger.neighbours.marginal_l1
     digits = _digits(expected, len(expected) * l1**2 / (2 * ledger.price(rho)))
     gaussian = Gaussian(ledger, noise, len(expected) * (l1 << digits) ** 2)
-    what = f"errors of {len(expected)} marginals, in steps of 2^-{digits} rows"
+    what = describe_appraisal([np.ndim(table) for table in expected], digits)
 
     def exact() -> list[NDArray[np.int64]]:
         pairs = zip(counts(), expected, strict=True)

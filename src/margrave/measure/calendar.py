@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.bins import pieces
+from margrave.measure.occupancy import trimmed_range
 
-__all__ = ["day_edges", "span_edges", "spans", "year_edges"]
+__all__ = ["day_edges", "span_edges", "spans", "year_edges", "year_prior"]
 
 Array = NDArray[np.float64]
 Spans = list[tuple[float, float]]
@@ -23,6 +23,10 @@ YEARS = (1, 2, 3, 1000, *range(1600, 2501), 3000, 9000, 9998, 9999, 10_000)
 FEW_CELLS, MOST_CELLS = 800, 1100
 GAP = 30.0
 """Cells of nothing between two spans that stay one."""
+RECENT, SELDOM = (1900, 2051), 0.01
+"""Years in which dates are likeliest, and how likely others of this calendar are against them."""
+EMPTY = 0.05
+"""Share of the mean count below which a cell is part of a gap."""
 MONDAY = 4
 """The first Monday after 1970-01-01, in days."""
 SECONDS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0)
@@ -38,27 +42,26 @@ def _day(year: int) -> int:
     return int(np.datetime64(f"{year:05d}-01-01" if year > 9999 else f"{year:04d}-01-01", "D").astype(int))
 
 
-def spans(edges: Array, noisy: Array, sigma: float, z: float) -> Spans:
-    """Stretches that hold anything for certain, half as wide again on either side; one day if none.
+def year_prior() -> Array:
+    """The share of dates of which nothing is known in each cell of the first look: shape [cells]."""
+    years = np.asarray(YEARS[:-1])
+    share = np.where((years >= 1600) & (years <= 2500), SELDOM, SELDOM / 2)
+    share = np.where((years >= RECENT[0]) & (years < RECENT[1]), 1.0, share)
+    return np.asarray(share / share.sum())
+
+
+def spans(edges: Array, counts: Array) -> Spans:
+    """Stretches that rows are expected in, without long gaps and with few rows outside.
 
     Args:
         edges: Cell edges of a look, shape [cells + 1].
-        noisy: Its noisy counts, shape [cells].
-        sigma: Standard deviation of the noise in each cell.
-        z: Standard deviations above which a cell counts.
+        counts: Expected counts, shape [cells].
     """
-    joined: list[list[int]] = []
-    for start, stop in pieces(noisy, sigma, z):
-        if joined and start - joined[-1][1] <= GAP:
-            joined[-1][1] = max(stop, joined[-1][1])
-        else:
-            joined.append([start, stop])
-    found: Spans = []
-    for start, stop in joined:
-        more = -(-(stop - start) // 2)
-        low, high = edges[max(start - more, 0)], edges[min(stop + more, len(edges) - 1)]
-        found.append((float(max(low, found[-1][1])) if found else float(low), float(high)))
-    return found or [(0.0, 1.0)]
+    first, last = trimmed_range(counts)
+    held = np.flatnonzero(counts[first:last] > EMPTY * float(counts.sum()) / len(counts)) + first
+    held = np.unique([first, *held.tolist(), last - 1])
+    runs = np.split(held, np.flatnonzero(np.diff(held) > GAP) + 1)
+    return [(float(edges[run[0]]), float(edges[run[-1] + 1])) for run in runs]
 
 
 def day_edges(found: Spans) -> Array | None:

@@ -36,7 +36,7 @@ class Cut:
     starts: NDArray[np.int64]
 
 
-def cut(edges: Array, weights: Array, bins: int, least: float) -> Cut:
+def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np.bool_] | None = None) -> Cut:
     """Cut a denoised histogram into at most `bins` bins of like mass, over its non-empty range.
 
     A cell as heavy as a bin gets a bin of its own, so that spikes (a zero, a round number) stay sharp.
@@ -47,20 +47,29 @@ def cut(edges: Array, weights: Array, bins: int, least: float) -> Cut:
         weights: Denoised counts, shape [cells].
         bins: Most bins.
         least: Least mass of a bin, where the total allows it.
+        alone: Cells of single values, shape [cells]: the heaviest of them get bins of their own.
     """
     first, last = _support(weights)
     edges, weights = edges[first : last + 2], weights[first : last + 1]
+    single = _heavy_singles(weights, None if alone is None else alone[first : last + 1], bins, least)
     # The floor makes the loop end: bins of a millionth of the mass are finer than any noise.
     target = max(_target(weights, bins), least, float(weights.sum()) * 1e-6, 1e-6)
-    starts = _starts(weights, target, least)
+    starts = _starts(weights, target, least, single)
     while len(starts) > bins:
         target *= 1.05
-        starts = _starts(weights, target, min(least, target))
+        starts = _starts(weights, target, min(least, target), single)
     index = np.asarray(starts, dtype=np.int64)
     return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
 
 
-def cut_by(binning: str, edges: Array, weights: Array, bins: int, least: float) -> Cut:
+def cut_by(
+    binning: str,
+    edges: Array,
+    weights: Array,
+    bins: int,
+    least: float,
+    alone: NDArray[np.bool_] | None = None,
+) -> Cut:
     """Cut a denoised histogram into at most `bins` bins, over its non-empty range.
 
     * adaptive: bins of like mass, heavy cells alone (`cut`).
@@ -77,9 +86,10 @@ def cut_by(binning: str, edges: Array, weights: Array, bins: int, least: float) 
         weights: Denoised counts, shape [cells].
         bins: Most bins.
         least: Least mass of a bin, where the total allows it.
+        alone: Cells of single values, shape [cells]; adaptive bins keep the heaviest of them apart.
     """
     if binning == "adaptive":
-        return cut(edges, weights, bins, least)
+        return cut(edges, weights, bins, least, alone)
     first, last = _support(weights)
     edges, weights = edges[first : last + 2], weights[first : last + 1]
     found = {"uniform": _even, "quantile": _quantiles, "privtree": _halves}[binning](
@@ -158,17 +168,33 @@ def _halves(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
     return [*done, *(leaf[1] for leaf in leaves)]
 
 
-def _starts(weights: Array, target: float, least: float) -> list[int]:
-    """The first cell of each bin, filled from left to right up to the target mass."""
+def _heavy_singles(
+    weights: Array, alone: NDArray[np.bool_] | None, bins: int, least: float
+) -> frozenset[int]:
+    """The cells of single values that get bins of their own: heavy enough, and a quarter of the bins at
+    most."""
+    if alone is None:
+        return frozenset()
+    bar = max(least, float(weights.sum()) / (2 * bins))
+    heavy = np.flatnonzero(alone & (weights >= bar))
+    return frozenset(heavy[np.argsort(-weights[heavy], kind="stable")][: bins // 4].tolist())
+
+
+def _starts(weights: Array, target: float, least: float, single: frozenset[int]) -> list[int]:
+    """The first cell of each bin, filled from left to right up to the target mass; single cells stay
+    alone."""
     starts, mass = [0], 0.0
     for cell, weight in enumerate(weights):
+        if cell > starts[-1] and (cell in single or cell - 1 in single):
+            starts.append(cell)
+            mass = 0.0
         full = mass >= target or (mass >= least and mass + weight > 1.5 * target)
         heavy_next = weight >= target and mass >= least
         if cell > starts[-1] and (full or heavy_next):
             starts.append(cell)
             mass = 0.0
         mass += float(weight)
-    if len(starts) > 1 and mass < least:
+    if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
         starts.pop()
     return starts
 

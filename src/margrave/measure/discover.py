@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -10,21 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
+from margrave.measure.codes import TextSearch
 from margrave.measure.gaussian import Gaussian
 from margrave.measure.looking import SHARES, Looking
-from margrave.measure.partition import listed_values, rest_of, rows_of
+from margrave.measure.pairs import may_relate
+from margrave.measure.partition import OTHER, rest_of, rows_of
+from margrave.measure.relations import SHARE, Relations
 from margrave.measure.rounding import steps_of
 from margrave.measure.settle import settled
+from margrave.measure.written import as_written, votes_on_numbers
 from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Binned, Column, Listed, Moment, Real, Time, Unknown
+from margrave.schema.columns import Binned, Categorical, Column, Listed, Moment, Real, Time, Unknown
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
 __all__ = ["SHARES", "Discovery", "declare", "needs", "searches_values"]
+
+TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
+"""The looks that a column of text may need; which of them follow the first depends on released numbers."""
 
 
 def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
@@ -46,7 +55,7 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 
 
 def needs(column: Column) -> frozenset[str]:
-    """The looks a column may need: "profile", then "bounds", "detail", "grids" (numbers) or "values" (text).
+    """The looks a column may need: "profile", then "bounds", "detail", "atoms" and "grids", or TEXT_LOOKS.
 
     For text of unknown kind the profile decides which of the others follow; all are named here.
     """
@@ -55,22 +64,31 @@ def needs(column: Column) -> frozenset[str]:
     if isinstance(column, Unknown):
         return frozenset(SHARES)
     if isinstance(column, Listed):
-        return frozenset({"profile"} if column.values is not None else {"values"})
+        return frozenset({"profile"}) if column.values is not None else TEXT_LOOKS
     if isinstance(column, Binned) and column.edges is not None and column.rare:
         return frozenset({"detail"})
     if not isinstance(column, Binned) or column.edges is not None:
         return frozenset({"profile"})
-    looks = {"detail"} | ({"grids"} if steps_of(column) else set())
+    looks = {"detail", "atoms"} | ({"grids"} if steps_of(column) else set())
     if not isinstance(column, Time):
         looks.add("bounds")
-    if isinstance(column, (Moment, Time)):
+    if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
         looks.add("spelling")
+    looks |= {"marks"} if column.mark else set()
     return frozenset(looks | {"profile"} if isinstance(column, Real) else looks)
 
 
 def searches_values(schema: Schema) -> bool:
     """Whether discovery may have to look for unknown values, which needs a share of delta."""
     return any("values" in needs(column) for column in schema.columns)
+
+
+PAIR_CELL = 6.0
+"""Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
+AFTER = Fraction(2, 3)
+"""Share of rho that is left for such tables."""
+FEWEST, FINEST = 4, 512
+"""Least and greatest number of bins that noise may ask for."""
 
 
 class Discovery:
@@ -80,18 +98,27 @@ class Discovery:
     the look (public, or made from earlier releases): a row falls into exactly one, so its sensitivity
     is that of one marginal and `Gaussian` prices it; which looks follow depends on released numbers only.
 
-    1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE` [7 cells].
-    2. *bounds* of numbers: the powers of two, then, where rows are many, equal cells over those that hold
-       any; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
+    1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE`.
+    2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
+       found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared bins where rare ones are to be merged. Bins and weights are cut from it.
-    4. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
+    4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
+       by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
+       follow from the released counts of the looks before (`margrave.measure.atoms`).
+    5. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
        (`margrave.measure.rounding`); rows without a number are in no cell.
-    5. *spelling* of text that is moments or times (`margrave.schema.spelling`); other rows are in no cell.
-    6. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
-       threshold are released (`listed_values`), which costs a share of delta as well.
+    6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
+       (`margrave.schema.spelling`, `margrave.measure.written`); other rows are in no cell.
+    7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
+       threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
+       rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.codes`).
+    8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
 
-    Looks 3 and 6 are kept as measurements of the column, so their rho is not lost to the model.
+    What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
+    count is known.
+
+    Looks 3 (with 4) and 7 are kept as measurements of the column, so their rho is not lost to the model.
 
     Args:
         source: The private table.
@@ -106,6 +133,7 @@ class Discovery:
         self._ledger = ledger
         self._on_step = on_step
         self._totals: list[tuple[float, float]] = []
+        self._ruled: set[str] = set()
         self._stored = {column.name: column for column in source.columns}
 
     def run(self, declared: Schema | None, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
@@ -125,16 +153,41 @@ class Discovery:
         left = self._ledger.planned - rho
         profiled = self._profiles(schema, rho)
         open_columns = [column for column in profiled.columns if not column.known]
-        weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        unit = (self._ledger.planned - left) / weight if weight else Fraction(0)
-        searches = sum("values" in needs(column) for column in open_columns)
-        delta = self._ledger.planned_delta / searches if searches else Fraction(0)
+        reserve = (self._ledger.planned - left) * SHARE if may_relate(profiled) else Fraction(0)
+        open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
+        self._ruled = {name for rule in schema.rules for name in rule.names}
         found = []
-        for column in open_columns:
-            known, marginal = self._complete(column, unit, delta)
+        for place, column in enumerate(open_columns):
+            weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
+            searches = sum("values" in needs(one) for one in open_columns[place:])
+            delta = self._ledger.planned_delta / searches if searches else Fraction(0)
+            known, marginal = self._complete(column, (self._ledger.planned - left - reserve) / weight, delta)
             profiled = profiled.replace([known])
-            found.append(marginal)
-        return profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found]
+            found += [] if marginal is None else [marginal]
+        if reserve:
+            profiled, found = self._related(profiled, found, reserve)
+        return self._with_attribute(profiled, open_columns, found)
+
+    def _with_attribute(
+        self, schema: Schema, opened: list[Column], found: list[NoisyMarginal]
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """The schema and its marginals; where no attribute is left, one column stays, as all "(other)"."""
+        if not schema.attributes:
+            column = Categorical(name=opened[0].name, values=(), other=OTHER, missing=True, strict=False)
+            schema = schema.replace([column])
+        return schema, [rest_of(m, schema[m.clique[0]], self._totals) for m in found]
+
+    def _related(
+        self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """Code columns by their relations to others; the looks at their own bins are no measurements then."""
+        rows = rows_of(self._totals)
+        relations = Relations(self._source, self._gaussian, self._look, (self._least, self._most), rows)
+        self._tell("relations between columns")
+        columns, measured = relations.run(schema, rho)
+        coded = {column.name for column in columns}
+        kept = [marginal for marginal in found if not coded & set(marginal.clique)]
+        return schema.replace(columns), [*kept, *measured]
 
     @staticmethod
     def _weight(column: Column) -> Fraction:
@@ -143,10 +196,9 @@ class Discovery:
     def _profiles(self, schema: Schema, rho: Fraction) -> Schema:
         """Settle kinds, and the missingness of columns of which nothing else is open."""
         unsure = [column for column in schema.columns if "profile" in needs(column)]
+        text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
         weights = [
-            self._weight(c) if not isinstance(c, Unknown) else SHARES["values"]
-            for c in schema.columns
-            if not c.known
+            self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if not c.known
         ]
         share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
         for column in unsure:
@@ -160,22 +212,43 @@ class Discovery:
             schema = schema.replace([settled(column, noisy, sigma)])
         return schema
 
-    def _complete(self, column: Column, unit: Fraction, delta: Fraction) -> tuple[Column, NoisyMarginal]:
+    def _complete(
+        self, column: Column, unit: Fraction, delta: Fraction
+    ) -> tuple[Column, NoisyMarginal | None]:
         if isinstance(column, Binned):
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
-            looks = (self._look, unit, self._least, max(rows, 0.0), doubt, sigma, text)
-            return Looking(self._source, column, *looks).run()
+            looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
+            known, marginal = Looking(self._source, column, *looks).run()
+            if not text or not isinstance(known, Binned):
+                return known, marginal
+            ask = functools.partial(self._look, every_row=False)
+            return as_written(known, self._source, ask, unit, SHARES), marginal
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
-        self._tell(f"values of {column.name}")
-        rho, (rows, _) = unit * SHARES["values"], rows_of(self._totals)
-        return listed_values(column, self._source, self._gaussian, self._ledger, rho, delta, rows)
+        where = (self._source, self._gaussian, self._ledger)
+        search = TextSearch(*where, unit, SHARES, delta, rows_of(self._totals), self._tell)
+        return search.run(column, attribute=column.name in self._ruled)
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""
         later = self._ledger.total / (32 * max(len(self._source.columns), 1))
         return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
+
+    def _most(self, weights: NDArray[np.float64]) -> int:
+        """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
+
+        The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins
+        would only hide how columns depend on each other; values inside a bin are drawn as finely as they were
+        seen.
+        """
+        columns = len(self._source.columns)
+        if columns < 2:
+            return FINEST
+        pairs = Fraction(columns * (columns - 1), 2)
+        sigma = self._gaussian.sigma(self._ledger.total * AFTER / pairs)
+        found = math.sqrt(max(float(weights.sum()), 0.0) / (PAIR_CELL * sigma))
+        return int(min(max(found, FEWEST), FINEST))
 
     def _look(
         self, what: str, exact: Callable[[], NDArray[np.int64]], rho: Fraction, every_row: bool

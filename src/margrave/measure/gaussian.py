@@ -44,6 +44,18 @@ class Gaussian:
         self.rounded = ledger.accountant.name == "gdp"
         self.l2_squared = ledger.neighbours.marginal_l2_squared if l2_squared is None else l2_squared
 
+    def with_sensitivity(self, l2_squared: int) -> Gaussian:
+        """The same mechanism for answers of another squared L2 sensitivity, which the caller proves."""
+        return Gaussian(self._ledger, self._noise, l2_squared)
+
+    def joint(self, tables: int) -> Gaussian:
+        """The mechanism for so many tables of counts that are released as one vector of all their cells.
+
+        A unit moves each table by at most sqrt(l2_squared) in L2, so the vector by at most
+        sqrt(tables * l2_squared).
+        """
+        return self.with_sensitivity(tables * self.l2_squared)
+
     def sigma_squared(self, rho: Fraction) -> Fraction:
         """The variance that rho buys, exact and on the safe side."""
         return _variance(self.l2_squared, self._ledger.price(rho))

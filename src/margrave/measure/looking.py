@@ -11,21 +11,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.bins import place, support
-from margrave.measure.calendar import Spans, day_edges, span_edges, spans, year_edges
+from margrave.measure.atoms import (
+    Histogram,
+    are_single,
+    atom_edges,
+    find_spikes,
+    place_atoms,
+    split_atoms,
+    unit_of,
+)
+from margrave.measure.calendar import Spans, day_edges, span_edges, spans, year_edges, year_prior
 from margrave.measure.cuts import cut_by, merge_rare
+from margrave.measure.occupancy import expected_counts, spread_counts, trimmed_range, weigh_cells
 from margrave.measure.partition import may_be_missing
 from margrave.measure.ranges import (
     PLACE_CELLS,
     nearest,
     number_edges,
+    number_prior,
     on_steps,
     place_edges,
+    reach_to_zero,
     refined_edges,
-    widened,
 )
 from margrave.measure.rounding import released_grids, steps_of
-from margrave.measure.shape import shaped
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
 from margrave.schema.iso import DAY
@@ -40,14 +49,25 @@ SHARES = {
     "profile": Fraction(1),
     "bounds": Fraction(3),
     "detail": Fraction(7),
+    "atoms": Fraction(3, 2),
     "grids": Fraction(1),
     "spelling": Fraction(1, 2),
+    "marks": Fraction(1, 4),
     "values": Fraction(7),
+    "shapes": Fraction(1),
+    "distinct": Fraction(1, 4),
+    "prefixes": Fraction(5, 2),
 }
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 
 Z_BOUNDS = 4.5
+ATOM_LOOKS = 2
+"""Looks at single values, at most: at the roundest numbers of a cell, then at those between two of these."""
 FEW_OCTAVES = 2
+SPARSE = 0.05
+"""Expected share of the rows, half of it at either end, that cells of equal width need not resolve."""
+LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
+"""Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 CLOSER = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
 A_CELL, FINEST = 12.0, 512
@@ -73,6 +93,7 @@ class Looking:
         look: Prices, records and adds the noise.
         unit: rho of a look of weight 1.
         least: Least mass of a bin, from the denoised counts.
+        most: Most bins that later tables of two columns have rows for, from the same.
         rows: A released guess of the row count; 0 for none.
         doubt: Its variance.
         sigma: Standard deviation of the noise that a cost of rho buys.
@@ -84,6 +105,7 @@ class Looking:
     look: Look
     unit: Fraction
     least: Callable[[Array], float]
+    most: Callable[[Array], int]
     rows: float
     doubt: float
     sigma: Callable[[Fraction], float]
@@ -93,25 +115,58 @@ class Looking:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         if self.column.edges is not None:
             return self._merged()
-        edges = self._edges()
+        edges, prior = self._edges()
         steps = self._steps(edges)
         noisy, sigma = self._detail(edges)
-        weights = shaped(noisy[1:], sigma, self._present(float(noisy[0]), sigma))
-        least = max(self.least(weights), self.column.rare * float(weights.sum()))
-        found = cut_by(self.column.binning, edges, weights, self.column.bins, least)
+        found = self._with_atoms(edges, noisy[1:], sigma, prior)
+        least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
+        most = min(self.column.bins, self.most(found.weights))
+        bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
         known = dataclasses.replace(
             self.column,
             lower=None,
             upper=None,
-            edges=tuple(found.edges.tolist()),
-            fine=tuple(found.fine.tolist()),
-            weights=tuple(found.weights.tolist()),
-            grids=self._grids(steps, edges, weights, sigma) if steps else self.column.grids,
+            edges=tuple(bins.edges.tolist()),
+            fine=tuple(bins.fine.tolist()),
+            weights=tuple(bins.weights.tolist()),
+            grids=self._grids(steps, found) if steps else self.column.grids,
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
             rare=0.0,
         )
-        return self._spelt(known), _marginal(known, edges, noisy, sigma)
+        return self._spelt(known), _marginal(known, found, float(noisy[0]), sigma)
+
+    def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
+        """The detail look with a cell for each value that holds rows of its own, after up to two more
+        looks."""
+        column, cells = self.column, len(noisy)
+        unit, weights = unit_of(column), weigh_cells(noisy, sigma, prior)
+        found = Histogram(edges, noisy, np.full(cells, sigma**2), weights, are_single(edges, unit))
+        spikes = find_spikes(edges, noisy, sigma, unit)
+        for _ in range(ATOM_LOOKS):
+            if not spikes:
+                break
+            cuts = atom_edges(spikes, column)
+            counts, spread = self._values_alone(cuts)
+            atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
+            found = split_atoms(found, atoms, spread, column)
+        return found
+
+    def _values_alone(self, edges: Array) -> tuple[Array, float]:
+        """A noisy look at single values and what is between them; rows outside all are in two more cells."""
+        column = self.column
+        ends = np.nextafter(edges[[0, -1]], [-np.inf, np.inf])
+        if isinstance(column, Whole):
+            ends = edges[[0, -1]] + [-1.0, 1.0]
+        cells = np.concatenate([ends[:1], edges, ends[1:]])
+
+        def exact() -> NDArray[np.int64]:
+            return self.source.histogram(column.name, cells, column.read).reveal()
+
+        noisy, sigma = self.look(
+            f"atoms of {column.name}", exact, self.unit * SHARES["atoms"] / ATOM_LOOKS, False
+        )
+        return noisy[1:-1], sigma
 
     def _merged(self) -> tuple[Column, NoisyMarginal]:
         """The declared bins, rare ones merged, and their weights; all else stays as it is declared."""
@@ -120,7 +175,7 @@ class Looking:
         starts = merge_rare(noisy[1:], sigma, column.rare * float(noisy[1:].sum()))
         fine, weights = column.fine, column.weights
         if fine is None:
-            inside = shaped(noisy[1:], sigma, self._present(float(noisy[0]), sigma))
+            inside = weigh_cells(noisy[1:], sigma, self._even(edges))
             fine, weights = column.edges, tuple(inside.tolist())
         known = dataclasses.replace(
             column,
@@ -130,16 +185,20 @@ class Looking:
             weights=weights,
             rare=0.0,
         )
-        return known, _marginal(known, edges, noisy, sigma)
+        cells = len(edges) - 1
+        none = np.zeros(cells), np.zeros(cells, dtype=np.bool_)
+        found = Histogram(edges, noisy[1:], np.full(cells, sigma**2), *none)
+        return known, _marginal(known, found, float(noisy[0]), sigma)
 
     def _detail(self, edges: Array) -> tuple[Array, float]:
         """Noisy rows without a reading, then by cell, and their sigma: the one look that every row is in."""
         what = f"detail of {self.column.name}"
         return self.look(what, lambda: self._cells(edges), self.unit * SHARES["detail"], True)
 
-    def _present(self, absent: float, sigma: float) -> tuple[float, float]:
-        """Rows with a reading, less than nothing where no row count is known, and the variance of that."""
-        return self.rows - absent, self.doubt + sigma**2
+    def _even(self, edges: Array) -> Array:
+        """Counts expected of cells of which nothing is known: the same in each."""
+        cells = len(edges) - 1
+        return np.full(cells, self._rows(None) / cells)
 
     def _spelt(self, column: Binned) -> Binned:
         """The column with the spelling that most of its texts have, where it is text."""
@@ -171,75 +230,104 @@ class Looking:
         single = isinstance(self.column, Whole) and bool((np.diff(edges) <= 1).all())
         return () if single else steps_of(self.column, float(np.abs(edges).max()))
 
-    def _grids(
-        self, steps: tuple[float, ...], edges: Array, weights: Array, spread: float
-    ) -> tuple[tuple[float, float], ...]:
+    def _grids(self, steps: tuple[float, ...], found: Histogram) -> tuple[tuple[float, float], ...]:
         column = self.column
 
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()
 
         noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
-        return released_grids(column, steps, noisy, sigma, edges, weights, spread)
+        return released_grids(column, steps, noisy, sigma, found.edges, found.weights, found.variances)
 
-    def _edges(self) -> Array:
-        """Cells of the look at the column's values, after one or two looks at bounds."""
+    def _edges(self) -> tuple[Array, Array]:
+        """Cells of the look at the column's values and the counts expected of them, after looks at bounds."""
         if isinstance(self.column, Time):
             edges = np.linspace(0.0, DAY, TIME_CELLS + 1)
+            coarse, counts = edges, self._even(edges)
         elif isinstance(self.column, (Date, Moment)):
-            edges = self._calendar()
+            edges, coarse, counts = self._calendar()
         else:
-            edges = self._numbers()
-        fixed = sum(share for _, share in self.column.grids) > 1 - 1e-6
-        return on_steps(edges, self.column.grids[-1][0]) if fixed else edges
+            edges, coarse, counts = self._numbers()
+        if sum(share for _, share in self.column.grids) > 1 - 1e-6:
+            edges = on_steps(edges, self.column.grids[-1][0])
+        return edges, spread_counts(coarse, counts, edges)
 
-    def _numbers(self) -> Array:
-        """Cells over the range of the numbers: to powers of two, then, far from zero, more closely."""
+    def _numbers(self) -> tuple[Array, Array, Array]:
+        """Cells over the range of the numbers: to powers of two, then, far from zero, more closely.
+
+        Returns:
+            Their edges; the edges of the look at bounds, and the counts expected of its cells.
+        """
         whole = isinstance(self.column, Whole)
-        first = number_edges(whole)
+        coarse = first = number_edges(whole)
         noisy, sigma = self._first(first, SHARES["bounds"] - CLOSER)
-        held = place(noisy, sigma, Z_BOUNDS, (self.rows, self.doubt))
-        lower, upper = widened(first, held, whole)
-        if held is not None and held[1] - held[0] < FEW_OCTAVES and first[held[0]] * first[held[1] + 1] > 0:
-            lower, upper = self._closer(lower, upper, whole)
+        rows = self._rows(noisy)
+        counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
+        start, stop = trimmed_range(counts)
+        if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
+            coarse, counts, (start, stop) = self._closer(
+                first[start], first[stop], whole, counts[start:stop].sum()
+            )
+        coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
+        lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
+        near = nearest(first, noisy, sigma, Z_BOUNDS)
+        if whole and upper - lower <= min(MOST_VALUES, rows / self._sigma()):
+            return np.arange(lower, upper + 1), coarse, counts
+        first_cell, end = trimmed_range(counts, SPARSE)
+        inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
+        return refined_edges(lower, upper, whole, near, self._fineness(noisy), inner), coarse, counts
+
+    def _declared(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
+        """The bounds, with those that are declared in the place of those found."""
         if self.column.lower is not None:
             lower = float(self.column.lower)
             upper = max(upper, lower + 1)
         if self.column.upper is not None:
             upper = float(self.column.upper) + whole
             lower = min(lower, upper - 1)
-        near = nearest(first, noisy, sigma, Z_BOUNDS)
-        if whole and upper - lower <= min(MOST_VALUES, self._rows(noisy) / self._sigma()):
-            return np.arange(lower, upper + 1)
-        return refined_edges(lower, upper, whole, near, self._fineness(noisy))
+        return lower, upper
 
-    def _closer(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
+    def _closer(
+        self, lower: float, upper: float, whole: bool, rows: float
+    ) -> tuple[Array, Array, tuple[int, int]]:
+        """Edges, expected counts and range of a look at numbers far from zero, such as years."""
         edges = place_edges(lower, upper, whole)
         if len(edges) <= PLACE_CELLS:  # each whole number has a cell already
-            return lower, upper
-        held = support(*self._first(edges, CLOSER), Z_BOUNDS)
-        return (lower, upper) if held is None else widened(edges, held, whole)
+            return np.array([lower, upper]), np.array([rows]), (0, 1)
+        noisy, sigma = self._first(edges, CLOSER)
+        cells = len(edges) - 1
+        counts, _ = expected_counts(noisy, sigma, np.full(cells, rows / cells), leave=LEAVE_CELL)
+        return edges, counts, trimmed_range(counts)
 
-    def _calendar(self) -> Array:
-        """Stretches of years; of moments in few of them, stretches of days, for half of the rho each."""
+    def _calendar(self) -> tuple[Array, Array, Array]:
+        """Stretches of years; of moments in few of them, stretches of days, for half of the rho each.
+
+        Returns:
+            As `_numbers`.
+        """
         clock = isinstance(self.column, Moment)
         tick = float(DAY) if clock else 1.0
-        years = year_edges()
+        years = coarse = year_edges()
         share = SHARES["bounds"] / 2 if clock else SHARES["bounds"]
         noisy, sigma = self._first(years * tick, share)
-        found = spans(years, noisy, sigma, Z_BOUNDS)
+        counts, _ = expected_counts(noisy, sigma, self._rows(noisy) * year_prior(), leave=LEAVE_CELL)
+        found = spans(years, counts)
         days = day_edges(found) if clock else None
         if days is not None:
-            found = spans(days, *self._first(days * tick, share), Z_BOUNDS)
+            prior = spread_counts(years, counts, days)
+            counts, _ = expected_counts(*self._first(days * tick, share), prior, leave=LEAVE_CELL)
+            coarse, found = days, spans(days, counts)
         inside = self._within(found, tick)
-        return np.rint(span_edges(inside, clock, self._fineness(noisy)) * tick)
+        edges = np.rint(span_edges(inside, clock, self._fineness(noisy)) * tick)
+        return edges, coarse * tick, counts
 
     def _fineness(self, noisy: Array) -> float:
         """Share of the finest look's cells that the rows suffice for: a few standard deviations each."""
         return float(np.clip(self._rows(noisy) / (A_CELL * self._sigma() * FINEST), 1 / FINEST, 1.0))
 
-    def _rows(self, noisy: Array) -> float:
-        return self.rows or max(float(noisy.sum()), 1.0)
+    def _rows(self, noisy: Array | None) -> float:
+        """How many rows there are, as released elsewhere, or else as a look says."""
+        return self.rows or max(float(noisy.sum()) if noisy is not None else 0.0, 1.0)
 
     def _sigma(self) -> float:
         return self.sigma(self.unit * SHARES["detail"])
@@ -261,15 +349,21 @@ class Looking:
         return self.look(f"bounds of {column.name}", exact, self.unit * share, False)
 
 
-def _marginal(column: Binned, edges: Array, noisy: Array, sigma: float) -> NoisyMarginal:
-    """The look at the cells as a measurement of the bins: cells outside the range join the end bins."""
+def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:
+    """The look at the cells as a measurement of the bins: cells outside the range join the end bins.
+
+    Args:
+        column: The column with its bins.
+        found: The cells.
+        absent: Noisy count of the rows without a reading; sigma is the standard deviation of its noise.
+    """
     ends = column.edge_array
-    owner = np.clip(np.searchsorted(ends, edges[:-1], side="right") - 1, 0, column.present - 1)
-    values = np.bincount(owner, weights=noisy[1:], minlength=column.present).astype(np.float64)
-    cells = np.bincount(owner, minlength=column.present).astype(np.float64)
+    owner = np.clip(np.searchsorted(ends, found.edges[:-1], side="right") - 1, 0, column.present - 1)
+    values = np.bincount(owner, weights=found.noisy, minlength=column.present).astype(np.float64)
+    variances = np.bincount(owner, weights=found.variances, minlength=column.present)
     if column.missing:
-        values, cells = np.append(values, noisy[0]), np.append(cells, 1.0)
-    spread = sigma * np.sqrt(cells)
+        values, variances = np.append(values, absent), np.append(variances, sigma**2)
+    spread = np.sqrt(variances)
     return NoisyMarginal(
-        (column.name,), values, spread if len(set(spread)) > 1 else math.sqrt(cells[0]) * sigma
+        (column.name,), values, spread if np.ptp(spread) > 1e-9 * sigma else float(spread[0])
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,16 @@ from margrave.schema.columns import Column, Listed
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["EVIDENT", "OTHER", "listed_values", "may_be_missing", "rest_of", "rows_of", "threshold"]
+__all__ = [
+    "EVIDENT",
+    "OTHER",
+    "find_texts",
+    "listed_values",
+    "may_be_missing",
+    "rest_of",
+    "rows_of",
+    "threshold",
+]
 
 OTHER = "(other)"
 """Label of the code that stands for all values not listed."""
@@ -66,7 +75,7 @@ def listed_values(
     rho: Fraction,
     delta: Fraction,
     rows: float = 0.0,
-) -> tuple[Column, NoisyMarginal]:
+) -> tuple[Listed, NoisyMarginal]:
     """The values of a text column whose noisy count passes the threshold, and those counts.
 
     **Privacy.** Costs rho and delta; proof at the head of this file.
@@ -82,22 +91,43 @@ def listed_values(
         rows: A released guess of the row count, for the column's `rare`; the listed values are as many at
             least.
     """
-    variance = gaussian.sigma_squared(rho)
-    sigma, delta = gaussian.sigma(rho), ledger.price_delta(delta)
-    bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
-    event = PartitionEvent(
-        f"values of {column.name}", gaussian.l2_squared, variance, bar, delta, gaussian.rounded
-    )
-    found = ledger.ask(
-        [event],
-        lambda: _exact(source, column.name),
-        lambda truth: _passing(truth[0], gaussian.noisy(truth[1], variance), bar),
-    )
+    what = f"values of {column.name}"
+    found, sigma = find_texts(what, lambda: _exact(source, column.name), gaussian, ledger, rho, delta)
     counts, absent = found.arrays[0], float(found.arrays[0][-1])
     texts, values = _common(found, sigma, column.rare * max(rows, float(counts.sum())))
     missing, other = may_be_missing(column, absent, sigma), _label(set(texts))
     known = dataclasses.replace(column, values=texts, other=other, missing=missing, strict=False)
     return known, _marginal(known, values, absent, sigma)
+
+
+def find_texts(
+    what: str,
+    exact: Callable[[], tuple[tuple[str, ...], NDArray[np.int64]]],
+    gaussian: Gaussian,
+    ledger: Ledger,
+    rho: Fraction,
+    delta: Fraction,
+) -> tuple[Answer, float]:
+    """The texts whose noisy count passes the threshold, by name, and the standard deviation of the noise.
+
+    **Privacy.** Costs rho and delta; proof at the head of this file, for any exact answer in which each row
+    is in one cell at most, which depends on that row and on released things alone.
+
+    Args:
+        what: The search, in public words.
+        exact: The texts and their counts, shape [texts + 1]; the last is the count of a public cell.
+        gaussian: The mechanism.
+        ledger: Where the spend is recorded.
+        rho: What it may cost of rho; `delta`, of delta.
+    """
+    variance = gaussian.sigma_squared(rho)
+    delta = ledger.price_delta(delta)
+    bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
+    event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
+    found = ledger.ask(
+        [event], exact, lambda truth: _passing(truth[0], gaussian.noisy(truth[1], variance), bar)
+    )
+    return found, gaussian.sigma(rho)
 
 
 def _exact(source: Source, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:

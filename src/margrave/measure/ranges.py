@@ -10,7 +10,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["nearest", "number_edges", "on_steps", "place_edges", "refined_edges", "widened"]
+__all__ = [
+    "nearest",
+    "number_edges",
+    "number_prior",
+    "on_steps",
+    "place_edges",
+    "reach_to_zero",
+    "refined_edges",
+]
 
 Array = NDArray[np.float64]
 
@@ -19,6 +27,10 @@ PLACE_CELLS = 128
 REFINED_CELLS = 16
 """Cells an octave in the second look, over the twelve octaves below the top; half as many below those."""
 OCTAVES, MOST_OCTAVES = 12, 44
+TYPICAL, SLOPE, BELOW = 6.0, 3.0, 0.125
+"""The likeliest octave of numbers, how many octaves off are e times less likely, and numbers below zero."""
+NEAR_ZERO = 1 / 4
+"""Size of the nearer bound, as a share of the other's, up to which the range begins at zero."""
 UNIFORM_CELLS = 256
 """Equal-width cells in the second look, so that numbers far from zero (years) are resolved too."""
 
@@ -72,28 +84,52 @@ def nearest(edges: Array, noisy: Array, sigma: float, z: float) -> float | None:
     return None
 
 
-def widened(edges: Array, held: tuple[int, int] | None, whole: bool) -> tuple[float, float]:
-    """Bounds from a first look: its support, half as wide again on either side.
+def number_prior(edges: Array) -> Array:
+    """The share of the numbers of a column of which nothing is known in each cell of the first look: [cells].
 
-    The first look misses thin ends; the second one, with more cells and less noise, trims what is empty.
-    Bounds do not cross zero on the way, and stay on the grid's range.
+    Numbers are likeliest around TYPICAL in size, less so by a factor of e for each SLOPE octaves up or down,
+    and seldom below zero. It matters only where noise hides the numbers.
 
     Args:
-        edges: Cell edges of the first look, shape [cells + 1].
-        held: First and last cell of its support; None if it has none.
-        whole: Whether the bounds have to be whole numbers.
+        edges: Those of `number_edges`, shape [cells + 1].
     """
-    if held is None:
-        return 0.0, 1.0
-    lower, upper = float(edges[held[0]]), float(edges[held[1] + 1])
-    half = (upper - lower) / 2
-    low = max(lower - half, float(edges[0]), 0.0 if lower >= 0 else -math.inf)
-    high = min(upper + half, float(edges[-1]), 0.0 if upper <= 0 else math.inf)
-    return (math.floor(low), math.ceil(high)) if whole else (low, high)
+    size = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    octave = np.log2(np.where(edges[:-1] * edges[1:] <= 0, 1.0, np.maximum(size, 1e-300)))
+    share = np.exp(-np.abs(octave - TYPICAL) / SLOPE) * np.where(edges[1:] <= 0, BELOW, 1.0)
+    return np.asarray(share / share.sum())
+
+
+def reach_to_zero(edges: Array, counts: Array, held: tuple[int, int]) -> tuple[Array, Array, tuple[int, int]]:
+    """Cells and their range, which is made to begin at zero where that widens it by little.
+
+    The new cell between zero and the range is expected to hold rows as densely as the cell beside it.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        counts: Expected counts, shape [cells].
+        held: First cell of the range, and the one after its last.
+
+    Returns:
+        The same, one cell for all between zero and the range.
+    """
+    first, last = held
+    lower, upper = float(edges[first]), float(edges[last])
+    if 0 < lower <= upper * NEAR_ZERO:
+        beside = counts[first] / (edges[first + 1] - lower) * lower
+        return np.append(0.0, edges[first:]), np.append(beside, counts[first:]), (0, last - first + 1)
+    if lower * NEAR_ZERO <= upper < 0:
+        beside = counts[last - 1] / (upper - edges[last - 1]) * -upper
+        return np.append(edges[: last + 1], 0.0), np.append(counts[:last], beside), (first, last + 1)
+    return edges, counts, held
 
 
 def refined_edges(
-    lower: float, upper: float, whole: bool, near: float | None = None, detail: float = 1.0
+    lower: float,
+    upper: float,
+    whole: bool,
+    near: float | None = None,
+    detail: float = 1.0,
+    inner: tuple[float, float] | None = None,
 ) -> Array:
     """Edges for the second look over [lower, upper): cells that grow with the number, and equal ones.
 
@@ -107,9 +143,11 @@ def refined_edges(
         whole: Whether edges have to be whole numbers.
         near: How near to zero numbers come; None if that is not known.
         detail: Share of all these cells to have, above 0: few rows are better seen in few cells.
+        inner: Where nearly all rows are expected, and the cells of equal width are; everywhere when None.
     """
     octave_cells = max(2 * round(REFINED_CELLS * detail / 2), 2)
-    uniform = np.linspace(lower, upper, max(round(UNIFORM_CELLS * detail), 8) + 1)
+    low, high = (lower, upper) if inner is None or inner[0] >= inner[1] else inner
+    uniform = np.linspace(low, high, max(round(UNIFORM_CELLS * detail), 8) + 1)
     top = int(np.ceil(np.log2(max(abs(lower), abs(upper)))))
     octave, part = np.divmod(np.arange(OCTAVES * octave_cells + 1), octave_cells)
     positive = np.ldexp(1.0 + part / octave_cells, octave + top - OCTAVES)

@@ -62,7 +62,7 @@ def released_grids(
     sigma: float,
     edges: Array,
     weights: Array,
-    spread: float,
+    variances: Array,
 ) -> Grids:
     """The grids that the noisy counts support, and the share of values to draw on each.
 
@@ -77,13 +77,13 @@ def released_grids(
         sigma: Standard deviation of their noise.
         edges: Cell edges of the look at the column's values, shape [cells + 1].
         weights: Denoised counts of those cells, shape [cells].
-        spread: Standard deviation of the noise in each cell.
+        variances: Of the noise in each cell, shape [cells].
     """
     floor = _floor(column)
-    alone, cells = _alone(edges, weights, steps, floor)
+    alone, unsure = _alone(edges, weights, variances, steps, floor)
     counts = np.maximum(noisy - alone, 0.0)
     total = float(counts.sum())
-    noise = np.hypot(sigma, spread * np.sqrt(cells))
+    noise = np.sqrt(sigma**2 + unsure)
     if total <= ANY * float(np.sqrt(np.square(noise).sum())):
         return column.grids
     units = np.array([*steps, floor])
@@ -98,9 +98,12 @@ def _plain(column: Binned) -> bool:
     return isinstance(column, Whole) and _floor(column) <= 1.0
 
 
-def _alone(edges: Array, weights: Array, steps: tuple[float, ...], floor: float) -> tuple[Array, Array]:
-    """Mass and number of the cells that hold one value only, by the first step that it is a multiple of."""
-    mass, cells = np.zeros(len(steps) + 1), np.zeros(len(steps) + 1)
+def _alone(
+    edges: Array, weights: Array, variances: Array, steps: tuple[float, ...], floor: float
+) -> tuple[Array, Array]:
+    """Mass of the cells that hold one value only, and its variance, by the first step that it is a multiple
+    of."""
+    mass, unsure = np.zeros(len(steps) + 1), np.zeros(len(steps) + 1)
     width = np.diff(edges)
     single = (width <= floor * (1 + 1e-9)) | (edges[1:] == np.nextafter(edges[:-1], np.inf))
     for cell in np.flatnonzero(single & (weights > 0)):
@@ -108,8 +111,8 @@ def _alone(edges: Array, weights: Array, steps: tuple[float, ...], floor: float)
         on = [place for place, step in enumerate(steps) if abs(value / step - round(value / step)) < 1e-9]
         place = on[0] if on else len(steps)
         mass[place] += weights[cell]
-        cells[place] += 1
-    return mass, cells
+        unsure[place] += variances[cell]
+    return mass, unsure
 
 
 def _kept(counts: Array, units: Array, noise: Array) -> tuple[NDArray[np.intp], Array]:

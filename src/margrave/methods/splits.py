@@ -53,7 +53,10 @@ def _by_ones(strategy: Any, looks: Fraction, pairs: str = "pairs") -> Shares:
 
 
 def _all_pairs(strategy: Any, counted: bool) -> Shares:
-    """As where noise is small. Whether pairs are screened instead is known once one-ways are released."""
+    """As where noise is small and no triples are found.
+
+    Whether pairs are screened instead, and what is spent on triples, is known once one-ways are released.
+    """
     rest = 1 - Fraction(strategy.ones)
     look = rest * strategy.look
     return {ONE_WAYS: strategy.ones, "pairs alike": look, "pairs by dependence": rest - look}

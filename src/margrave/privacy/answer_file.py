@@ -17,6 +17,7 @@ from pathlib import Path
 from margrave.errors import InputError, invalid
 from margrave.privacy.answers import Answer, answer_from_bytes, answer_to_bytes
 from margrave.privacy.history import FULLY_SPENT
+from margrave.privacy.system_files import open_binary
 
 __all__ = ["SUFFIX", "AnswerFile"]
 
@@ -58,7 +59,7 @@ class AnswerFile:
         data = answer_to_bytes(answer)
         frame = _FRAME.pack(first, count, len(data), _check(first, count, data)) + data
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            handle = open_binary(self._path, os.O_WRONLY | os.O_CREAT)
             try:
                 self._write(handle, frame if self._length else self._key + frame)
             finally:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.book_progress import progress_of, read_progress, write_progress
+from margrave.privacy.system_files import open_binary
 
 __all__ = ["SUFFIXES", "BookFile", "create"]
 
@@ -75,7 +76,7 @@ def create(path: Path) -> None:
         InputError: The file exists or cannot be made.
     """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        os.close(open_binary(path, os.O_CREAT | os.O_EXCL | os.O_RDWR))
     except FileExistsError:
         remedy = "Choose another path; a book is never overwritten."
         raise InputError(invalid("ledger", "a file that does not exist yet", remedy)) from None

@@ -19,6 +19,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from margrave.privacy.system_files import open_binary
+
 __all__ = ["Progress", "progress_of", "read_progress", "write_progress"]
 
 SUFFIX = ".progress"
@@ -70,7 +72,7 @@ def write_progress(book: Path, progress: Progress) -> None:
     """
     text = f"{_stated(progress)} {_check(progress)}\n"
     with contextlib.suppress(OSError):
-        handle = os.open(book.with_name(book.name + SUFFIX), os.O_WRONLY | os.O_CREAT, 0o600)
+        handle = open_binary(book.with_name(book.name + SUFFIX), os.O_WRONLY | os.O_CREAT)
         try:
             os.write(handle, text.encode("ascii"))
         finally:

@@ -21,12 +21,8 @@ from margrave.privacy.answers import Answer
 from margrave.privacy.event_json import event_from_json, event_to_json, fraction_of
 from margrave.privacy.events import Event
 from margrave.privacy.history import FULLY_SPENT, LEDGER_VERSION, History, LedgerHeader, check_facts
+from margrave.privacy.system_files import open_binary, sync_folder, take_lock
 from margrave.privacy.unit import Neighbours, Unit
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-except ImportError:  # no such locks here: two processes that resume one run are then not kept apart
-    flock = None  # type: ignore[assignment]
 
 __all__ = ["LEDGER_VERSION", "Journal", "LedgerHeader", "header_from_json", "header_to_json", "read_ledger"]
 
@@ -62,7 +58,7 @@ class Journal:
         header = replace(header, key=secrets.token_hex(16))
         try:
             _write(self._path, _lines([header_to_json(header)]), os.O_CREAT | os.O_EXCL)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except FileExistsError:
             remedy = (
                 "Move the old ledger away or choose another path; ledgers are never overwritten. "
@@ -131,13 +127,12 @@ class Journal:
     def _hold(self, path: Path) -> weakref.finalize[[int], Journal]:
         """Lock the file as long as this object lives or until it is closed."""
         handle = _opened(path, os.O_RDWR)
-        if flock is not None:
-            try:
-                flock(handle, LOCK_EX | LOCK_NB)
-            except OSError:
-                os.close(handle)
-                remedy = "Wait until the other process is done, or stop it."
-                raise InputError(invalid("ledger", "in use by no other process", remedy)) from None
+        try:
+            take_lock(handle)
+        except OSError:
+            os.close(handle)
+            remedy = "Wait until the other process is done, or stop it."
+            raise InputError(invalid("ledger", "in use by no other process", remedy)) from None
         return weakref.finalize(self, os.close, handle)
 
     def _continue(self, asked: LedgerHeader) -> History:
@@ -235,7 +230,7 @@ def _lines(records: Sequence[Mapping[str, object]]) -> bytes:
 
 def _write(path: Path, lines: bytes, flags: int) -> None:
     """Append lines to a file and wait until they are on disk; a file that has vanished is noticed."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | flags, 0o600)
+    handle = open_binary(path, os.O_WRONLY | os.O_APPEND | flags)
     try:
         if os.write(handle, lines) != len(lines):
             raise OSError(0, "the lines were written in part only")
@@ -246,20 +241,10 @@ def _write(path: Path, lines: bytes, flags: int) -> None:
 
 def _opened(path: Path, flags: int) -> int:
     try:
-        return os.open(path, flags)
+        return open_binary(path, flags)
     except OSError as error:
         remedy = f"Name the ledger of the run that was stopped. The system says: {error.strerror}."
         raise InputError(invalid("ledger", "a file that can be written", remedy)) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until a new file's name is on disk, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _damaged() -> InputError:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.attempts import describe_refusal
 from margrave.privacy.book_file import SUFFIXES
+from margrave.privacy.dataset_history import DatasetHistory, read_history
 from margrave.privacy.history import LedgerHeader, RunJournal
 from margrave.privacy.journal import Journal
 
 if TYPE_CHECKING:
     from margrave.privacy.book import Book
     from margrave.privacy.ledger import Keep
+    from margrave.privacy.unit import Neighbours
 
 __all__ = ["BookAttempt", "Place"]
 
@@ -112,6 +114,18 @@ class Place:
             return self._open(replace(header, run=dict(run)), rho, resume, attempt)
 
         return opened
+
+    def describe_dataset(self, attempt: BookAttempt | None, neighbours: Neighbours) -> DatasetHistory | None:
+        """What the book says of the data set once the run of an attempt has ended.
+
+        Returns:
+            None without a book, and where it cannot be read any more: the release is paid for and not lost.
+        """
+        if attempt is None:
+            return None
+        with suppress(MargraveError):
+            return read_history(attempt.book, self.dataset or "", attempt.number, neighbours)
+        return None
 
     def _book(self) -> Book:
         from margrave.privacy.book import Book

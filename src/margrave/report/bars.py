@@ -17,6 +17,8 @@ HEIGHT = 196.0
 TOP, BOTTOM = 8.0, 26.0
 APART = 58.0
 ROW = 27.0
+LONGEST = 23
+"""Letters of a label under the axis: two dates and a dash."""
 NAMES = 136.0
 
 _Scale = Callable[[float], float]
@@ -123,9 +125,11 @@ def ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
     """A few labels under the axis, far enough apart to be read."""
     if not body:
         return []
-    texts = [shorten(bar.tick, 14) for bar in body]
+    texts = [shorten(bar.tick, LONGEST) for bar in body]
     widest = max(columns(text) for text in texts) * 6.6 + 14
     every = max(1, math.ceil(widest / slot))
+    # The first label that does not stick out on the left.
+    first = max(0, math.ceil((widest / 2 - 7 - LEFT - 4) / slot - 0.5))
     return [
         tag(
             "text",
@@ -134,7 +138,7 @@ def ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
             y=HEIGHT - 8,
             text_anchor="middle",
         )
-        for place in range(0, len(body), every)
+        for place in range(first, len(body), every)
         if LEFT + 4 + slot * (place + 0.5) + widest / 2 - 7 <= end
     ]
 

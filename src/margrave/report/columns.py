@@ -13,7 +13,7 @@ from margrave.report.markup import Markup, join, named, tag
 from margrave.report.numerals import count, fixed, percent
 from margrave.report.released import Estimate, Fitted, Released, rows_share
 from margrave.report.tables import details, row, table
-from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -111,7 +111,7 @@ def _column(column: Column, place: int, sides: Sides, model: NDArray[np.float64]
 
 def labels_of(column: Column) -> tuple[str, ...]:
     """A label for each code."""
-    if isinstance(column, Listed | Binned):
+    if isinstance(column, Listed | Binned | Relative):
         return column.labels
     return ()
 
@@ -133,7 +133,7 @@ def _meta(column: Column, estimate: Estimate, sides: Sides, model: NDArray[np.fl
 
 
 def _distance(name: str, distance: float) -> Markup:
-    return join(f"TV to {name} ", tag("strong", fixed(distance, 4)))
+    return join(f"distance to {name} ", tag("strong", fixed(distance, 4)))
 
 
 def _numbers(name: str, distribution: Distribution, second: str | None) -> Markup:

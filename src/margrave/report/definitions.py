@@ -22,11 +22,13 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     ("N", "The number of rows the release stands for: public, or itself released with noise."),
     (
-        "Distance, total variation, TV",
+        "Distance",
         (
-            "Half the sum over all cells of the absolute difference between two tables of "
-            "shares: 0 if they are equal, 1 if they have nothing in common. The released table "
-            "is divided by N, the other by its own sum."
+            "Half the sum over all cells of the absolute difference between two tables of shares. The "
+            "released table is divided by N, the other by its own sum. Between two tables without noise it "
+            "is "
+            "the total variation, from 0 to 1. Noisy counts may be below zero and need not add up to N, so "
+            "against a released table it passes 1 where noise is larger than what it hides."
         ),
     ),
     (

@@ -14,7 +14,7 @@ from margrave.schema.columns import Column, Listed
 __all__ = ["ORDERED", "Bar", "Distribution", "tail_of"]
 
 BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
-ORDERED = BINNED | {"ordinal"}
+ORDERED = BINNED | {"ordinal", "relative"}
 MOST_BINS = 40
 MOST_VALUES = 12
 
@@ -120,7 +120,9 @@ def _label(kind: str, ends: list[str], codes: int) -> tuple[str, str]:
     first, last = ends
     if kind in BINNED:
         low, high = first.split(" to ")[0], last.split(" to ")[-1]
-        return (low if codes == 1 and first == low else f"{low} to {high}"), _compact(low)
+        if low == high:
+            return low, _compact(low)
+        return f"{low} to {high}", f"{_compact(low)}\u2013{_compact(high)}"
     if kind not in ORDERED and codes > 1:
         text = f"{count(codes)} other values"
         return text, text

@@ -45,6 +45,7 @@ TITLES = {
     "ml_r2": "Four models: variance explained",
     "ml_rmse": "Four models: root mean squared error",
     "order_broken": "Rows that break an order",
+    "overall": "Overall",
     "pearson_difference": "Error of Pearson's r, mean",
     "propensity_cart": "Told apart by a decision tree",
     "propensity_logistic": "Told apart by a logistic regression",
@@ -60,6 +61,7 @@ TITLES = {
 WIDTHS = {"1": "one column", "2": "two columns", "3": "three columns"}
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Overall", ("overall",)),
     ("Single columns", ("tv_1_", "ks_complement", "tv_complement")),
     (
         "Dependence between columns",

@@ -8,12 +8,12 @@ from itertools import combinations
 
 from margrave.evaluation.distance import cramers_v
 from margrave.report.columns import Sides
+from margrave.report.fit import FIT_HEADS, clique_text, fit_row
 from margrave.report.heat import MOST_NAMES, Cell, triangle, triangle_legend
 from margrave.report.markup import Markup, join, tag
 from margrave.report.numerals import count, fixed, fraction
-from margrave.report.released import Fit, rows_share
+from margrave.report.released import Fit, Released, rows_share
 from margrave.report.tables import details, row, table
-from margrave.report.verdict import FIT_HEADS, clique_text, fit_row
 from margrave.schema.domain import Clique
 
 __all__ = ["ASSOCIATION_LEVELS", "level", "pairs_section"]
@@ -47,12 +47,43 @@ def pairs_section(sides: Sides) -> Markup:
                 "not measured; the model's value of each is an inference."
             ),
         ),
+        tag("p", describe_larger_groups(sides.released)) if len(names) > 2 else None,
         tag("p", f"The pictures show the {MOST_NAMES} columns that were measured most.")
         if shown != names
         else None,
         tag("div", _fit_figure(shown, fits), _strength_figure(shown, strengths, measured), class_="heats"),
         _largest(fits),
         _inferred(inferred, strengths),
+    )
+
+
+def describe_larger_groups(released: Released) -> str:
+    """What is known of dependence among three or more columns that none of their pairs shows."""
+    measured = [clique for clique in released.cliques if len(clique) > 2]
+    looks = [look for look in released.appraisals if look.columns == 3]
+    if not looks and not measured:
+        return (
+            "Dependence among three or more columns that none of their pairs shows, such as where one column "
+            "says whether two others differ, was not looked for, and the model does not have it."
+        )
+    if not looks:
+        tables = "table" if len(measured) == 1 else "tables"
+        return (
+            f"{count(len(measured))} {tables} of three or more columns measured. Dependence among other "
+            "columns that none of their pairs shows was not looked for."
+        )
+    groups = sum(look.marginals for look in looks)
+    least = fixed(min(look.largest for look in looks) / (2 * released.rows), 3)
+    result = (
+        f"found in {count(len(measured))} of them, each of which was measured"
+        if measured
+        else "not found in any"
+    )
+    return (
+        "Dependence among three columns that none of their pairs shows was looked for in "
+        f"{count(groups)} groups of three columns and {result}. Noise would have hidden what moves the "
+        f"table of a group by a total variation of less than about {least}. Among more columns it was "
+        "not looked for."
     )
 
 
@@ -110,7 +141,7 @@ def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
         if fit is None:
             cells[pair] = Cell(None, "", f"{text}: {INFERRED}")
             continue
-        spoken = f"{text}: {fixed(fit.ratio, 2)} times the noise floor (TV {fixed(fit.distance, 4)})"
+        spoken = f"{text}: {fixed(fit.ratio, 2)} times the noise floor (distance {fixed(fit.distance, 4)})"
         cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), fixed(fit.ratio, 1), spoken)
     drawn = triangle(
         names,

@@ -134,15 +134,21 @@ def _columns(own: _Values) -> Aspect | None:
 
 
 def _dependence(own: _Values) -> Aspect | None:
-    """Error of Cramér's V between that of real against real and that of shuffled columns."""
+    """The share of dependence that is kept cell by cell; by Cramér's V where that was not scored."""
+    if "dependence_kept" in own.scores:
+        return _dependence_judged(own, own.get("dependence_kept"))
     value = own.get("association_mean")
     drawn, lost = (own.get("association_mean", name) for name in ("bootstrap", "shuffled"))
     if math.isnan(value):
         return None
-    if not lost > 2 * drawn:
+    kept = min(max(1 - (value - drawn) / (lost - drawn), 0.0), 1.0) if lost > 2 * drawn else math.nan
+    return _dependence_judged(own, kept)
+
+
+def _dependence_judged(own: _Values, kept: float) -> Aspect:
+    if math.isnan(kept):
         words = "The columns of the real table hardly depend on each other, so there is nothing to keep."
         return Aspect("dependence", "Dependence kept", "–", None, words)
-    kept = min(max(1 - (value - drawn) / (lost - drawn), 0.0), 1.0)
     shown = percent(kept, 0)
     words = {
         GOOD: f"How columns depend on each other is kept: {shown} of it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import margrave
@@ -10,13 +11,18 @@ from margrave.release import Release
 from margrave.report.columns import Sides, columns_section
 from margrave.report.definitions import DEFINITIONS, definitions
 from margrave.report.document import Section, document
+from margrave.report.fit import TableFits
+from margrave.report.handling import handling_section
+from margrave.report.headline import usefulness_box, usefulness_section
 from margrave.report.ledger import ledger_section
 from margrave.report.markup import Markup, join, shorten, tag
 from margrave.report.pairs import pairs_section
+from margrave.report.questions import question_links, questions_section
+from margrave.report.record import record_section
 from margrave.report.released import Fitted, Released
 from margrave.report.schema_table import schema_section
-from margrave.report.summary import guarantee_section, overview
-from margrave.report.verdict import Verdict
+from margrave.report.summary import guarantee_section, overview, owner_box
+from margrave.report.usefulness import Usefulness, judge_release
 from margrave.schema.encoded import Encoded
 
 if TYPE_CHECKING:
@@ -26,7 +32,13 @@ __all__ = ["render"]
 
 
 def render(
-    release: Release, model: Model | None, *, synthetic: Encoded | None = None, title: str | None = None
+    release: Release,
+    model: Model | None,
+    *,
+    synthetic: Encoded | None = None,
+    title: str | None = None,
+    outputs: Mapping[str, str] | None = None,
+    use: Usefulness | None = None,
 ) -> str:
     """The report of a release as one self-contained HTML file.
 
@@ -38,6 +50,8 @@ def render(
         model: The model fitted to the release; None to go without.
         synthetic: Synthetic rows under the release's schema; drawn in the pictures when given.
         title: Title of the page.
+        outputs: SHA-256 of files made from the release, by name.
+        use: The verdict, where it has been made already.
 
     Returns:
         The text of the file, the same for the same arguments.
@@ -49,28 +63,53 @@ def render(
     if synthetic is not None and synthetic.domain != release.domain:
         raise InputError(invalid("synthetic", "of the release's domain", "Pass rows sampled from its model."))
     rows = synthetic if synthetic is not None and synthetic.rows else None
-    sections = _sections(release, Sides(Released(release), Fitted(model, rows), rows))
+    judged = judge_release(release, model) if use is None else use
+    sections = _sections(release, Sides(Released(release), Fitted(model, rows), rows), judged, outputs or {})
     lead = tag(
         "p",
-        "What was released about a private table, what it cost in privacy, and how well it can be trusted. "
+        "What was released about a private table, what it may be used for, and what it cost in privacy. "
         "This page is made of released quantities alone: it may be published with the release.",
         class_="lead",
     )
-    return document(title or "Report of a private release", lead, sections, _footer(release))
+    heading = title or _title(release)
+    return document(heading, lead, sections, _footer(release))
 
 
-def _sections(release: Release, sides: Sides) -> tuple[Section, ...]:
-    verdict = Verdict.of(sides.released, sides.fitted)
-    rows = None if sides.synthetic is None else sides.synthetic.rows
+def _title(release: Release) -> str:
+    dataset = release.provenance.dataset
     return (
-        Section("summary", "Summary", overview(release, verdict.words, rows)),
+        f"Report of a private release: {shorten(dataset, 80)}" if dataset else "Report of a private release"
+    )
+
+
+def _sections(
+    release: Release, sides: Sides, use: Usefulness, outputs: Mapping[str, str]
+) -> tuple[Section, ...]:
+    fits = TableFits.of(sides.released, sides.fitted)
+    return (
+        Section("summary", "Summary", _summary(release, sides, use)),
+        Section("questions", "Questions and answers", questions_section(release, use, outputs)),
         Section("guarantee", "The guarantee", guarantee_section(release)),
-        Section("quality", "Quality of the fit", verdict.render()),
+        Section("record", "About this release", record_section(release, outputs)),
+        Section("handling", "What became of each column", handling_section(release)),
+        Section("usefulness", "Usefulness, column by column", usefulness_section(use)),
         Section("ledger", "The ledger", ledger_section(release)),
         Section("schema", "The schema", schema_section(release)),
         Section("columns", "Columns", columns_section(release.schema, sides)),
         Section("pairs", "Pairs of columns", pairs_section(sides)),
+        Section("quality", "Quality of the fit", fits.render()),
         Section("definitions", "Definitions", definitions(DEFINITIONS)),
+    )
+
+
+def _summary(release: Release, sides: Sides, use: Usefulness) -> Markup:
+    """The first screen: what it may be used for, whom it protects, key facts, and links to answers."""
+    return join(
+        usefulness_box(use),
+        owner_box(release),
+        overview(release, None if sides.synthetic is None else sides.synthetic.rows),
+        tag("h3", "Questions that this page answers"),
+        question_links(),
     )
 
 

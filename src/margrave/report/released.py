@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.evaluation.distance import shares
+from margrave.privacy.appraisals import read_appraisal
 from margrave.release import NoisyMarginal, Release
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
@@ -47,7 +48,8 @@ class Fit:
 
     Args:
         clique: Attribute names.
-        distance: Total variation between the two, shares of all rows.
+        distance: Half the sum of the absolute differences, as shares of all rows. Noise makes counts that
+            are below zero and sums that are not 1, so it may pass 1, which a total variation cannot.
         floor: Its expectation if noise were the only difference: sqrt(2 / pi) * sum(sigma) / (2 N).
         limit: floor plus two standard deviations of the same.
         cells: Number of cells.
@@ -80,9 +82,14 @@ class Released:
     def __init__(self, release: Release) -> None:
         self.domain = release.domain
         self.rows = max(float(release.total), 1.0)
+        self.appraisals = tuple(filter(None, map(read_appraisal, release.events)))
         self._by_set: dict[frozenset[str], list[NoisyMarginal]] = {}
         for marginal in release.measurements:
             self._by_set.setdefault(frozenset(marginal.clique), []).append(marginal)
+        self._holding: dict[str, list[frozenset[str]]] = {}
+        for key in self._by_set:
+            for name in key:
+                self._holding.setdefault(name, []).append(key)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -105,7 +112,8 @@ class Released:
     def told(self, clique: Clique) -> Estimate | None:
         """The table of a clique from every measured table that holds it; None if there is none."""
         wanted = frozenset(clique)
-        found = [marginal for key, group in self._by_set.items() if wanted <= key for marginal in group]
+        near = min((self._holding.get(name, []) for name in clique), key=len)
+        found = [marginal for key in near if wanted <= key for marginal in self._by_set[key]]
         return self._combine(clique, found) if found else None
 
     def fit(self, estimate: Estimate, share: Table) -> Fit:

@@ -6,7 +6,7 @@ from margrave.release import Release
 from margrave.report.markup import Markup, join, named, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.tables import row, table
-from margrave.schema.columns import Binned, Column, Identifier, Listed, Temporal
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
 
 __all__ = ["schema_section"]
 
@@ -60,8 +60,13 @@ def _values(column: Column) -> Markup:
         bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
         fine = f", decoded by {count(len(column.weights))} finer cells" if column.weights else ""
         return join(bins + fine + _grids(column))
+    if isinstance(column, Relative):
+        return join(column.sentence)
     if isinstance(column, Identifier):
-        return join("never read; new keys")
+        shapes = [join(", " if place else "", named(one)) for place, one in enumerate(column.shapes)]
+        return join("new keys", *([" of the shape ", *shapes] if shapes else []))
+    if isinstance(column, Omitted):
+        return join("left out", f": {column.reason}" if column.reason else "")
     return join("not known")
 
 
@@ -91,6 +96,12 @@ def _listed(column: Listed) -> Markup:
         join(", " if place else "", named(str(value), limit=28)) for place, value in enumerate(values[:SHOWN])
     ]
     more = len(values) - len(shown)
-    rest = f" and {count(more)} more" if more > 0 else ""
+    rest = join(f" and {count(more)} more" if more > 0 else "")
+    if column.stems:
+        stems = [join(", " if place else "", named(stem)) for place, stem in enumerate(column.stems[:SHOWN])]
+        more = len(column.stems) - len(stems)
+        rest = join(
+            rest, "; others by how they begin: ", *stems, f" and {count(more)} more" if more > 0 else ""
+        )
     other = join("; all else as ", named(column.other, limit=28)) if column.other is not None else None
     return join(*shown, rest, other)

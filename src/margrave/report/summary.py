@@ -7,13 +7,23 @@ import math
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, Release
 from margrave.report.markup import Child, Markup, join, named, tag
-from margrave.report.numerals import count, percent, significant
+from margrave.report.numerals import count, equals, percent, significant
 from margrave.report.tables import details, facts
 from margrave.schema.frame import type_warning
 
-__all__ = ["guarantee_section", "overview", "public_facts"]
+__all__ = [
+    "FALSE_ALARM",
+    "attack_power",
+    "describe_difference",
+    "describe_unit",
+    "guarantee_section",
+    "overview",
+    "owner_box",
+    "public_facts",
+]
 
 FALSE_ALARM = 0.05
+"""Share of wrong accusations that an attacker may make, where the power of an attack is told."""
 
 _ROWS_ONLY = (
     "It protects single rows. Somebody with k rows in the table is protected less, with k times the ε and a "
@@ -38,27 +48,53 @@ _MACHINE = (
 _LAW = "It is a mathematical property. Whether it meets a legal standard is for the reader to judge."
 
 
-def overview(release: Release, verdict: str, rows: int | None) -> Markup:
+def owner_box(release: Release) -> Markup | None:
+    """A red box where no owner was named: one row is not one person."""
+    if release.guarantee.neighbours.unit.owner is not None:
+        return None
+    return tag(
+        "div",
+        tag("p", tag("strong", "One row is protected, not one person.")),
+        tag(
+            "p",
+            "No column was named that says whose row it is. If every person has one row at most, the two "
+            "are the same; whoever keeps the table has to confirm that. If not, a person with k rows has k "
+            "times the ε: release again with --owner and --max-rows.",
+        ),
+        class_="box far",
+        role="note",
+        aria_label="Whom the guarantee protects",
+    )
+
+
+def overview(release: Release, rows: int | None) -> Markup:
     """The key facts of the release.
 
     Args:
         release: What left the private side.
-        verdict: The quality in a few words.
         rows: Number of synthetic rows, if the page was made with them.
     """
     guarantee = release.guarantee
     public = guarantee.neighbours.rows_are_public
     entries: list[tuple[str, Child]] = [
-        ("Guarantee", f"ε = {significant(guarantee.epsilon)}, δ = {significant(guarantee.delta)}"),
-        ("Protects", tag("span", _unit(guarantee.neighbours))),
+        (
+            "Guarantee",
+            join(
+                "differential privacy, ",
+                tag("span", equals("ε", significant(guarantee.epsilon)), class_="nb"),
+                ", ",
+                tag("span", equals("δ", significant(guarantee.delta)), class_="nb"),
+            ),
+        ),
+        ("Protects", tag("span", describe_unit(guarantee.neighbours))),
+        ("Accounting", guarantee.accountant.removeprefix("accounting ")),
         ("Columns", count(len(release.schema.columns))),
         ("Rows, public" if public else "Rows, with noise", count(release.total)),
         ("Noisy tables released", count(len(release.measurements))),
-        ("Method", f"{release.strategy} with {release.fitter}"),
-        ("Fit to what was released", verdict),
+        ("Method", release.notes.get("method", f"{release.strategy} with {release.fitter}")),
     ]
     if rows is not None:
-        entries.insert(5, ("Synthetic rows", count(rows)))
+        entries.insert(6, ("Synthetic rows", count(rows)))
     return facts(entries)
 
 
@@ -68,7 +104,7 @@ def guarantee_section(release: Release) -> Markup:
     return join(
         tag("p", _sentence(guarantee), class_="lead"),
         _exactly(guarantee),
-        tag("h3", "What it means"),
+        tag("h3", "What it means", id="meaning"),
         tag("p", _meaning(guarantee)),
         tag(
             "p",
@@ -78,9 +114,9 @@ def guarantee_section(release: Release) -> Markup:
                 "it cost nothing more."
             ),
         ),
-        tag("h3", "What it does not mean"),
+        tag("h3", "What it does not mean", id="limits"),
         tag("ul", *[tag("li", text) for text in _limits(release)]),
-        tag("h3", "What was taken as public"),
+        tag("h3", "What was taken as public", id="public"),
         public_facts(release),
     )
 
@@ -138,7 +174,8 @@ def _storage(release: Release) -> str:
     return ", ".join(sorted(set(release.dtypes.values())))
 
 
-def _unit(neighbours: Neighbours) -> Markup:
+def describe_unit(neighbours: Neighbours) -> Markup:
+    """Whom the guarantee protects."""
     unit = neighbours.unit
     if unit.owner is None:
         return join("one row")
@@ -146,7 +183,7 @@ def _unit(neighbours: Neighbours) -> Markup:
     return join("one owner in ", named(unit.owner), f", {rows} each")
 
 
-def _difference(neighbours: Neighbours) -> Markup:
+def describe_difference(neighbours: Neighbours) -> Markup:
     """How two neighbouring tables differ."""
     unit = neighbours.unit
     gone = neighbours.adjacency == "add_remove"
@@ -166,7 +203,7 @@ def _sentence(guarantee: Guarantee) -> Markup:
         "any one row" if guarantee.neighbours.unit.owner is None else "any one owner",
         " can change about the release is bounded: no result becomes more than ",
         f"{factor} times as likely, up to a probability of {significant(guarantee.delta)}, by ",
-        _difference(guarantee.neighbours),
+        describe_difference(guarantee.neighbours),
         ".",
     )
 
@@ -200,7 +237,7 @@ def _exactly(guarantee: Guarantee) -> Markup:
         [
             ("ε (epsilon)", significant(guarantee.epsilon, 6)),
             ("δ (delta)", f"{significant(guarantee.delta, 6)}{_one_in(guarantee.delta)}"),
-            ("Unit protected", _unit(guarantee.neighbours)),
+            ("Unit protected", describe_unit(guarantee.neighbours)),
             ("Adjacency", _adjacency(guarantee.neighbours)),
             ("Accounting", accounting),
             ("ρ (rho) allowed", significant(guarantee.rho, 6)),
@@ -217,7 +254,7 @@ def _one_in(delta: float) -> str:
 
 def _adjacency(neighbours: Neighbours) -> Markup:
     name = "add or remove" if neighbours.adjacency == "add_remove" else "replace one"
-    return join(f"{name}: neighbouring tables differ by ", _difference(neighbours))
+    return join(f"{name}: neighbouring tables differ by ", describe_difference(neighbours))
 
 
 def _meaning(guarantee: Guarantee) -> str:
@@ -228,12 +265,12 @@ def _meaning(guarantee: Guarantee) -> str:
         "Suppose that somebody knows every other row of the table and wants to tell from "
         f"the release whether {whose} {what}. If they are to be wrong in at most "
         f"{percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "
-        f"at most {percent(_power(guarantee), 1)} of the cases in which it is yes; pure "
+        f"at most {percent(attack_power(guarantee), 1)} of the cases in which it is yes; pure "
         f"guessing finds {percent(FALSE_ALARM, 0)}."
     )
 
 
-def _power(guarantee: Guarantee) -> float:
+def attack_power(guarantee: Guarantee) -> float:
     """The largest power of a test of level FALSE_ALARM: the privacy region of Kairouz et al. (2015)."""
     epsilon, delta = min(guarantee.epsilon, 700.0), guarantee.delta
     return min(

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema import clock, storage
-from margrave.schema.columns import Binned, Column, Identifier, Listed, Temporal, Whole
+from margrave.schema.columns import Binned, Categorical, Column, Identifier, Listed, Temporal, Whole
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.identifier import keys
-from margrave.schema.labels import integer_range, label_array
+from margrave.schema.labels import integer_range, is_text_type, label_array, with_endings
 from margrave.schema.temporal_arrays import temporal_array
 
 __all__ = ["arrow_type", "decode_column"]
@@ -74,7 +74,10 @@ def decode_column(
     if kind is not None and pa.types.is_dictionary(kind):
         return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
     if isinstance(column, Listed):
-        return label_array(column, kind).take(pa.array(codes))
+        values = label_array(column, kind).take(pa.array(codes))
+        if isinstance(column, Categorical) and column.prefixes and is_text_type(values.type):
+            return with_endings(values, codes, column, rng)
+        return values
     if isinstance(column, Identifier):
         return keys(column, len(codes), rng, kind)
     if not isinstance(column, Binned):

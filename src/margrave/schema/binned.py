@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.column import Column
+from margrave.schema.spelling import NUMBER_SPELLING
 
 __all__ = ["BINNINGS", "Binned", "Integer", "Real", "Whole"]
 
@@ -243,20 +244,105 @@ class Whole(Binned):
         return f"{int(value):d}"
 
 
+def check_number_spelling(column: Binned, spelling: object) -> None:
+    """Find the spelling among those of numbers.
+
+    Raises:
+        SchemaError: It is none of them.
+    """
+    if not isinstance(spelling, str) or not NUMBER_SPELLING.fullmatch(spelling):
+        where = f"spelling of column {column.name!r}"
+        raise SchemaError(invalid(where, "'', '0' or as in '0.00', '0.##'", "Pick one.", got=spelling))
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integer(Whole):
-    """Whole numbers."""
+    """A column of whole numbers: ages, counts, years, amounts in whole units.
+
+    Say what is public about the column; every part that is left out is discovered, within the epsilon of the
+    run. What is declared must not have been read off the private rows.
+
+    Args:
+        name: Name of the column.
+        lower: The least value that may occur; left out, it is discovered.
+        upper: The greatest value that may occur; left out, it is discovered.
+        bins: Into how many bins of equal width the range is cut: 32 by default, one a value where there are
+            fewer values. Rows are counted by bin; inside a bin values are drawn evenly.
+        edges: The bins themselves instead of `lower`, `upper` and `bins`: increasing whole numbers, of which
+            the last is one more than the greatest value.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
+            nearest bin (False).
+        binning: How discovery cuts the bins where there are none yet: "adaptive", "uniform", "quantile" or
+            "privtree".
+        rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
+        fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
+            most two, "0.0#" with one or two, and "" as their type is.
+
+    Raises:
+        SchemaError: The parts do not fit together.
+
+    Example:
+        >>> age = Integer(name="age", lower=0, upper=110, missing=False)
+        >>> age.known, age.size
+        (True, 32)
+        >>> Integer(name="children", edges=(0, 1, 2, 3, 21), missing=True).labels
+        ('0', '1', '2', '3 to 20', 'missing')
+        >>> Integer(name="income").known  # bounds, bins and missing values are discovered
+        False
+    """
 
     kind: ClassVar[str] = "integer"
+    spelling: str = ""
+
+    def __post_init__(self) -> None:
+        Binned.__post_init__(self)
+        check_number_spelling(self, self.spelling)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Real(Binned):
-    """Numbers on a line."""
+    """A column of numbers on a line: weights, prices, measurements.
+
+    Say what is public about the column; every part that is left out is discovered, within the epsilon of the
+    run. What is declared must not have been read off the private rows.
+
+    Args:
+        name: Name of the column.
+        lower: The least value that may occur; left out, it is discovered.
+        upper: The greatest value that may occur; left out, it is discovered.
+        bins: Into how many bins of equal width the range is cut. Rows are counted by bin; inside a bin values
+            are drawn evenly, or as finer noisy counts say where discovery made them.
+        edges: The bins themselves instead of `lower`, `upper` and `bins`, in increasing order.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
+            nearest bin (False).
+        binning: How discovery cuts the bins where there are none yet: "adaptive", "uniform", "quantile" or
+            "privtree".
+        rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
+        fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
+            most two, "0.0#" with one or two, and "" as their type is.
+
+    Raises:
+        SchemaError: The parts do not fit together.
+
+    Example:
+        >>> Real(name="share", lower=0, upper=1, bins=4, missing=False).labels
+        ('0 to 0.25', '0.25 to 0.5', '0.5 to 0.75', '0.75 to 1')
+        >>> Real(name="charge", lower=0, strict=False).known  # the upper bound is discovered
+        False
+    """
 
     kind: ClassVar[str] = "real"
+    spelling: str = ""
+
+    def __post_init__(self) -> None:
+        Binned.__post_init__(self)
+        check_number_spelling(self, self.spelling)
 
     def _equal_width(self) -> tuple[float, ...]:
         assert self.lower is not None  # noqa: S101

@@ -22,6 +22,7 @@ class Column(ABC):
         missing: Whether values may be missing; None if that is not known.
         strict: Whether a value outside the declaration is an error (declared columns) or is absorbed
             (discovered ones): into `other`, into the nearest bin, or into the likeliest code.
+        mark: What a missing value is written as in text files; "" for what the file's other columns have.
     """
 
     kind: ClassVar[str]
@@ -32,6 +33,7 @@ class Column(ABC):
     name: str
     missing: bool | None = None
     strict: bool = True
+    mark: str = ""
 
     @property
     @abstractmethod

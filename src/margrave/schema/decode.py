@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +13,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import MissingExtraError, SchemaError, invalid
 from margrave.schema.arrow_types import arrow_type, decode_column
-from margrave.schema.columns import Column
+from margrave.schema.columns import Boolean, Column, Integer, Moment, Omitted, Real, Relative, Time
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.frame import Frame
+from margrave.schema.relative_draw import relative_numbers
 from margrave.schema.rules_draw import agreed_numbers
 from margrave.schema.schema import Schema
 
 __all__ = ["decode"]
+
+SPELT = (Boolean, Integer, Moment, Real, Time)
+"""Kinds of columns that have a spelling."""
 
 
 def decode(
@@ -33,7 +38,7 @@ def decode(
     A listed value decodes to itself, `other` to its label (null where the storage type cannot hold the
     label), missing to null. A bin decodes to a number drawn in it: first a fine cell by weight, where
     the column knows them, then evenly inside, on one of the column's grids where it has some. Identifiers
-    get new keys.
+    get new keys, and omitted columns are left out.
 
     Args:
         encoded: The rows, under the schema's domain.
@@ -69,9 +74,13 @@ def _arrow_table(table: Mapping[str, Any], schema: Schema) -> Any:
 
 
 def _field(column: Column, kind: Any) -> Any:
-    """The Arrow field of a column; that of moments and times says how they are spelt as text."""
-    spelling = getattr(column, "spelling", None)
-    return pa.field(column.name, kind, metadata=None if spelling is None else {"spelling": spelling})
+    """The Arrow field of a column; its metadata say how values are written in text files."""
+    column = column.own if isinstance(column, Relative) else column
+    plain = "true" if isinstance(column, Boolean) else ""
+    spelling = column.spelling if isinstance(column, SPELT) else ""
+    told = {"spelling": spelling} if spelling != plain else {}
+    told |= {"missing": column.mark} if column.mark else {}
+    return pa.field(column.name, kind, metadata=told or None)
 
 
 def _table(
@@ -84,12 +93,22 @@ def _table(
     """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
     rows = np.zeros(encoded.rows, dtype=np.uint8)
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
+    linked = relative_numbers(encoded, schema, frame.dtypes, rng, numbers, known)
     table = {}
     for column in schema.columns:
+        if isinstance(column, Omitted):
+            continue
         codes = encoded.column(column.name) if column.attribute else rows
-        table[column.name] = _values(codes, column, rng, frame, numbers.get(column.name))
+        drawn = numbers.get(column.name)
+        if column.name in linked:
+            drawn = linked[column.name].numbers
+        if isinstance(column, Relative):
+            absent = linked[column.name].absent
+            column = dataclasses.replace(column.own, missing=column.missing)
+            codes = np.where(absent, column.present, 0).astype(np.uint32)
+        table[column.name] = _values(codes, column, rng, frame, drawn)
     names = [name for name in frame.dtypes if name in table]
-    names += [name for name in schema.names if name not in frame.dtypes]
+    names += [name for name in table if name not in frame.dtypes]
     return {name: table[name] for name in names}
 
 

@@ -15,9 +15,11 @@ from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.looks import places, readings
 from margrave.schema.profile import profile
+from margrave.schema.relative import Relative, relative_codes
 from margrave.schema.schema import Schema
+from margrave.schema.spelling import MARKS
 
-__all__ = ["encode", "encode_column"]
+__all__ = ["coded_from", "encode", "encode_column", "encode_from", "likeliest"]
 
 Indices = NDArray[np.int64]
 UNSEEN, MISSING = -2, -1
@@ -37,10 +39,20 @@ def encode(table: Any, schema: Schema) -> Encoded:
         SchemaError: A column is not known yet.
     """
     _same_names(list(table.column_names), schema)
-    return Encoded(
-        schema.domain,
-        tuple(encode_column(table.column(column.name), column) for column in schema.attributes),
-    )
+    return Encoded(schema.domain, tuple(encode_from(table, column) for column in schema.attributes))
+
+
+def encode_from(table: Any, column: Column) -> Codes:
+    """One column's codes from a table that has the columns it is coded from (`coded_from`), shape [rows]."""
+    array = table.column(column.name)
+    if isinstance(column, Relative):
+        return relative_codes(array, table.column(column.base), column, likeliest(column.part))
+    return encode_column(array, column)
+
+
+def coded_from(column: Column) -> tuple[str, ...]:
+    """Names of the columns of the table that a column's codes depend on: its own, and that of its base."""
+    return (column.name, column.base) if isinstance(column, Relative) else (column.name,)
 
 
 def _same_names(names: list[str], schema: Schema) -> None:
@@ -173,7 +185,8 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     """The code of each distinct text, UNSEEN where the column does not list it.
 
     Equal spelling first; then equal numbers, so that "1.0" in a file is a declared 1; then truth values
-    whatever their case.
+    whatever their case, among which the marks of missing values are missing unless the column is strict; then
+    the beginnings that have a code.
     """
     labels = column.values or ()
     codes = _find(distinct, [storage.spelling(label) for label in labels])
@@ -186,7 +199,21 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     truths = [str(label).lower() if isinstance(label, bool) else None for label in labels]
     if (codes < 0).any() and any(truths):
         _fill(codes, _find(pc.utf8_lower(distinct), truths))
+        if not column.strict:
+            marks = _find(distinct, list(MARKS)) >= 0
+            codes[marks & (codes < 0)] = MISSING
+    if (codes < 0).any() and column.stems:
+        _fill_by_beginning(codes, distinct, column)
     return codes
+
+
+def _fill_by_beginning(codes: Indices, distinct: Any, column: Listed) -> None:
+    """Give texts that are not listed the code of the longest beginning that they have."""
+    first = len(column.values or ())
+    for length in sorted({len(stem) for stem in column.stems}, reverse=True):
+        keys = [stem if len(stem) == length else None for stem in column.stems]
+        found = _find(pc.utf8_slice_codeunits(distinct, 0, length), list(keys))
+        _fill(codes, np.where(found >= 0, found + first, found))
 
 
 def _find(distinct: Any, keys: list[str | None]) -> Indices:

@@ -1,10 +1,10 @@
-"""Given: values that sampled rows must have, for all of them or in a table, as codes and numbers."""
+"""Given: values that sampled rows must have, for all of them, as ranges and sets, or in a table."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed
-from margrave.schema.encode import encode_column
+from margrave.schema.choices import Between, Choice
+from margrave.schema.columns import Binned, Column, Listed, Ordinal, Real, Relative, Whole
+from margrave.schema.encode import encode_column, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.looks import readings
+from margrave.schema.relative import relative_codes
 from margrave.schema.schema import Schema
 
 __all__ = ["Given", "given_values"]
+
+SEVERAL = (list, tuple, set, frozenset, range)
+"""Collections of values of which a row may have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,14 @@ class Given:
         rows: How many rows a table of given values has; None for values that hold for all rows.
         codes: By attribute: one code, or one a row.
         numbers: The numbers of binned columns by name, one or one a row, NaN where missing.
+        choices: Columns of which any of several values may occur; `margrave.models.choices.draw_choices`
+            turns them into codes and numbers, one a row.
     """
 
     rows: int | None
     codes: Mapping[str, int | Codes]
     numbers: Mapping[str, NDArray[np.float64]]
+    choices: Mapping[str, Choice] = field(default_factory=dict)
 
     def spread(self, rows: int) -> dict[str, NDArray[np.float64]]:
         """The numbers, one a row."""
@@ -46,8 +54,8 @@ def given_values(schema: Schema, given: Any) -> Given:
 
     Args:
         schema: The columns, all known.
-        given: A mapping of column names to values, None for a missing one; or an Arrow table with some of the
-            columns; or None.
+        given: A mapping of column names to values, None for a missing one, to sets or lists of values, or to
+            ranges (`Between`); or an Arrow table with some of the columns; or None.
 
     Raises:
         SchemaError: There is no such column.
@@ -61,9 +69,10 @@ def given_values(schema: Schema, given: Any) -> Given:
     for name in table.column_names:
         column = _column(schema, name)
         array = table.column(name)
+        base = table.column(_base(column, table.column_names)) if isinstance(column, Relative) else None
         try:
-            codes[name] = _coded(array, column)
-            if isinstance(column, Binned):
+            codes[name] = _coded(array, column, base)
+            if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)
             continue
         except (InputError, pa.ArrowException, TypeError):
@@ -76,19 +85,75 @@ def given_values(schema: Schema, given: Any) -> Given:
 def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     codes: dict[str, int | Codes] = {}
     numbers = {}
+    choices = {}
     for name, value in given.items():
         column = _column(schema, name)
+        beside = given[_base(column, list(given))] if isinstance(column, Relative) else None
         try:
-            array = pa.array([value])
-            codes[name] = int(_coded(array, column)[0])
-            if isinstance(column, Binned):
+            if isinstance(value, (Between, *SEVERAL)):
+                choices[name] = _choice(value, column)
+                continue
+            array, base = pa.array([value]), pa.array([beside])
+            codes[name] = int(_coded(array, column, base)[0])
+            if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)[:1].reshape(())
             continue
         except (InputError, pa.ArrowException, TypeError):
             pass
         remedy = f"Look at schema[{name!r}]."
         raise InputError(invalid(f"given[{name!r}]", "a value of the column", remedy, got=value))
-    return Given(None, codes, numbers)
+    return Given(None, codes, numbers, choices)
+
+
+def _choice(value: Any, column: Column) -> Choice:
+    """The codes and numbers that a range or a collection of values allows.
+
+    Raises:
+        InputError: It allows no value of the column, or the column has no order or no such values.
+    """
+    if isinstance(column, Relative):
+        remedy = f"It is modelled by how it differs from {column.base!r}: give one value of both."
+        raise InputError(invalid("given", f"one value of {column.name!r}", remedy))
+    found = _range(value, column) if isinstance(value, Between) else _collection(list(value), column)
+    if not found.codes.any():
+        raise InputError(invalid("given", "a range or set that holds a value of the column", "Widen it."))
+    return found
+
+
+def _range(value: Between, column: Column) -> Choice:
+    codes = np.zeros(column.size, dtype=np.bool_)
+    if isinstance(column, Ordinal):
+        ends = [
+            None if end is None else int(_coded(pa.array([end]), column)[0])
+            for end in (value.lower, value.upper)
+        ]
+        top = column.ordered - 1 if ends[1] is None else ends[1]
+        codes[ends[0] or 0 : top + 1] = True
+        return Choice(column, codes)
+    if not isinstance(column, Binned):
+        raise InputError(invalid("given", "a range of a column with an order", "Give a set of values."))
+    least, most = (
+        none if end is None else float(_numbers(pa.array([end]), column)[0])
+        for end, none in ((value.lower, -np.inf), (value.upper, np.inf))
+    )
+    edges = column.edge_array
+    last = edges[1:] - 1.0 if isinstance(column, Whole) else edges[1:]
+    codes[: column.present] = (last >= least) & (edges[:-1] <= most)
+    if isinstance(column, Whole):
+        codes[: column.present] &= np.maximum(edges[:-1], np.ceil(least)) <= np.minimum(last, np.floor(most))
+    return Choice(column, codes, least, most)
+
+
+def _collection(values: list[Any], column: Column) -> Choice:
+    if isinstance(column, Real):
+        raise InputError(invalid("given", "a range of a column of numbers", "Use Between."))
+    codes = np.zeros(column.size, dtype=np.bool_)
+    if values:
+        codes[_coded(pa.array(values), column)] = True
+    if not isinstance(column, Binned):
+        return Choice(column, codes)
+    numbers = _numbers(pa.array([value for value in values if value is not None]), column)
+    return Choice(column, codes, listed=tuple(sorted({*numbers.tolist()} - {np.nan})))
 
 
 def _column(schema: Schema, name: str) -> Column:
@@ -105,18 +170,36 @@ def _column(schema: Schema, name: str) -> Column:
     return column
 
 
-def _coded(array: Any, column: Column) -> Codes:
-    """Codes of given values; a value of no code of its own is refused."""
+def _base(column: Relative, names: Sequence[str]) -> str:
+    """The base of a column that is relative to it, found among the given ones.
+
+    Raises:
+        InputError: It is not given: without it, nothing says which difference the value is.
+    """
+    if column.base not in names:
+        remedy = f"Give {column.base!r} as well: {column.name!r} is modelled by how it differs from that."
+        raise InputError(invalid("given", f"with {column.base!r}", remedy, got=list(names)))
+    return column.base
+
+
+def _coded(array: Any, column: Column, base: Any = None) -> Codes:
+    """Codes of given values; a value of no code of its own is refused. A relative column needs its base's."""
+    if isinstance(column, Relative):
+        if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
+            raise InputError(invalid("given", "without missing values", "Leave the column out."))
+        encode_column(array, dataclasses.replace(column.own, strict=True, missing=True))
+        return relative_codes(array, base, column, likeliest(column.part))
     codes = encode_column(array, dataclasses.replace(column, strict=True))
     if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
         raise InputError(invalid("given", "without missing values", "Leave the column out."))
     if isinstance(column, Listed) and column.other_code is not None:
-        rest = np.flatnonzero(codes == column.other_code)
+        rest = np.flatnonzero((codes >= len(column.values or ())) & (codes <= column.other_code))
         if len(rest) and not all(value == column.other for value in array.take(pa.array(rest)).to_pylist()):
             raise InputError(invalid("given", "a listed value", "Use the label of the others."))
     return codes
 
 
-def _numbers(array: Any, column: Binned) -> NDArray[np.float64]:
-    values, known = readings(array, column.read, column.name)
+def _numbers(array: Any, column: Binned | Relative) -> NDArray[np.float64]:
+    read = column.own.read if isinstance(column, Relative) else column.read
+    values, known = readings(array, read, column.name)
     return np.where(known, np.asarray(values, dtype=np.float64), np.nan)

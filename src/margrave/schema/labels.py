@@ -8,11 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from margrave.schema import clock, storage
-from margrave.schema.columns import Boolean, Listed, Scalar
+from margrave.schema.columns import Boolean, Categorical, Listed, Scalar
+from margrave.schema.encoded import Codes
 from margrave.schema.looks import readings
+from margrave.schema.shapes import draw_texts
 
-__all__ = ["integer_range", "label_array"]
+__all__ = ["integer_range", "is_text_type", "label_array", "with_endings"]
 
+REDRAWS = 4
+"""How often a completed text that the column lists is drawn anew."""
 TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -23,17 +27,53 @@ def label_array(column: Listed, kind: Any = None) -> Any:
         column: A column with known values.
         kind: The Arrow type wanted, not a dictionary; the one that the values suggest when None. A label
             that it cannot hold, such as the text of `other` among numbers, becomes null.
+
+    A beginning that stands for many texts decodes to itself here; `with_endings` completes it.
     """
-    values: list[Scalar] = list(column.values or ())
+    values: list[Scalar] = [*(column.values or ()), *column.stems]
     if column.other is not None:
         values.append(column.other)
     wanted = _natural(values, column) if kind is None else kind
+    if isinstance(column, Boolean) and is_text_type(wanted):
+        values = [column.spell(value) for value in values]
     entries = [_label(value, wanted) for value in values] + [None] * bool(column.missing)
     if clock.is_temporal(wanted):
         return _instants(entries, wanted)
     if pa.types.is_decimal(wanted) or pa.types.is_floating(wanted):
         return pa.array(entries, pa.float64()).cast(wanted, safe=False)
     return pa.array(entries, wanted)
+
+
+def with_endings(values: Any, codes: Codes, column: Categorical, rng: np.random.Generator) -> Any:
+    """Decoded values whose beginnings are completed: a text is drawn for each that has an ending.
+
+    A text that the column lists is drawn again a few times, since it has a code of its own.
+
+    Args:
+        values: An Arrow array of text, as `label_array` decodes the codes, shape [rows].
+        codes: Shape [rows].
+        column: Of the codes.
+        rng: Draws the endings.
+    """
+    listed, found = set(column.values or ()), None
+    for place, (prefix, ending) in enumerate(zip(column.prefixes, column.endings, strict=True)):
+        rows = np.flatnonzero(codes == len(column.values or ()) + place)
+        if not ending or not len(rows):
+            continue
+        found = values.to_pylist() if found is None else found
+        for _ in range(REDRAWS):
+            for row, rest in zip(rows.tolist(), draw_texts(ending, len(rows), rng), strict=True):
+                found[row] = prefix + rest
+            rows = np.array([row for row in rows.tolist() if found[row] in listed], dtype=np.int64)
+            if not len(rows):
+                break
+    return values if found is None else pa.array(found, values.type)
+
+
+def is_text_type(kind: Any) -> bool:
+    """Whether an Arrow type is one of text."""
+    view = getattr(pa.types, "is_string_view", bool)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or view(kind))
 
 
 def _instants(entries: list[Any], kind: Any) -> Any:

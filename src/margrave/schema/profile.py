@@ -1,4 +1,4 @@
-"""What the cells of a column are: seven classes, of which each cell is in exactly one."""
+"""What the cells of a column are: classes of which each cell is in exactly one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,31 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema import iso, storage
+from margrave.schema.listed import FALSITIES
+from margrave.schema.spelling import MARKS
 
-__all__ = ["PROFILE", "classes", "profile"]
+__all__ = ["PROFILE", "TRUTHS", "classes", "profile"]
 
-PROFILE = ("missing", "whole", "number", "date", "moment", "time", "text")
+TRUTHS = tuple(FALSITIES)
+"""How the truth values of a column are spelt, by the word for true."""
+PROFILE = (
+    *("missing", "whole", "number", "date", "moment", "time", "text"),
+    *("mark", "padded", "pointed", *TRUTHS),
+)
 """The classes: missing, a whole number of at most 2^53, another number, an ISO date, moment or time of day,
-and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`."""
+and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`.
 
-MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT = range(len(PROFILE))
+Four kinds of text have classes of their own. A *mark* is one of `spelling.MARKS`. *padded* is a whole number
+that would lose something as a number: a zero in front of other digits (01591), or a plus sign in front of
+seven digits or more. *pointed* is a whole number that is written with a decimal point or an exponent (12.0).
+And there are truth values, by how they are spelt."""
+MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
+PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
+POINTED_NUMBER = r"[.eE]"
 
 
 def profile(array: Any, name: str = "") -> NDArray[np.int64]:
-    """Cells of a column by class, in the order of `PROFILE`: shape [7]. **Not private.**
+    """Cells of a column by class, in the order of `PROFILE`. **Not private.**
 
     Typed storage holds numbers only (of dates and times the number of `storage.normal`); truth values are
     whole numbers. Counts of parts of a column add up to those of the column.
@@ -42,7 +55,9 @@ def profile(array: Any, name: str = "") -> NDArray[np.int64]:
     present = ~np.isnan(values)
     whole = int(storage.whole(values[present]).sum())
     held = int(present.sum())
-    return np.array([len(values) - held, whole, held - whole, 0, 0, 0, 0], dtype=np.int64)
+    result = np.zeros(len(PROFILE), dtype=np.int64)
+    result[[MISSING, WHOLE, NUMBER]] = len(values) - held, whole, held - whole
+    return result
 
 
 def classes(distinct: Any) -> NDArray[np.int64]:
@@ -55,11 +70,27 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     """
     values, text = storage.parse(distinct)
     result = np.where(storage.whole(values), WHOLE, NUMBER)
+    whole = result == WHOLE
+    result[whole & _matches(distinct, POINTED_NUMBER)] = POINTED
+    result[whole & _matches(distinct, PADDED_NUMBER)] = PADDED
     result[np.isnan(values)] = MISSING
     result[text] = TEXT
+    result[text & _is_in(distinct, MARKS)] = MARK
+    for place, word in zip(TRUE, TRUTHS, strict=True):
+        result[text & _is_in(distinct, (word, FALSITIES[word]))] = place
     for place, read in ((DATE, iso.dates), (MOMENT, iso.moments), (TIME, iso.times)):
         result[_where(distinct, text, read)] = place
     return result
+
+
+def _matches(distinct: Any, pattern: str) -> NDArray[np.bool_]:
+    found = pc.match_substring_regex(distinct, pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _is_in(distinct: Any, words: tuple[str, ...]) -> NDArray[np.bool_]:
+    found = pc.is_in(distinct, value_set=pa.array(words, distinct.type))
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _where(distinct: Any, text: NDArray[np.bool_], read: Any) -> NDArray[np.int64]:

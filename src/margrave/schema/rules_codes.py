@@ -12,12 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Column, Listed
+from margrave.schema.columns import Column, Listed, Unknown
 from margrave.schema.domain import Clique
 from margrave.schema.rules import Allowed, Combinations, Determines, Rule
-from margrave.schema.rules_numbers import Columns, NumberRules, Truths, code_of, is_own, number_rules
+from margrave.schema.rules_numbers import (
+    Columns,
+    NumberRules,
+    Truths,
+    check_numbers,
+    code_of,
+    is_own,
+    number_rules,
+)
 
-__all__ = ["CodeRules", "Restriction", "code_rules"]
+__all__ = ["CodeRules", "Restriction", "check_rules", "code_rules"]
 
 Longs = NDArray[np.int64]
 
@@ -334,6 +342,44 @@ class CodeRules:
             if done is not None:
                 return done
         return None
+
+
+def check_rules(columns: Iterable[Column], rules: Sequence[Rule]) -> None:
+    """Check all that can be known of rules while some of their columns are still to be discovered.
+
+    Columns whose kind is not known are passed over; a run refuses rules about them.
+
+    Raises:
+        SchemaError: A rule does not fit the kind of a column or names a value that the column does not list;
+            or rules whose columns are all known contradict each other.
+    """
+    named = {column.name: column for column in columns}
+    for rule in rules:
+        own = {name: named[name] for name in rule.names}
+        if isinstance(rule, Combinations | Determines):
+            _check_listed(own, rule)
+        else:
+            check_numbers(own, rule)
+    whole = [rule for rule in rules if all(named[name].known for name in rule.names)]
+    if len(whole) < len(rules):
+        used = {name for rule in whole for name in rule.names}
+        code_rules(tuple(column for column in named.values() if column.name in used), tuple(whole))
+
+
+def _check_listed(columns: Mapping[str, Column], rule: Combinations | Determines) -> None:
+    """Check a rule on listed values, column by column."""
+    pairs = rule.combinations if isinstance(rule, Combinations) else rule.pairs
+    names = rule.columns if isinstance(rule, Combinations) else (rule.by, rule.of)
+    for place, name in enumerate(names):
+        column = columns[name]
+        if isinstance(column, Unknown):
+            continue
+        values = {entry[place] for entry in pairs} - {None}
+        if not isinstance(column, Listed):
+            code_of(column, 0)
+        elif column.values is not None:
+            for value in values:
+                code_of(column, value)
 
 
 @functools.lru_cache(maxsize=16)

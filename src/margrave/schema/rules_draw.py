@@ -17,7 +17,7 @@ from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.rules_numbers import ROUNDING, Floats, NumberRules, Truths
 from margrave.schema.schema import Schema
 
-__all__ = ["agreed_numbers"]
+__all__ = ["Storage", "agreed_numbers"]
 
 ROUNDS = 4
 """How often rows are drawn bin by bin before their numbers are drawn together."""

@@ -14,7 +14,7 @@ from margrave.schema.rules import Ordered, Rule, Sum, Within
 from margrave.schema.rules_linear import Inequality, Tower, eliminated
 from margrave.schema.temporal import iso_number
 
-__all__ = ["ROUNDING", "NumberRules", "code_of", "is_own", "number_rules", "spans"]
+__all__ = ["ROUNDING", "NumberRules", "check_numbers", "code_of", "is_own", "number_rules", "spans"]
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -233,6 +233,45 @@ def number_rules(columns: Mapping[str, Column], rules: Sequence[Rule]) -> list[N
     return [NumberRules(columns, group) for group in groups]
 
 
+def check_numbers(columns: Mapping[str, Column], rule: Rule) -> None:
+    """Check a rule about numbers against the kinds of its columns, as far as these are known.
+
+    Raises:
+        SchemaError: A column is of another kind, or a bound of a range is none of its column.
+    """
+    used = {name: columns[name] for name in sorted(_numbers_of(rule))}
+    for name, column in used.items():
+        if isinstance(column, Listed) and column.strict and not _holds_numbers(column):
+            where = f"column {name!r} of rule {rule.kind!r}"
+            raise SchemaError(invalid(where, "one of numbers, dates or moments", "Declare it as such."))
+    known = [column for column in used.values() if isinstance(column, Binned)]
+    kinds = {_family(column) for column in known}
+    if isinstance(rule, Ordered) and len(kinds) > 1:
+        raise _of_one_kind(kinds)
+    if isinstance(rule, Within):
+        by = columns[rule.by]
+        if isinstance(by, Binned):
+            code_of(by, 0)
+        for value, least, most in rule.entries:
+            if isinstance(by, Listed) and by.values is not None:
+                code_of(by, value)
+            for bound in (least, most) if known else ():
+                _number(known[0], bound, 0.0)
+
+
+def _holds_numbers(column: Listed) -> bool:
+    """Whether all listed values are numbers, or may still turn out to be."""
+    values = column.values
+    return values is None or (
+        bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    )
+
+
+def _of_one_kind(kinds: set[str]) -> SchemaError:
+    remedy = "Compare dates with dates and moments with moments."
+    return SchemaError(invalid("columns of rule 'ordered'", "of one kind", remedy, got=sorted(kinds)))
+
+
 def spans(column: Column) -> tuple[Floats, Floats]:
     """Least and greatest number that each code stands for, NaN where it stands for none, [codes] each."""
     low, high = np.full((2, column.size), np.nan)
@@ -305,8 +344,7 @@ def _comparable(columns: Mapping[str, Column], rule: Rule) -> bool:
         return False
     kinds = {_family(columns[name]) for name in _numbers_of(rule)}
     if isinstance(rule, Ordered) and len(kinds) > 1:
-        remedy = "Compare dates with dates and moments with moments."
-        raise SchemaError(invalid("columns of rule 'ordered'", "of one kind", remedy, got=sorted(kinds)))
+        raise _of_one_kind(kinds)
     if isinstance(rule, Within):
         by = columns[rule.by]
         if not isinstance(by, Listed):

@@ -20,16 +20,21 @@ from margrave.schema.columns import (
     Identifier,
     Integer,
     Moment,
+    Omitted,
     Ordinal,
     Real,
+    Relative,
     Temporal,
     Time,
     Unknown,
 )
 from margrave.schema.domain import Domain
 from margrave.schema.listed import other_label
+from margrave.schema.relative import in_turn
 from margrave.schema.rules import Rule, check_names, rule_from_json
-from margrave.schema.rules_codes import CodeRules, code_rules
+from margrave.schema.rules_codes import CodeRules, check_rules, code_rules
+from margrave.schema.sdv import columns_from_sdv, table_from_sdv
+from margrave.schema.summary import describe_schema
 
 __all__ = ["Schema"]
 
@@ -37,14 +42,14 @@ KINDS: dict[str, type[Column]] = {
     kind.kind: kind
     for kind in (
         *(Categorical, Ordinal, Boolean, Integer, Real, Unknown),
-        *(Date, Moment, Time, Duration, Identifier),
+        *(Date, Moment, Time, Duration, Identifier, Omitted, Relative),
     )
 }
 VERSION, UNRULED = 2, 1
 """Version of a schema.json, and the one that is written where no rules need the later."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schema:
     """What is publicly known about a table's columns, in order.
 
@@ -72,7 +77,9 @@ class Schema:
             raise SchemaError(invalid("columns", "one or more", "A table needs a column."))
         if len(set(self.names)) != len(self.columns):
             raise SchemaError(invalid("columns", "uniquely named", "Rename the columns that repeat."))
+        in_turn(self.columns)
         check_names(self.rules, self.columns)
+        check_rules(self._ruled, self.rules)
         if all(column.known for column in self._ruled):
             self.code_rules  # noqa: B018 - refuses rules that no row could obey
 
@@ -101,6 +108,31 @@ class Schema:
             )
         )
 
+    @classmethod
+    def from_sdv(cls, metadata: Mapping[str, Any] | str | Path, table: str | None = None) -> Schema:
+        """The schema that SDV's metadata describes: kinds of columns; bounds and values stay open.
+
+        Columns of sdtype "numerical" are whole numbers where their representation says so; "categorical" ones
+        with an order are ordinal; keys, and whatever names a person (email, phone_number, ssn, ...), are
+        identifiers, which are never read and are made anew. Relations between tables and constraints are left
+        out. Metadata that was detected from the private rows says something about them (which columns are
+        whole numbers, dates or categorical): check that you would have known it without looking.
+
+        Args:
+            metadata: As SDV's `to_dict()` gives it, or the path of its JSON file.
+            table: Which table, where it describes several.
+
+        Raises:
+            InputError: The file cannot be read, or the table has to be named.
+            SchemaError: It is not metadata of SDV.
+
+        Example:
+            >>> Schema.from_sdv({"columns": {"member": {"sdtype": "boolean"}}})
+            Schema of 1 column, 1 with parts to be discovered
+              member  boolean, False, True, missing values to be discovered
+        """
+        return cls(columns_from_sdv(table_from_sdv(metadata, table)))
+
     @property
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
@@ -113,7 +145,7 @@ class Schema:
 
     @property
     def attributes(self) -> tuple[Column, ...]:
-        """The columns that models see: all but free identifiers."""
+        """The columns that models see: all but free identifiers and those that are left out."""
         return tuple(column for column in self.columns if column.attribute)
 
     @property
@@ -129,6 +161,9 @@ class Schema:
         sizes = tuple(column.size for column in seen)
         ordered = tuple(column.ordered for column in seen)
         return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules)
+
+    def __repr__(self) -> str:
+        return "\n".join(describe_schema(self.columns, self.rules))
 
     def __getitem__(self, name: str) -> Column:
         """The column of a name.
@@ -220,7 +255,7 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write schema.json."""
         Path(path).write_text(
-            json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
         )
 
     @classmethod
@@ -264,6 +299,9 @@ def _column_to_json(column: Column) -> dict[str, Any]:
             continue
         if field.name in ("lower", "upper", "bins") and getattr(column, "edges", None) is not None:
             continue
+        if isinstance(value, Column):
+            entry[field.name] = _column_to_json(value)
+            continue
         entry[field.name] = list(value) if isinstance(value, tuple) else value
         if isinstance(column, Temporal) and field.name in ("lower", "upper", "edges", "fine"):
             bounds = value if isinstance(value, tuple) else (value,)
@@ -297,9 +335,7 @@ def _column_from_json(entry: Any) -> Column:
             raise SchemaError(invalid(where, "true or false", "Drop the quotes.", got=entry[key]))
     try:
         values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in entry.items()
-            if key != "kind"
+            key: _value_from_json(value) for key, value in entry.items() if key != "kind"
         }
         return kind(**values)
     except (TypeError, ValueError) as error:
@@ -310,6 +346,12 @@ def _column_from_json(entry: Any) -> Column:
                 f"column {entry['name']!r}", "of the right types", "Numbers for bounds, lists for values."
             )
         ) from None
+
+
+def _value_from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _column_from_json(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _is_unicode(document: Any) -> bool:

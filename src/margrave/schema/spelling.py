@@ -1,38 +1,54 @@
-"""How texts of moments and times are spelt, so that they come out as they went in.
+"""How texts of moments, times and numbers are spelt, so that they come out as they went in.
 
-A spelling is written as midnight is in it: "T00:00:00Z", " 00:00", "00:00:00.000".
+A spelling is written as midnight or zero is in it: "T00:00:00Z", " 00:00", "00:00:00.000", "0.00". That of
+numbers may have marks for decimals which are left out where they would be zeros: "0.0##" for 1.0 and 1.125.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema import iso, storage
 
-__all__ = ["SPELLINGS", "respelt", "spellings"]
+__all__ = ["MARKS", "NUMBER_SPELLING", "SPELLINGS", "respelt", "spell_numbers", "spellings"]
+
+MARKS = (
+    *("NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NULL", "Null", "null"),
+    *("None", "none", "-", "--", "?", ".", "missing"),
+)
+"""Texts that stand for a missing value in columns of numbers, dates, times and truth values."""
 
 CLOCKS = ("00:00", "00:00:00", "00:00:00.000", "00:00:00.000000")
 ZONES = ("", "Z", "+00:00")
+DIGITS = 9
+"""Most digits behind the point of a spelling of numbers."""
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "moment": tuple(f"{blank}{clock}{zone}" for blank in "T " for clock in CLOCKS for zone in ZONES),
     "time": CLOCKS,
+    "number": ("0", *(f"0.{'0' * digits}" for digits in range(1, DIGITS + 1)), ""),
+    "mark": MARKS,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
-offset from UTC counts as +00:00."""
+offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
+those with an exponent; marks are texts that stand for a missing value."""
+NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
 
 
 def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
-    """Cells of text by the spelling of their moment or time: shape [spellings]. **Not private.**
+    """Cells of text by how their moment, time, number or mark is spelt: shape [spellings]. **Not private.**
 
     A cell is counted once at most: one that is no such text, such as a date or a typed value, is not.
 
     Args:
         array: An Arrow array.
-        read: "moment" or "time".
+        read: "moment", "time", "number" or "mark".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
@@ -40,11 +56,56 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     if not storage.is_text(array):
         return np.zeros(len(known), dtype=np.int64)
     codes, distinct = storage.texts(array)
-    _, sound = (iso.moments if read == "moment" else iso.times)(distinct)
     places = np.full(len(distinct) + 1, len(known))
-    for place in np.flatnonzero(sound):
-        places[place] = known.index(_spelling(distinct[int(place)].as_py(), read))
+    if read in ("number", "mark"):
+        found = _number_places(distinct) if read == "number" else _places(distinct, known)
+        places[:-1] = np.where(found < 0, len(known), found)
+    else:
+        _, sound = (iso.moments if read == "moment" else iso.times)(distinct)
+        for place in np.flatnonzero(sound):
+            places[place] = known.index(_spelling(distinct[int(place)].as_py(), read))
     return np.bincount(places[codes], minlength=len(known) + 1)[:-1].astype(np.int64)
+
+
+def _number_places(distinct: Any) -> NDArray[np.int64]:
+    """The place in SPELLINGS of each text that is a number, -1 for other text: shape [texts]."""
+    values, _ = storage.parse(distinct)
+    plain = pc.match_substring_regex(distinct, rf"^[+-]?[0-9]*(\.[0-9]{{0,{DIGITS}}})?$")
+    part = pc.replace_substring_regex(distinct, r"^[^.]*\.?", "")
+    digits = np.asarray(pc.binary_length(part).to_numpy(zero_copy_only=False), dtype=np.int64)
+    places = np.where(np.asarray(plain.to_numpy(zero_copy_only=False), dtype=np.bool_), digits, DIGITS + 1)
+    return np.where(np.isnan(values), -1, places)
+
+
+def _places(distinct: Any, known: tuple[str, ...]) -> NDArray[np.int64]:
+    """The place of each text in a list, -1 for none."""
+    found = pc.index_in(distinct, value_set=pa.array(known, distinct.type))
+    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def spell_numbers(values: Any, spelling: str) -> Any:
+    """Numbers as text in a spelling, rounded to its decimals.
+
+    Args:
+        values: An Arrow array of whole numbers or floats.
+        spelling: As `NUMBER_SPELLING` has it, such as "0.00" or "0.##".
+    """
+    coded = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    coded = coded.dictionary_encode()
+    part = spelling.partition(".")[2]
+    texts = [
+        None if one is None else _spell(one, part.count("0"), len(part))
+        for one in coded.dictionary.to_pylist()
+    ]
+    return pa.array(texts, pa.large_string()).take(coded.indices)
+
+
+def _spell(value: float, least: int, most: int) -> str:
+    """A number with so many decimals, of which zeros at the end are left out down to the least."""
+    whole, point, part = f"{value:.{most}f}".partition(".")
+    part = part[:least] + part[least:].rstrip("0")
+    text = f"{whole}{point if part else ''}{part}"
+    return text if text.strip("-0.") else text.removeprefix("-")
 
 
 def _spelling(text: str, read: str) -> str:

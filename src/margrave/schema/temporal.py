@@ -103,7 +103,18 @@ def _moment(value: datetime.datetime) -> int:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Date(Temporal):
-    """Calendar days: whole numbers of days since 1970-01-01.
+    """A column of calendar days, kept as whole numbers of days since 1970-01-01.
+
+    Args:
+        name: Name of the column.
+        lower: The earliest day, as in "2024-02-29" or a datetime.date; left out, it is discovered.
+        upper: The latest day; left out, it is discovered.
+        bins: Into how many bins of equal width the range is cut, 32 by default.
+        edges: The bins themselves instead, of which the last edge lies after the latest day.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
+            nearest bin (False).
+        binning, rare, fine, weights, grids: As for `Integer`.
 
     Example:
         >>> Date(name="born", lower="1950-01-01", upper="1950-01-03", missing=False).labels
@@ -128,12 +139,26 @@ class Date(Temporal):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment(Temporal):
-    """Moments: whole microseconds since 1970-01-01T00:00.
+    """A column of moments, kept as whole microseconds since 1970-01-01T00:00.
 
     Args:
+        name: Name of the column.
+        lower: The earliest moment, as in "2024-02-29T08:05" or a datetime.datetime; left out, it is
+            discovered.
+        upper: The latest moment; left out, it is discovered.
+        bins: Into how many bins of equal width the range is cut, 32 by default.
+        edges: The bins themselves instead, of which the last edge lies after the latest moment.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
+            nearest bin (False).
+        binning, rare, fine, weights, grids: As for `Integer`.
         zone: Name of the time zone the values are shown in, as in "Europe/Berlin" or "UTC"; the numbers are
             of UTC then. None for moments without a zone, the wall clock's.
         spelling: How moments stored as text are spelt, one of `margrave.schema.spelling.SPELLINGS`.
+
+    Example:
+        >>> Moment(name="seen", lower="2024-01-01", upper="2024-12-31T23:59", bins=4, missing=False).present
+        4
     """
 
     kind: ClassVar[str] = "moment"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
@@ -22,10 +22,11 @@ from margrave.select.screening import (
     independent_tables,
     summarise_one_ways,
 )
+from margrave.select.triples import estimate_pairs, find_triples, plan_query
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
-    from margrave.release import InferredMarginal
+    from margrave.release import InferredMarginal, NoisyMarginal
 
 __all__ = ["AllPairs"]
 
@@ -39,20 +40,23 @@ class AllPairs:
        bought again.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
        alike: the total variation that noise alone adds to a pair, on average (`margrave.select.screening`).
-       Up to `hidden` all are bought (6 and 7).
+       Up to `hidden` all are bought (6 to 8).
     3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
        a model that holds little dependence are mostly as far off as these. Then pairs are screened (4 and
-       5), but all are bought (6 and 7) where the noise of appraisals would be above `blind`.
+       5), but all are bought (6 to 8) where the noise of appraisals would be above `blind`.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
     5. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
        they would get, and share what remains in proportion to the root of their dependence
        (`choose_pairs`). A target's pairs are taken in any case.
     6. All pairs share `look` of the rest alike, and a rough model is fitted.
-    7. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
+    7. Triples are appraised for dependence that none of their pairs shows, where the noise would leave any to
+       be seen, for at most `triples` of rho; those in which it is found are measured
+       (`margrave.select.triples`).
+    8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
        model's pair, or the first look's where that says more, and the product of its one-ways; no pair
        gets less than the first look.
-    8. The model is fitted to everything.
+    9. The model is fitted to everything.
 
     **Privacy.** All answers are the curator's, measurements and appraisals with Gaussian noise, so GDP prices
     them together; which of them are asked for and how much each costs is decided by earlier releases and
@@ -61,7 +65,7 @@ class AllPairs:
     Args:
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look; 1 measures all pairs alike.
-        target: An attribute whose pairs get `emphasis` times what they would get by step 5 or 7.
+        target: An attribute whose pairs get `emphasis` times what they would get by step 5 or 8.
         emphasis: See target; at least 1.
         max_clique_cells: Pairs with more cells are left out.
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
@@ -71,6 +75,7 @@ class AllPairs:
         worth: How much of its noise a pair's dependence must exceed to be bought, above 0.
         blind: Standard deviation of an appraised total variation from which on pairs are not screened, since
             the choice would be one of noise, above 0.
+        triples: Share of rho that the appraisal of triples may cost, 0 for none.
 
     Raises:
         InputError: An argument is out of range.
@@ -86,6 +91,7 @@ class AllPairs:
     screen: Fraction = Fraction(1, 10)
     worth: float = 0.35
     blind: float = 0.1
+    triples: Fraction = Fraction(3, 100)
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
 
@@ -98,6 +104,8 @@ class AllPairs:
         for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):
             if not bound > 0:
                 raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
+        if not 0 <= self.triples < 1:
+            raise InputError(invalid("triples", "a share of at least 0 and below 1", "Try the default."))
         if not (self.screen > 0 and self.screened_ones > 0 and self.screen + self.screened_ones < 1):
             together = "above 0, and below 1 together with `screened_ones`"
             raise InputError(invalid("screen", together, "Try the defaults."))
@@ -183,24 +191,50 @@ class AllPairs:
         curator.measure(pairs, curator.remaining * Fraction(self.look) / len(pairs))
         if self.look < 1:
             rough = Effort(rough=True, deadline=deadline)
-            worth = self._worth(curator, fitter, pairs, rough)
+            model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
+            looks = {measured.clique: measured for measured in curator.measurements}
+            self._measure_triples(curator, model, [looks[pair] for pair in pairs], on_step)
+            worth = self._worth(model, [looks[pair] for pair in pairs])
             on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
             for clique, share in self._shares(worth, curator.remaining).items():
                 curator.measure([clique], share)
 
-    def _worth(
-        self, curator: Curator, fitter: Fitter, pairs: list[Clique], rough: Effort
-    ) -> dict[Clique, float]:
+    def _measure_triples(
+        self, curator: Curator, model: Model, measured: Sequence[NoisyMarginal], on_step: OnStep
+    ) -> None:
+        """Look for dependence of three attributes that their pairs do not show, and measure what is found.
+
+        See `margrave.select.triples`.
+        """
+        if len(curator.domain) < 3 or not self.triples:
+            return
+        pairs, ways = {table.clique for table in measured}, summarise_one_ways(curator)
+        largest = min(curator.total * Fraction(self.triples), curator.remaining / 4)
+        query = plan_query(curator, pairs, ways, largest, self.target)
+        if query is None:
+            return
+        on_step(Step("select", f"{len(query.triples)} triples appraised", 2, curator.progress))
+        found = find_triples(curator, query, estimate_pairs(model, measured))
+        whole = sum(found.values())
+        # A first look of nearly all of rho leaves little for the second.
+        scale = min(Fraction(1), curator.remaining / (2 * whole)) if whole else Fraction(1)
+        for triple, rho in found.items():
+            curator.measure([triple], rho * scale)
+
+    def _worth(self, model: Model, measured: Sequence[NoisyMarginal]) -> dict[Clique, float]:
         """The root of each pair's dependence, damped, with the target's emphasis.
 
         The dependence is that under a rough model and what the first look says beyond it.
+
+        Args:
+            model: The rough model.
+            measured: What the first look says, a table a pair.
         """
-        model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
+        pairs = [table.clique for table in measured]
         ways = {name: model.project((name,)) / model.total for name in model.domain.names}
-        looks = {measured.clique: measured for measured in curator.measurements}
         apart = [
-            0.5 * float(np.abs(looks[a, b].beyond(table) / model.total - np.outer(ways[a], ways[b])).sum())
-            for (a, b), table in zip(pairs, model.project_many(pairs), strict=True)
+            0.5 * float(np.abs(table.beyond(own) / model.total - np.outer(ways[a], ways[b])).sum())
+            for (a, b), table, own in zip(pairs, measured, model.project_many(pairs), strict=True)
         ]
         damped = np.sqrt(np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6))
         return {

@@ -6,7 +6,7 @@ Everything here is post-processing of released numbers and costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,17 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Model
 
-__all__ = ["REPLICATES", "Estimate", "checked_clique", "measured", "modelled"]
+__all__ = ["REPLICATES", "Estimate", "OnRefit", "checked_clique", "ignore_refit", "measured", "modelled"]
 
 Floats = NDArray[np.float64]
 
 REPLICATES = 20
 """Refits from which the uncertainty of a model's table is taken."""
+OnRefit = Callable[[int, int], None]
+
+
+def ignore_refit(done: int, refits: int) -> None:
+    """Say nothing about a refit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,7 @@ def modelled(
     total: float | None = None,
     replicates: int = REPLICATES,
     rng: np.random.Generator,
+    on_refit: OnRefit = ignore_refit,
 ) -> list[Estimate]:
     """The model's tables, with errors by a parametric bootstrap (Efron and Tibshirani 1993, section 6.5).
 
@@ -132,6 +138,7 @@ def modelled(
         total: The number of rows where it is public.
         replicates: Refits, at least 2.
         rng: Draws the replicates' noise.
+        on_refit: Told before each refit how many are done, and how many there are.
 
     Raises:
         InputError: replicates is below 2.
@@ -141,7 +148,8 @@ def modelled(
     centres = model.project_many(cliques)
     expected = model.project_many([table.clique for table in measurements])
     squares = [np.zeros_like(centre) for centre in centres]
-    for _ in range(replicates):
+    for done in range(replicates):
+        on_refit(done, replicates)
         again = _measured_again(measurements, expected, rng)
         refit = fitter.fit(model.domain, again, total=total, warm=model)
         for square, centre, table in zip(squares, centres, refit.project_many(cliques), strict=True):

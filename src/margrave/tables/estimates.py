@@ -11,7 +11,15 @@ from margrave.errors import InputError, invalid
 from margrave.models.table import resolve
 from margrave.release import Release
 from margrave.schema.domain import Clique
-from margrave.tables.estimate import REPLICATES, Estimate, checked_clique, measured, modelled
+from margrave.tables.estimate import (
+    REPLICATES,
+    Estimate,
+    OnRefit,
+    checked_clique,
+    ignore_refit,
+    measured,
+    modelled,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -37,6 +45,7 @@ def estimates(
     source: Source = "best",
     replicates: int = REPLICATES,
     rng: np.random.Generator | int | None = None,
+    on_refit: OnRefit = ignore_refit,
 ) -> list[Estimate]:
     """The tables of some columns, with standard errors.
 
@@ -47,6 +56,7 @@ def estimates(
             bootstrap; "best": measured where a noisy table holds the columns, else the model.
         replicates: Refits of the bootstrap.
         rng: Of the bootstrap.
+        on_refit: Told before each refit how many are done, and how many there are.
 
     Raises:
         SchemaError: There is no such column.
@@ -66,13 +76,18 @@ def estimates(
     rest = [place for place in range(len(wanted)) if place not in found]
     if rest:
         asked = [wanted[place] for place in rest]
-        computed = _bootstrapped(release, model, asked, replicates, np.random.default_rng(rng))
+        computed = _bootstrapped(release, model, asked, replicates, np.random.default_rng(rng), on_refit)
         found |= dict(zip(rest, computed, strict=True))
     return [found[place] for place in range(len(wanted))]
 
 
 def _bootstrapped(
-    release: Release, model: Model, cliques: Sequence[Clique], replicates: int, rng: np.random.Generator
+    release: Release,
+    model: Model,
+    cliques: Sequence[Clique],
+    replicates: int,
+    rng: np.random.Generator,
+    on_refit: OnRefit,
 ) -> list[Estimate]:
     public = release.guarantee.neighbours.rows_are_public
     return modelled(
@@ -83,4 +98,5 @@ def _bootstrapped(
         total=release.total if public else None,
         replicates=replicates,
         rng=rng,
+        on_refit=on_refit,
     )

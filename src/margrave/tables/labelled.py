@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Listed
+from margrave.schema.columns import Binned, Listed, Relative
 from margrave.schema.schema import Schema
 from margrave.tables.estimate import Estimate
 
@@ -26,7 +26,7 @@ def labels_of(schema: Schema, name: str) -> tuple[str, ...]:
         InputError: The column has no codes.
     """
     column = schema[name]
-    if not isinstance(column, (Listed, Binned)):
+    if not isinstance(column, (Listed, Binned, Relative)):
         raise InputError(invalid("columns", "columns with codes", "Leave it out.", got=name))
     seen: dict[str, int] = {}
     distinct = []

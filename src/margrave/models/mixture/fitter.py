@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Mixture", "price_rule"]
+__all__ = ["Mixture", "default_components", "price_rule"]
 
 Floats = NDArray[np.float64]
 
@@ -291,7 +291,7 @@ class Mixture:
 
     def descended(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
         """One descent from one start."""
-        components = self.components or _components(stacked.codes, setting.signal)
+        components = self.components or default_components(stacked.codes, setting.signal)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
         price, smoothness, device = setting.price, self.smoothness * setting.price, opened(self.device)
@@ -337,7 +337,13 @@ def _within(room: int, square: int, code: int) -> int:
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
 
 
-def _components(codes: int, signal: float) -> int:
+def default_components(codes: int, signal: float) -> int:
+    """Products of a mixture by default.
+
+    Args:
+        codes: Of all attributes together.
+        signal: Rows times mu, the root of the precision of all measurements together.
+    """
     square = max(codes, 1) ** 2
     usual = max(min(WORK / square, MOST), LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
     fine = min(LEAST * min(signal / FINE, FINEST), FINE_WORK / square)

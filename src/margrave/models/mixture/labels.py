@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
-from margrave.models.additive import MOST_ROWS, Additive, drawn_from, fit_additive
+from margrave.models.additive import MOST_ROWS, drawn_from
 from margrave.models.balance import balanced
 from margrave.models.compiled import compiled
 from margrave.models.evidence import Evidence, by_row, picked
+from margrave.models.mixture.conditional import Conditional, fit_conditional
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nesting import dependence
 from margrave.models.mixture.rows import draw
@@ -62,8 +63,8 @@ class Labels:
         seed: Of the reference rows.
     """
 
-    def __init__(self, model: MixtureModel, steps: Sequence[Additive], seed: int) -> None:
-        self.steps: tuple[Additive, ...] = ()
+    def __init__(self, model: MixtureModel, steps: Sequence[Conditional], seed: int) -> None:
+        self.steps: tuple[Conditional, ...] = ()
         self.seed = seed
         self._domain, self._total = model.domain, model.total
         self._columns = _reference(model, seed)
@@ -76,9 +77,9 @@ class Labels:
         """One more label, drawn after those there are, fitted to its pairs over the reference rows."""
         self._catch_up()
         rest = _without(self._columns, name)
-        self._follow(fit_additive(self._domain, name, tables, self._total, rest, tolerance=TOLERANCE))
+        self._follow(fit_conditional(self._domain, name, tables, self._total, rest, TOLERANCE))
 
-    def _follow(self, step: Additive) -> None:
+    def _follow(self, step: Conditional) -> None:
         """One more label, once those before it are drawn. Only another label will ask for its own codes."""
         shares = step.probabilities(_without(self._columns, step.target))
         self._shares.append(shares.astype(np.float32))
@@ -204,23 +205,53 @@ def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: st
     Args:
         model: The mixture.
         tables: What was measured. An attribute of which no pair was, of which a rule speaks, or that is in a
-            nest, is no label.
+            nest, is no label. Of each triple one attribute is, however many codes it has, unless all have
+            rules; see `with_triples`.
         codes: How many codes the labels may have together, the target's not counted.
         target: The attribute that rows are meant to predict, if it is known.
     """
     domain = model.domain
     paired = {name for table in tables if len(table.clique) == 2 for name in table.clique}
-    barred = {name for nest in model.nests for name in nest.names}
-    if domain.rules is not None:
-        barred |= set(domain.rules.names)
-    able = [n for n in domain.names if n in paired - barred and n != target and 1 < domain[n] <= codes]
+    nested = {name for nest in model.nests for name in nest.names}
+    ruled = set() if domain.rules is None else set(domain.rules.names)
+    able = [
+        n for n in domain.names if n in paired - nested - ruled and n != target and 1 < domain[n] <= codes
+    ]
     tied = _dependence(model, able)
     able.sort(key=lambda name: (domain[name], -tied[name]))
     picked_: list[str] = []
     for name in able[: max(WIDTH // len(domain), LABELS)]:
         if domain[name] + sum(domain[n] for n in picked_) <= codes:
             picked_.append(name)
-    return picked_[::-1] + ([] if target is None else [target])
+    triples = [table.clique for table in tables if len(table.clique) == 3]
+    later = {name: (name in nested, domain[name]) for name in domain.names if name not in ruled}
+    return with_triples(picked_[::-1] + ([] if target is None else [target]), triples, later)
+
+
+def with_triples(
+    order: Sequence[str], triples: Sequence[Clique], allowed: Mapping[str, tuple[bool, int]]
+) -> list[str]:
+    """The labels in the order of drawing, with one more for each triple that has no label to itself.
+
+    A triple is held by the last of its attributes to be drawn. One label cannot hold two triples: what two
+    pairs of attributes say about it, each by itself, need not go together.
+
+    Args:
+        order: Labels in the order of drawing.
+        triples: Attributes of each measured triple.
+        allowed: Which attributes may become labels, the lowest first.
+    """
+    found, holders = list(order), set[str]()
+    for triple in triples:
+        drawn = [name for name in found if name in triple]
+        new = sorted((n for n in triple if n in allowed and n not in found), key=lambda n: allowed[n])
+        if new and not drawn:
+            # Drawn first: the labels that follow see it as it is.
+            found.insert(0, new[0])
+        elif new and drawn[-1] in holders:
+            found.insert(found.index(drawn[-1]) + 1, new[0])
+        holders.update([name for name in found if name in triple][-1:])
+    return found
 
 
 def labelled(model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled], seed: int) -> MixtureModel:
@@ -228,8 +259,11 @@ def labelled(model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled]
     if not names:
         return model
     labels = Labels(model, (), seed)
-    for name in names:
-        labels.learn(name, tables)
+    for place, name in enumerate(names):
+        later = set(names[place + 1 :])
+        # A triple is kept by the last of its attributes to be drawn.
+        own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
+        labels.learn(name, own)
     return model.with_labels(labels)
 
 
@@ -249,7 +283,7 @@ def remembered(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel
     for place, index in enumerate(places.astype(int)):
         head = f"label_{place}_"
         own = {key.removeprefix(head): value for key, value in state.items() if key.startswith(head)}
-        steps.append(Additive.restore(model.domain, model.domain.names[index], own))
+        steps.append(Conditional.restore(model.domain, model.domain.names[index], own))
     return model.with_labels(Labels(model, steps, int(seed))) if steps else model
 
 
@@ -279,7 +313,7 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
 
 
 def _redrawn(
-    step: Additive, columns: Mapping[str, Longs], rng: np.random.Generator
+    step: Conditional, columns: Mapping[str, Longs], rng: np.random.Generator
 ) -> tuple[Columns, Floats]:
     """The rows with one label drawn anew, and its probabilities in each row.
 
@@ -290,7 +324,7 @@ def _redrawn(
     shares = step.probabilities(rest)
     drawn = drawn_from(shares, rng)
     if len(rest) and len(drawn) > 1:
-        drawn = _settled(step.domain, rest, shares, drawn, rng)
+        drawn = _settled(step.domain, step.with_pairs(rest), shares, drawn, rng)
     return rest | {step.target: drawn}, shares
 
 

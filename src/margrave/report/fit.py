@@ -11,14 +11,14 @@ from margrave.report.numerals import count, fixed, percent
 from margrave.report.released import Fit, Fitted, Released
 from margrave.report.tables import row, table
 
-__all__ = ["Verdict", "clique_text", "fit_row"]
+__all__ = ["TableFits", "clique_text", "fit_row"]
 
 WORST = 8
-FIT_HEADS = ("Table", "Cells", "Distance (TV)", "Noise floor", "Ratio", "Within noise")
+FIT_HEADS = ("Table", "Cells", "Distance", "Noise floor", "Ratio", "Within noise")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TableFits:
     """The fit to every measured table.
 
     Args:
@@ -30,7 +30,7 @@ class Verdict:
     name: str
 
     @classmethod
-    def of(cls, released: Released, fitted: Fitted) -> Verdict:
+    def of(cls, released: Released, fitted: Fitted) -> TableFits:
         """Compare the distribution with every measured table."""
         shares = fitted.shares(released.cliques)
         if shares is None:
@@ -39,14 +39,6 @@ class Verdict:
         return cls(
             tuple(released.fit(released.measured(clique), share) for clique, share in pairs), fitted.name
         )
-
-    @property
-    def words(self) -> str:
-        """The verdict in a few words."""
-        if not self.fits:
-            return "not compared"
-        good = sum(fit.within for fit in self.fits)
-        return f"{good} of {len(self.fits)} tables within noise"
 
     def render(self) -> Markup:
         """The section of the page."""
@@ -68,9 +60,9 @@ class Verdict:
             tag(
                 "p",
                 (
-                    f"The noise itself blurs a released table of one column by {_middle(self.fits, 1)} "
-                    f"and of two columns by {_middle(self.fits, 2)} in total variation (medians). This "
-                    "is the size of error to expect between a released table and the private one."
+                    f"The noise itself moves a released table of one column by {_middle(self.fits, 1)} "
+                    f"and of two columns by {_middle(self.fits, 2)} of all rows (medians of the distance). "
+                    "This is the size of error to expect between a released table and the private one."
                 ),
             ),
             table(

@@ -1,0 +1,324 @@
+"""Relations between columns of numbers or dates, found under noise: order, equality, short gaps, shares.
+
+Two looks. The first compares pairs of columns in a few cells each, all pairs at once. What stands out
+against columns that have nothing to do with each other is looked at more closely, and the one column then
+coded by its difference from the other, or its quotient by it, where that is the shorter description.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.measure.cuts import Cut, cut
+from margrave.measure.gaussian import Gaussian
+from margrave.measure.occupancy import weigh_cells
+from margrave.measure.pairs import Link, Pair, choose_links, eligible_columns, pair_up
+from margrave.measure.partition import EVIDENT
+from margrave.measure.relation_cells import bounds_of, description_length, relation_edges, resolution
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Binned, Integer, Relative
+from margrave.schema.iso import DAY
+from margrave.schema.relative import ABSENT_CELLS, Comparison
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["SHARE", "Relations"]
+
+SHARE = Fraction(1, 5)
+"""Share of discovery's rho for relations, where there are columns that may have any."""
+SCREEN = Fraction(1, 3)
+"""Share of that for the first look, at all pairs."""
+FEW = 6
+"""A second look costs at most one of FEW parts of the rest."""
+MOST_PAIRS, MOST_SCANS = 2_000, 200
+"""Pairs in the first look: one scan of the rows each where the engine has them, one query each where not."""
+NOISE = 20.0
+"""The first look is taken of as many pairs as leave its noise below the rows over NOISE."""
+SAVED = 0.15
+"""Nats by which the coding has to be shorter than the column's own bins."""
+A_CELL, FINEST = 12.0, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
+BINS = 32
+"""Most bins of a difference or quotient."""
+Z_SIDE = 4.5
+"""Noise standard deviations from which some cells on a side of the base hold rows for certain."""
+AGAINST = 0.01
+"""Share of the rows up to which those on the wrong side are taken for noise, and get no bin."""
+WIDE, MANY = 6.0, 100.0
+"""Ratio of the upper to the lower tenth, and size, from which a base is divided by and not subtracted."""
+
+Array = NDArray[np.float64]
+Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[Array, float]]
+"""What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
+
+
+class Relations:
+    """Finds relations and codes columns by them.
+
+    **Privacy.** Unit and adjacency: the ledger's. Both looks are tables of counts over cells fixed before the
+    look, from public things and earlier releases. Which relations are looked at, and what is made of them,
+    follows from released numbers only.
+
+    1. *comparisons* of m pairs of columns: for each pair a table of a few cells of the difference and three
+       for rows in which a value is missing (`count_relation`). A row is in exactly one cell of each table, by
+       its own two values. Between neighbours each table moves by at most S in L2, where S^2 =
+       `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
+       sqrt(m S^2), and that is what its one event declares.
+    2. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
+
+    Args:
+        source: The private table.
+        gaussian: The mechanism for one table.
+        look: Takes the second looks: prices, records and adds the noise.
+        cutting: Least mass of a bin, and most bins, from the denoised counts.
+        rows: A released guess of the row count, and its variance.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        gaussian: Gaussian,
+        look: Look,
+        cutting: tuple[Callable[[Array], float], Callable[[Array], int]],
+        rows: tuple[float, float],
+    ) -> None:
+        self._source = source
+        self._gaussian = gaussian
+        self._look = look
+        self._least, self._most = cutting
+        self._rows = rows
+
+    def run(self, schema: Schema, rho: Fraction) -> tuple[list[Relative], list[NoisyMarginal]]:
+        """The columns that are coded anew, and the second looks as measurements of them.
+
+        Args:
+            schema: All known.
+            rho: What may be spent; what is not needed is left.
+        """
+        pairs = self._pairs(schema, rho * SCREEN)
+        if not pairs:
+            return [], []
+        links = self._screen(pairs, rho * SCREEN)
+        share = rho * (1 - SCREEN) / max(len(links), FEW)
+        columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
+        found, measured = [], []
+        for link in links:
+            outcome = self._examine(columns[link.column], columns[link.base], link, share)
+            if outcome is not None:
+                found.append(outcome[0])
+                measured.append(outcome[1])
+        return found, measured
+
+    def _pairs(self, schema: Schema, rho: Fraction) -> list[Pair]:
+        """As many pairs as can be seen at the noise that rho buys for all of them together."""
+        most = MOST_PAIRS if self._source.holds_rows else MOST_SCANS
+        seen = (max(self._rows[0], 0.0) / (NOISE * self._gaussian.sigma(rho))) ** 2
+        return pair_up(self._eligible(schema), min(most, int(min(seen, 1e9))))
+
+    def _eligible(self, schema: Schema) -> list[Binned]:
+        names = self._source.comparable
+        return [column for column in eligible_columns(schema) if column.name in names]
+
+    def _screen(self, pairs: Sequence[Pair], rho: Fraction) -> list[Link]:
+        mechanism = self._gaussian.joint(len(pairs))
+        what = f"comparisons of {len(pairs)} pairs of columns"
+
+        def exact() -> list[NDArray[np.int64]]:
+            return [np.concatenate([self._compared(p.column, p.base, p.comparison, p.edges) for p in pairs])]
+
+        (noisy,), sigma = mechanism.ask([what], rho, exact)
+        ends = np.cumsum([len(pair.chance) + ABSENT_CELLS for pair in pairs])
+        return choose_links(pairs, np.split(noisy, ends[:-1]), sigma)
+
+    def _compared(
+        self, column: Binned, base: Binned, comparison: Comparison, edges: Array
+    ) -> NDArray[np.int64]:
+        return self._source.differences(column.name, base.name, comparison, edges).reveal()
+
+    def _examine(
+        self, column: Binned, base: Binned, link: Link, rho: Fraction
+    ) -> tuple[Relative, NoisyMarginal] | None:
+        """Look at a relation closely; None where the column's own bins say as much about it."""
+        comparison = _comparison(column, base, link.sign)
+        detail = self._rows[0] / (A_CELL * self._gaussian.sigma(rho) * FINEST)
+        ends = _in_unit(bounds_of(base), comparison)
+        edges = relation_edges(
+            comparison, bounds_of(column), ends, link.sign, float(np.clip(detail, 1 / FINEST, 1.0))
+        )
+
+        def exact() -> NDArray[np.int64]:
+            return self._compared(column, base, comparison, edges)
+
+        what = f"relation of {column.name} to {base.name}"
+        noisy, sigma = self._look(what, exact, rho, True)
+        cells = noisy[: len(edges) - 1]
+        inside = float(cells.sum())
+        if inside <= EVIDENT * sigma * math.sqrt(len(cells)):
+            return None
+        first, last = _sides(edges, cells, sigma, comparison)
+        weights = np.zeros(len(cells))
+        even = np.full(last - first, inside / (last - first))
+        weights[first:last] = weigh_cells(cells[first:last], sigma, even)
+        if _saved(column, base, comparison, edges, weights) < SAVED:
+            return None
+        most = max(column.bins, min(self._most(weights), BINS))
+        pieces = cut(edges, weights, most, self._least(weights))
+        return _coded(column, base, comparison, pieces, edges, noisy, sigma)
+
+
+def _comparison(column: Binned, base: Binned, sign: int) -> Comparison:
+    """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
+    plain = Comparison.between(column, base)
+    if plain.read != "number" or not sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
+        return plain
+    low, high = (_quantile(base, part) for part in (0.1, 0.9))
+    small = isinstance(base, Integer) and high < MANY
+    if small or high < WIDE * max(low, 1e-300):
+        return plain
+    return Comparison.between(column, base, "quotient")
+
+
+def _quantile(column: Binned, part: float) -> float:
+    """A quantile of a column by the weights of its cells."""
+    running = np.cumsum(column.weights or ())
+    place = int(np.searchsorted(running, part * running[-1]))
+    return float((column.fine or ())[min(place, len(running) - 1)])
+
+
+def _in_unit(ends: tuple[float, float], comparison: Comparison) -> tuple[float, float]:
+    """A base's ends in the column's unit."""
+    if (comparison.base_read, comparison.read) == ("moment", "date"):
+        return ends[0] // DAY, ends[1] // DAY
+    if (comparison.base_read, comparison.read) == ("date", "moment"):
+        return ends[0] * DAY, ends[1] * DAY
+    return ends
+
+
+def _sides(edges: Array, cells: Array, sigma: float, comparison: Comparison) -> tuple[int, int]:
+    """The cells [first, last) without a side of the base on which next to no rows are."""
+    first, last = 0, len(cells)
+    middle = int(np.searchsorted(edges, 1.0 if comparison.how == "quotient" else 0.0))
+    if comparison.how == "quotient":
+        zero = int(np.searchsorted(edges, 0.0))
+        first = zero if _is_noise(cells[:zero], cells, sigma) else 0
+    if _is_noise(cells[:middle], cells, sigma):
+        first = middle
+    if _is_noise(cells[middle + 1 :], cells, sigma):
+        last = middle + 1
+    if (comparison.base_read, comparison.read) == ("date", "moment"):
+        day = int(np.searchsorted(edges, float(DAY)))
+        last = min(last, day) if _is_noise(cells[day:], cells, sigma) else last
+    return (first, last) if first < last else (0, len(cells))
+
+
+def _is_noise(part: Array, cells: Array, sigma: float) -> bool:
+    """Whether a part of the cells holds a negligible share of the rows, or noise: in all and in every run."""
+    bar = max(AGAINST * float(cells.sum()), EVIDENT * sigma * math.sqrt(len(part)))
+    return float(part.sum()) <= bar and not (len(part) > 1 and _some_run_stands_out(part, sigma))
+
+
+def _some_run_stands_out(cells: Array, sigma: float) -> bool:
+    """Whether some run of 1, 2, 4, 8, ... cells holds more than Z_SIDE standard deviations of its noise."""
+    sums = np.concatenate([[0.0], np.cumsum(cells)])
+    lengths = (1 << power for power in range(len(cells).bit_length()))
+    return any(
+        float((sums[length:] - sums[:-length]).max()) > Z_SIDE * sigma * math.sqrt(length)
+        for length in lengths
+    )
+
+
+def _saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, weights: Array) -> float:
+    """Nats by which a value is described more shortly relative to its base than by itself.
+
+    The entropy of the column given its base is at most that of the difference, and for quotients that of the
+    quotient plus the mean logarithm of the base, so what is saved is at most their mutual information.
+    """
+    own_edges, own = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
+    if not own.sum() > 0 or not weights.sum() > 0:
+        return 0.0
+    least = max(resolution(own_edges, own), 1.0 if comparison.whole else 0.0)
+    alone = description_length(own_edges, own, least)
+    if comparison.how == "difference":
+        return alone - description_length(edges, weights, least)
+    fine, mass = np.asarray(base.fine, dtype=np.float64), np.asarray(base.weights)
+    sizes = np.maximum((fine[:-1] + fine[1:]) / 2, least)
+    growth = float((mass * np.log(sizes)).sum() / mass.sum())
+    return alone - description_length(edges, weights, least / float(np.exp(growth))) - growth
+
+
+def _coded(
+    column: Binned,
+    base: Binned,
+    comparison: Comparison,
+    pieces: Cut,
+    edges: Array,
+    noisy: Array,
+    sigma: float,
+) -> tuple[Relative, NoisyMarginal]:
+    """The column coded by its relation, and the look as a measurement of its codes."""
+    breaks = [0.0, 1.0] if comparison.how == "quotient" else [0.0]
+    if comparison.read == "moment":
+        breaks.append(float(DAY))
+    inner = [at for at in breaks if at in set(pieces.fine.tolist())]
+    bins = np.unique(np.concatenate([pieces.edges, inner]))
+    kind = Relative.part_kind(comparison)
+    part = kind(
+        name=column.name,
+        missing=False,
+        strict=False,
+        edges=tuple(bins.tolist()),
+        fine=tuple(pieces.fine.tolist()),
+        weights=tuple(pieces.weights.tolist()),
+    )
+    cells = len(edges) - 1
+    base_only, column_only, neither = noisy[cells + 1], noisy[cells], noisy[cells + 2]
+    missing = base_only + neither > EVIDENT * sigma * math.sqrt(2)
+    alone = column_only > EVIDENT * sigma
+    rows = max(float(noisy.sum()), 1.0)
+    apart = max(EVIDENT * sigma, AGAINST * rows)
+    found = Relative(
+        name=column.name,
+        base=base.name,
+        base_read=base.read,
+        how=comparison.how,
+        own=dataclasses.replace(column, missing=bool(missing)),
+        part=part,
+        alone=bool(alone),
+        follows=bool(missing and not alone and base_only <= apart and neither > 2 * apart),
+        missing=bool(missing),
+        strict=False,
+        share=_share_within(part.edge_array, edges, noisy[:cells], sigma),
+    )
+    return found, _marginal(found, edges, noisy, sigma)
+
+
+def _share_within(bins: Array, edges: Array, cells: Array, sigma: float) -> tuple[float, float]:
+    """The noisy share of rows in the cells that the bins cover, and its standard error to first order."""
+    within = (edges[:-1] >= bins[0]) & (edges[1:] <= bins[-1])
+    total = max(float(cells.sum()), 1.0)
+    share = min(max(float(cells[within].sum()) / total, 0.0), 1.0)
+    counts = int(within.sum()), int((~within).sum())
+    error = sigma * math.sqrt((1 - share) ** 2 * counts[0] + share**2 * counts[1]) / total
+    return round(share, 4), round(max(error, 1e-4), 4)
+
+
+def _marginal(column: Relative, edges: Array, noisy: Array, sigma: float) -> NoisyMarginal:
+    """The look as a measurement of the codes: cells outside the bins join the end bins."""
+    cells, ends = len(edges) - 1, column.part.edge_array
+    owner = np.clip(np.searchsorted(ends, edges[:-1], side="right") - 1, 0, column.part.present - 1)
+    values = np.bincount(owner, weights=noisy[:cells], minlength=column.part.present).astype(np.float64)
+    counted = np.bincount(owner, minlength=column.part.present).astype(np.float64)
+    if column.alone:
+        values, counted = np.append(values, noisy[cells]), np.append(counted, 1.0)
+    if column.missing:
+        values, counted = np.append(values, noisy[cells + 1 :].sum()), np.append(counted, 2.0)
+    return NoisyMarginal((column.name,), values, sigma * np.sqrt(counted))

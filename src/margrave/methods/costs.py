@@ -1,0 +1,311 @@
+"""What a run takes of time and memory, foretold from public things alone.
+
+Times are processor seconds of one core, as measured by bench/runs/estimates.py and bench/runs/scale.py on
+machines of 2024 to 2026. What an adaptive strategy buys is not known before it runs, so where a figure
+depends on it, the high end is meant as "up to". Memory is resident, in bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from margrave.models.memory import A_CELL, A_CODE, A_SQUARE, PROGRAM
+from margrave.models.mixture.fitter import Mixture, default_components
+
+if TYPE_CHECKING:
+    from margrave.protocols import Fitter, Strategy
+
+__all__ = ["REFERENCE", "Costs", "Work", "count_cells", "expect_costs"]
+
+START = 1.8
+"""Seconds to start Python and load the libraries."""
+READ, LOOKS = 1.2e-7, (0.03, 2e-7)
+"""Seconds to read a cell of the table; to discover a column, and each of its cells."""
+COUNTED, NOISE, TABLE = 4e-10, 6e-8, 2e-5
+"""Seconds to count a row for a pair, to draw the noise of a cell and to keep a table."""
+DRAWN = {"auto": (1e-7, 9e-9), "mixture": (1e-7, 9e-9), "independent": (5e-8, 0.0)}
+OFTEN = (5e-8, 6e-9)
+"""Seconds to draw a row, by columns and by squared columns: rows are balanced over all pairs."""
+CANDIDATE = 1e-8
+"""Seconds, times the squared number of columns, to size the junction tree that one candidate would make."""
+SCORED = 2.5e-8
+"""Seconds to hold one expected cell of a candidate against its count."""
+STEPS = 1.9e-10
+"""Seconds of a step of a mixture, times components and squared codes."""
+STEP_COUNT, PILOTS = 250, 0.7
+"""Steps of a mixture's fit, and seconds of the small fits that choose its settings."""
+INFERENCE, ROUGH_INFERENCES = 6e-9, 120
+"""Seconds of one inference for a cell of a junction tree, and inferences of a rough fit."""
+REFERENCE = 32_561
+"""Rows of the shipped Adult: `Work.reach` is 1 at epsilon 1 on as many."""
+GROWN, GROWTH = 1.2e5, 2.2
+"""Junction-tree cells AIM grows to at a reach of 1, and the power of it they grow with."""
+REACH = 6.0
+"""Reach from which limits of the junction tree keep a run from growing."""
+A_CANDIDATE, A_ROW_CELL = 40, {"auto": 33, "mixture": 33}
+"""Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side; and of
+each cell of the rows while a model draws, the loaded table included; USUAL_ROW_CELL for other models."""
+USUAL_ROW_CELL = 14
+PACE = {
+    "aim": (3.5e-3, 1.7),
+    "all_kway": (1e-3, 0.0),
+    "mean_embedding": (1e-3, 0.0),
+    "privmrf": (5e-3, 0.7),
+    "privsyn": (2e-3, 0.0),
+    "residual_planner": (4e-3, 0.0),
+    "top_q": (2e-3, 0.0),
+}
+"""Seconds a squared column at a reach of 1, and the power of the reach they grow with, of strategies with a
+fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
+USUAL_PACE = (1e-3, 0.0)
+FITTING = {
+    "diffusion": 3e-1,
+    "genetic": 2e-2,
+    "gum": 4e-3,
+    "merf": 1e-2,
+    "network": 3e-2,
+    "particles": 1.5e-1,
+    "pmw": 2e-3,
+    "relaxed": 1.5e-2,
+    "relaxed_points": 4e-2,
+    "residual": 2e-2,
+}
+"""Seconds a squared column that a fitter adds to that: bench/runs/adult.py and the pages of docs/methods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run works on, as far as it is public.
+
+    Args:
+        sizes: Codes of each column to release, a guess where they are to be discovered.
+        rows: How many rows there are; a guess.
+        epsilon: Of the whole run.
+        mu: Of Gaussian differential privacy, about, for the strategy: sqrt(2 rho).
+        unknown: Columns to be discovered.
+    """
+
+    sizes: tuple[int, ...]
+    rows: int
+    epsilon: float
+    mu: float
+    unknown: int = 0
+
+    @property
+    def columns(self) -> int:
+        """How many there are."""
+        return len(self.sizes)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of columns."""
+        return self.columns * (self.columns - 1) // 2
+
+    @property
+    def reach(self) -> float:
+        """How far above the noise a run can see, 1 for the shipped Adult at epsilon 1."""
+        return self.epsilon * self.rows / REFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a run is expected to take.
+
+    Args:
+        low: Processor seconds of a run that ends soon, from the start of the program to the last row.
+        high: Of one that goes on for long.
+        fixed: Of `low` and `high`, seconds that a time limit does not count: the start, reading, discovery,
+            counting.
+        least: Seconds after these that no time limit can cut short.
+        model: Bytes that the program needs with what it fits, the table and the drawn rows left out.
+        rows: Bytes that the table and the drawn rows add, about.
+    """
+
+    low: float
+    high: float
+    fixed: float
+    least: float
+    model: float
+    rows: float
+
+
+def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
+    """What a strategy with a fitter takes, as far as public things tell."""
+    cells, wide = _candidate_cells(strategy, work), float(work.columns) ** 2
+    fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
+    fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
+    low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work)
+    measuring = NOISE * _measured_cells(strategy, cells) + TABLE * _measured_tables(strategy, work)
+    by_column, by_pair = DRAWN.get(fitter.name, OFTEN)
+    drawing = work.rows * (by_column * work.columns + by_pair * wide)
+    return Costs(
+        low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
+        high=2.0 * fixed + 2.0 * measuring + high + 2.0 * drawing,
+        fixed=2.0 * fixed,
+        least=measuring + least,
+        model=PROGRAM + _model_bytes(strategy, fitter, work, cells),
+        rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns,
+    )
+
+
+def count_cells(sizes: Sequence[int], degree: int) -> float:
+    """Cells of the tables of all cliques of `degree` columns together; infinite above what a float holds.
+
+    Example:
+        >>> count_cells((2, 3, 4), 2)
+        26.0
+    """
+    found = [1.0] + [0.0] * degree
+    for size in sizes:
+        for k in range(degree, 0, -1):
+            found[k] += float(size) * found[k - 1]
+    return found[degree]
+
+
+MAX_TABLE_CELLS = 1_000_000
+"""Tables with more cells are left out by the strategies that look at all pairs."""
+
+
+def _candidate_cells(strategy: Any, work: Work) -> float:
+    """Cells of all tables that a strategy may measure."""
+    degree = _degree(strategy)
+    if degree != 2:
+        return min(count_cells(work.sizes, degree), MAX_TABLE_CELLS * float(math.comb(work.columns, degree)))
+    sizes = np.sort(np.asarray(work.sizes, dtype=np.float64))
+    sums = np.concatenate([[0.0], np.cumsum(sizes)])
+    # Of each column, the cells of its tables with those before it that are not too large.
+    partners = np.minimum(np.searchsorted(sizes, MAX_TABLE_CELLS / sizes, "right"), np.arange(len(sizes)))
+    return float((sizes * sums[partners]).sum())
+
+
+def _degree(strategy: Any) -> int:
+    return int(strategy.degree) if strategy.name in ("aim", "all_kway", "residual_planner", "top_q") else 2
+
+
+def _measured_cells(strategy: Any, pair_cells: float) -> float:
+    """Cells of the tables that a strategy measures of its own accord, however little noise there is."""
+    if strategy.name == "all_pairs":
+        return 2.0 * pair_cells
+    return pair_cells if strategy.name in ("all_kway", "residual_planner") else 0.0
+
+
+def _measured_tables(strategy: Any, work: Work) -> float:
+    if strategy.name == "all_pairs":
+        return 2.0 * work.pairs
+    if strategy.name in ("all_kway", "residual_planner"):
+        return float(math.comb(work.columns, _degree(strategy)))
+    return float(work.columns)
+
+
+Times = tuple[float, float, float]
+"""Low, high and least processor seconds of selection and fits."""
+
+
+def _usual_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    pace, power = PACE.get(strategy.name, USUAL_PACE)
+    reach = min(work.reach, REACH)
+    middle = work.columns**2 * (pace * reach**power + FITTING.get(fitter.name, 0.0))
+    if fitter.name == "independent":
+        middle = 1e-5 * sum(work.sizes)
+    return 0.3 * middle, 4.0 * middle, 0.05 * middle
+
+
+def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    if fitter.name not in ("auto", "mixture"):
+        return _usual_time(strategy, fitter, work)
+    codes = _grouped_codes(fitter, work)
+    components = default_components(codes, work.rows * work.mu)
+    descent = STEPS * STEP_COUNT * components * float(codes) ** 2
+    # What is cut short by a time limit: everything but the tables side by side and one step.
+    least = 4e-8 * float(codes) ** 2 + 2e-5 * work.pairs
+    return 0.4 * PILOTS + 0.5 * descent, 3.0 * (PILOTS + descent), least
+
+
+def _grouped_codes(fitter: Any, work: Work) -> int:
+    """Codes that a mixture models, those of large columns in groups."""
+    largest = fitter.largest if fitter.name == "mixture" else Mixture().largest
+    return sum(min(size, largest) for size in work.sizes)
+
+
+def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    """Rounds, each of which sizes and scores all candidates and fits a tree that grows to its limit."""
+    reach, columns = min(work.reach, REACH), work.columns
+    candidates = math.comb(columns, _degree(strategy)) if columns > 1 else 1
+    planned = strategy.rounds or 16 * columns
+    rounds = min(columns * min(max(3.0 * reach**0.35, 1.0), 4.5), planned)
+    scan = candidates * CANDIDATE * columns**2 + SCORED * _candidate_cells(strategy, work)
+    tree = _aim_cells(strategy, work)
+    inference = INFERENCE * ROUGH_INFERENCES * tree if fitter.name == "pgm" else FITTING.get(fitter.name, 0.0)
+    rough = 5e-3 + scan + inference / 3  # the limit of the tree grows with what is spent
+    return 0.2 * rounds * (5e-3 + scan), 3.0 * rounds * rough, 2.0 * scan
+
+
+def _aim_cells(strategy: Any, work: Work) -> float:
+    """Cells that the junction tree may come to."""
+    grown: float = GROWN * min(work.reach, REACH) ** GROWTH
+    return min(grown, float(strategy.max_cells), count_joint_cells(work.sizes))
+
+
+def _batched_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    wide = work.columns**2
+    scan = work.pairs * CANDIDATE * wide + SCORED * _candidate_cells(strategy, work)
+    middle = 0.1 + 1e-3 * wide + strategy.rounds * scan
+    return 0.2 * middle, 4.0 * middle, 2.0 * scan
+
+
+def _mst_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    """A draw among all pairs that may still join the tree, for each column but one."""
+    draws = 0.05 + work.columns * (4e-6 * work.pairs + SCORED * _candidate_cells(strategy, work))
+    fit = 2e-3 * work.columns + 1e-6 * sum(work.sizes)
+    return 0.4 * draws + 0.2 * fit, 2.0 * draws + 5.0 * fit, draws
+
+
+def _training_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    middle = FITTING["diffusion"] * work.columns**2
+    return 0.3 * middle, 4.0 * middle, 0.3 * middle
+
+
+TIMES: dict[str, Callable[[Any, Any, Work], Times]] = {
+    "aim": _aim_time,
+    "all_pairs": _all_pairs_time,
+    "batched": _batched_time,
+    "mst": _mst_time,
+    "training": _training_time,
+}
+"""By the name of a strategy; the default goes by PACE and FITTING."""
+
+
+def count_joint_cells(sizes: Sequence[int]) -> float:
+    """Cells of the table of all columns; infinite above what a float holds."""
+    digits = math.fsum(math.log10(max(size, 1)) for size in sizes)
+    return float(math.prod(sizes)) if digits < 300 else math.inf
+
+
+def _model_bytes(strategy: Any, fitter: Any, work: Work, cells: float) -> float:
+    """What candidates, measurements and models take, the program left out."""
+    if fitter.name in ("auto", "mixture"):
+        codes = float(_grouped_codes(fitter, work))
+        return 2 * 8.0 * cells + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
+    if strategy.name in ("training", "mean_embedding") or _degree(strategy) == 1:
+        return 100.0 * sum(work.sizes) * math.sqrt(work.columns)
+    return A_CANDIDATE * cells + A_CELL * min(_tree_cells(strategy, work), _cell_limit(fitter))
+
+
+def _tree_cells(strategy: Any, work: Work) -> float:
+    """Cells of the junction tree to expect; 0 where there is none or the fitter bounds it alone."""
+    if strategy.name == "aim":
+        return _aim_cells(strategy, work)
+    if strategy.name == "mst":
+        return float(sum(max(work.sizes) * size for size in work.sizes))
+    if strategy.name in ("batched", "privmrf"):
+        return min(float(strategy.max_cells), count_joint_cells(work.sizes))
+    return 0.0
+
+
+def _cell_limit(fitter: Any) -> float:
+    return float(fitter.most_cells) if fitter.name == "pgm" else math.inf

@@ -1,0 +1,153 @@
+"""Atoms: values with many rows of their own come back exactly, and where there are none nothing is made
+up."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import open_source
+from margrave.measure.atoms import (
+    Histogram,
+    are_single,
+    atom_edges,
+    find_spikes,
+    place_atoms,
+    round_numbers,
+    split_atoms,
+)
+from margrave.measure.curator import Curator
+from margrave.privacy.accounting import ZCDP
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.unit import Neighbours
+from margrave.schema.columns import Binned, Date, Integer, Moment, Real
+from margrave.schema.draws import real_numbers, whole_numbers
+from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
+
+ROWS = 40_000
+PLAIN = Real(name="x")
+
+
+def _discovered(table: pa.Table, seed: int = 0) -> tuple[Schema, Ledger]:
+    source, _ = open_source(table)
+    ledger = Ledger(
+        epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=Fraction(0)
+    )
+    return Curator(source, ledger, SeededSource(seed)).discover(None, ledger.total / 3), ledger
+
+
+def _weights(column: Binned) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    assert column.fine is not None
+    weights = np.asarray(column.weights)
+    return np.asarray(column.fine)[:-1], np.asarray(column.fine)[1:], weights / weights.sum()
+
+
+@pytest.mark.parametrize(
+    ("kind", "atom", "share"),
+    [("code", 999, 0.157), ("percent", 100.0, 0.57), ("amount", 5402.19, 0.05), ("round", 36_000, 0.03)],
+)
+def test_values_with_many_rows_come_back_exactly(kind: str, atom: float, share: float) -> None:
+    rng = np.random.default_rng(1)
+    rest = {
+        "code": rng.poisson(6, ROWS),
+        "percent": (rng.beta(5, 2, ROWS) * 100).round(1),
+        "amount": rng.lognormal(8, 1, ROWS).round(2),
+        "round": rng.lognormal(10, 0.8, ROWS).astype(np.int64),
+    }[kind]
+    values = np.where(rng.random(ROWS) < share, atom, rest).astype(rest.dtype)
+    column = _discovered(pa.table({"x": values}))[0]["x"]
+    assert isinstance(column, Binned)
+    low, high, weights = _weights(column)
+    cell = int(np.searchsorted(low, atom, side="right")) - 1
+    assert low[cell] == atom
+    assert high[cell] == (atom + 1 if isinstance(column, Integer) else np.nextafter(atom, np.inf))
+    assert weights[cell] == pytest.approx((values == atom).mean(), rel=0.1)
+    assert {low[cell], high[cell]} <= set(column.edges or ())  # a code of its own
+    bins = np.full(200, list(column.edges or ()).index(atom))
+    draw = whole_numbers if isinstance(column, Integer) else real_numbers
+    assert set(draw(bins, column, rng).tolist()) == {atom}  # type: ignore[operator]
+
+
+def test_where_no_value_stands_out_no_look_is_paid_for() -> None:
+    rng = np.random.default_rng(2)
+    schema, ledger = _discovered(
+        pa.table({"x": rng.uniform(0.0, 1000.0, ROWS), "n": rng.integers(0, 20, ROWS)})
+    )
+    assert not [event for event in ledger.events if "atoms" in event.what]
+    column = schema["x"]
+    assert isinstance(column, Binned)
+    low, high, _ = _weights(column)
+    assert ((high == np.nextafter(low, np.inf)) <= (low == 0)).all()
+
+
+def test_a_value_of_few_rows_is_never_made_an_atom() -> None:
+    rng = np.random.default_rng(3)
+    values = np.where(np.arange(ROWS) < 5, 777.25, rng.choice([100.0, 250.5], ROWS) + rng.normal(0, 30, ROWS))
+    for seed in range(5):
+        column = _discovered(pa.table({"x": values}), seed)[0]["x"]
+        assert isinstance(column, Binned)
+        assert 777.25 not in _weights(column)[0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "column", "some"),
+    [
+        (96.0, 104.0, PLAIN, [96.0, 99.9, 100.0]),
+        (0.25, 0.5, PLAIN, [0.3, 0.33, 0.4]),
+        (992.0, 1008.0, Integer(name="x"), [992.0, 999.0, 1007.0]),
+        (-8.0, -4.0, PLAIN, [-7.5, -5.0]),
+        (0.0, 6e10, Moment(name="x"), [0.0, 5.94e10]),
+        (18_000.0, 18_031.0, Date(name="x"), [18_000.0, 18_030.0]),
+        (1.0, 2.0, Real(name="x", grids=((0.25, 1.0),)), [1.0, 1.25, 1.75]),
+    ],
+)
+def test_round_numbers_of_a_cell(low: float, high: float, column: Binned, some: list[float]) -> None:
+    found = round_numbers(low, high, 100, column)
+    assert set(some) <= set(found.tolist())
+    assert len(found) <= 100
+    assert ((found >= low) & (found < high)).all()
+    edges = atom_edges([(low, high)], column)
+    assert (np.diff(edges) > 0).all()
+    assert (edges[0], edges[-1]) == (low, high)
+
+
+def test_cells_that_stand_out_are_found_and_slopes_are_not() -> None:
+    edges = np.arange(0.0, 101.0)
+    noisy = np.linspace(0.0, 2000.0, 100)
+    assert find_spikes(edges, noisy, 10.0, 0.0) == []
+    noisy[40] += 900.0
+    assert find_spikes(edges, noisy, 10.0, 0.0) == [(40.0, 41.0)]
+    assert find_spikes(edges, noisy, 10.0, 1.0) == []  # each cell is one number already
+
+
+def test_an_atom_between_two_round_numbers_is_looked_for_once_more() -> None:
+    spikes = [(100.0, 116.0)]
+    edges = atom_edges(spikes, PLAIN)
+    counts = np.histogram(np.full(500, 107.123), edges)[0].astype(float)
+    atoms, closer = place_atoms(spikes, edges, counts, 5.0, PLAIN)
+    assert atoms == []
+    (low, high), *rest = closer
+    assert low < 107.123 < high
+    assert not rest
+    edges = atom_edges(closer, PLAIN)
+    counts = np.histogram(np.full(500, 107.123), edges)[0].astype(float)
+    assert place_atoms(closer, edges, counts, 5.0, PLAIN)[0] == [(107.123, 500.0)]
+
+
+def test_splitting_keeps_the_sums() -> None:
+    cells = np.array([10.0, 300.0, 20.0])
+    edges = np.array([0.0, 10.0, 20.0, 30.0])
+    found = Histogram(edges, cells, np.full(3, 4.0), cells, are_single(edges, 0.0))
+    split = split_atoms(found, [(12.5, 250.0), (10.0, 30.0), (99.0, 5.0)], 3.0, PLAIN)
+    assert split.noisy.sum() == pytest.approx(330.0)
+    assert split.weights.sum() == pytest.approx(330.0)
+    assert (np.diff(split.edges) > 0).all()
+    at = split.edges[:-1].tolist().index(12.5)
+    assert split.alone[at]
+    assert (split.noisy[at], split.variances[at]) == (250.0, 9.0)
+    assert split.edges[at + 1] == np.nextafter(12.5, np.inf)
+    assert split.alone.sum() == 2

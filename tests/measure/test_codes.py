@@ -1,0 +1,212 @@
+"""What discovery makes of columns of codes, keys and free text, and what it pays for it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+from margrave.engines.opening import open_source
+from margrave.measure.codes import _cuts, _ending
+from margrave.measure.curator import Curator
+from margrave.privacy.accounting import ZCDP
+from margrave.privacy.events import GaussianEvent, PartitionEvent
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
+from margrave.schema.rules import Forbidden
+from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
+
+ROWS = 20_000
+ROW = Unit()
+
+
+def _columns() -> dict[str, list[Any]]:
+    rng = np.random.default_rng(7)
+    chapter = rng.choice(list("EIJK"), ROWS)
+    stem = np.floor(30 * rng.random(ROWS) ** 3).astype(int) + 10
+    last = rng.integers(0, 10, ROWS)
+    place = np.floor(4000 * rng.random(ROWS) ** 2).astype(int)
+    return {
+        "visit": [f"V{number:07d}" for number in range(1, ROWS + 1)],
+        "zip": [f"{1000 + number:05d}" for number in place],
+        "diagnosis": [f"{a}{b}.{c}" for a, b, c in zip(chapter, stem, last, strict=True)],
+        "note": [f"text {rng.integers(1 << 40)} of a nurse" for _ in range(ROWS)],
+        "city": rng.choice(["Aachen", "Bonn"], ROWS).tolist(),
+        "sold": np.where(rng.random(ROWS) < 0.001, "True", "False").tolist(),
+        "count": [f"{number}" if number else "NA" for number in rng.integers(0, 12, ROWS)],
+    }
+
+
+@pytest.fixture(scope="module")
+def columns() -> dict[str, list[Any]]:
+    return _columns()
+
+
+@pytest.fixture(scope="module")
+def path(columns: dict[str, list[Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("codes") / "visits.csv"
+    pa_csv.write_csv(pa.table(columns), found)
+    return found
+
+
+def _discover(
+    data: object,
+    declared: Schema | None = None,
+    *,
+    epsilon: float = 3.0,
+    unit: Unit = ROW,
+    adjacency: Adjacency = "add_remove",
+) -> tuple[Schema, Ledger, Curator]:
+    source, _ = open_source(data)
+    delta = Fraction(1, 10**9)
+    whom = Neighbours(unit, adjacency)
+    ledger = Ledger(epsilon=epsilon, delta=1e-8, neighbours=whom, accountant=ZCDP(), partition_delta=delta)
+    curator = Curator(source, ledger, SeededSource(2))
+    return curator.discover(declared, ledger.total / 4), ledger, curator
+
+
+@pytest.fixture(scope="module")
+def found(path: Path) -> tuple[Schema, Ledger, Curator]:
+    return _discover(path)
+
+
+def _kind(schema: Schema, name: str, kind: type[Column]) -> Any:
+    column = schema[name]
+    assert isinstance(column, kind), column
+    return column
+
+
+def test_digits_with_leading_zeros_stay_text(found: tuple[Schema, Ledger, Curator]) -> None:
+    column = _kind(found[0], "zip", Categorical)
+    assert all(re.fullmatch("0[0-9]{4}", value) for value in column.values)
+    assert all(
+        re.fullmatch("0[0-9]*", prefix) and re.fullmatch(r"\[0-9\](\{\d\})?", ending)
+        for prefix, ending in zip(column.prefixes, column.endings, strict=True)
+    )
+
+
+def test_a_few_leading_zeros_are_enough_and_none_is_not(tmp_path: Path) -> None:
+    zips = [f"{number:05d}" for number in range(9700, 9700 + ROWS)]
+    path = tmp_path / "zips.csv"
+    pa_csv.write_csv(pa.table({"zip": zips, "n": [str(number) for number in range(ROWS)]}), path)
+    schema, _, _ = _discover(path)
+    assert not isinstance(schema["zip"], Integer)
+    assert isinstance(schema["n"], Integer)
+
+
+def test_codes_fall_back_to_frequent_beginnings(
+    found: tuple[Schema, Ledger, Curator], columns: dict[str, list[Any]]
+) -> None:
+    schema, _, curator = found
+    column = _kind(schema, "diagnosis", Categorical)
+    assert {"E", "I", "J", "K"} <= set(column.prefixes)
+    assert sum(len(prefix) == 3 for prefix in column.prefixes) >= 4
+    assert set(column.endings) == {""}
+    marginal = next(m for m in curator.measurements if m.clique == ("diagnosis",))
+    codes = Counter(_code_of(column, text) for text in columns["diagnosis"])
+    truth = np.array([codes[code] for code in range(column.size)])
+    assert truth[column.other_code] < 0.02 * ROWS
+    assert (np.abs(marginal.values - truth) < 5 * marginal.sigmas + 3).all()
+
+
+def _code_of(column: Categorical, text: str) -> int:
+    values = column.values or ()
+    if text in values:
+        return values.index(text)
+    fitting = [prefix for prefix in column.prefixes if text.startswith(prefix)]
+    if not fitting:
+        return int(column.other_code or 0)
+    return len(values) + column.prefixes.index(max(fitting, key=len))
+
+
+def test_keys_are_made_anew_in_their_own_pattern(found: tuple[Schema, Ledger, Curator]) -> None:
+    schema, _, curator = found
+    assert _kind(schema, "visit", Identifier).shapes == ("V0[0-9]{6}",)
+    assert "visit" not in schema.domain.names
+    assert not any("visit" in m.clique for m in curator.measurements)
+
+
+def test_free_text_is_left_out_with_a_reason(found: tuple[Schema, Ledger, Curator]) -> None:
+    assert "text of its own" in _kind(found[0], "note", Omitted).reason
+    assert "nurse" not in repr(found[0])
+
+
+def test_truth_values_keep_both_and_their_spelling(found: tuple[Schema, Ledger, Curator]) -> None:
+    column = _kind(found[0], "sold", Boolean)
+    assert (column.values, column.spelling, column.missing) == ((False, True), "True", False)
+
+
+def test_marks_of_missing_values_do_not_make_numbers_text(found: tuple[Schema, Ledger, Curator]) -> None:
+    assert _kind(found[0], "count", Integer).missing is True
+
+
+def test_a_column_of_a_few_values_asks_nothing_more(found: tuple[Schema, Ledger, Curator]) -> None:
+    assert _kind(found[0], "city", Categorical).values == ("Aachen", "Bonn")
+    asked = {event.what for event in found[1].events if event.what.endswith("of city")}
+    assert asked == {"profile of city", "values of city"}
+
+
+def test_each_look_is_in_the_ledger_and_within_the_share(found: tuple[Schema, Ledger, Curator]) -> None:
+    _, ledger, _ = found
+    assert ledger.spent <= ledger.total / 4
+    assert sum(e.delta for e in ledger.events if isinstance(e, PartitionEvent)) <= ledger.partition_delta
+    kinds = {event.what: type(event) for event in ledger.events}
+    assert kinds["shapes of diagnosis"] is PartitionEvent
+    assert kinds["keys of visit"] is PartitionEvent
+    assert kinds["distinct values of visit"] is GaussianEvent
+    assert kinds["beginnings of diagnosis, 3 letters"] is GaussianEvent
+    assert kinds["beginnings of diagnosis, 1 letters"] is GaussianEvent
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_a_number_of_distinct_values_moves_by_the_rows_of_an_owner(adjacency: Adjacency) -> None:
+    keys = [f"K{number:06d}" for number in range(4 * ROWS)]
+    table = pa.table({"key": keys, "who": [f"o{number // 4}" for number in range(4 * ROWS)]})
+    table = table.append_column("n", [[1] * (4 * ROWS)])
+    schema, ledger, _ = _discover(table, unit=Unit("who", 3), adjacency=adjacency)
+    assert schema["key"].kind == "identifier"
+    squared = {e.what: e.l2_squared for e in ledger.events if isinstance(e, GaussianEvent | PartitionEvent)}
+    whole = 9 * (2 if adjacency == "replace_one" else 1)
+    assert squared["distinct values of key"] == 9
+    assert squared["shapes of key"] == squared["keys of key"] == whole
+
+
+def test_a_column_of_a_rule_stays_an_attribute() -> None:
+    table = pa.table({"key": [f"K{number:06d}" for number in range(ROWS)], "b": [True, False] * (ROWS // 2)})
+    columns = (Categorical(name="key", strict=False), Boolean(name="b", missing=False))
+    rule = Forbidden(("key", "b"), [("K000001", True)])
+    schema, _, _ = _discover(table, Schema(columns, (rule,)))
+    assert isinstance(schema["key"], Categorical)
+
+
+def test_a_table_of_free_text_alone_keeps_a_column() -> None:
+    rng = np.random.default_rng(0)
+    texts = [f"a note of {rng.integers(1 << 40)}" for _ in range(ROWS)]
+    schema, _, curator = _discover(pa.table({"note": texts}))
+    assert schema.domain.size(("note",)) >= 1
+    assert all("note" not in m.clique for m in curator.measurements)
+
+
+@pytest.mark.parametrize(
+    ("shape", "lengths", "endings"),
+    [
+        (r"[A-Z][0-9]{2}\.[0-9]", (3, 1), ("", "")),
+        ("[0-9]{5}", (3, 1), ("[0-9]{2}", "[0-9]{4}")),
+        ("[0-9]{6}", (4, 2), ("[0-9]{2}", "[0-9]{4}")),
+        ("[A-Z][0-9]{5}", (3, 1), ("[0-9]{3}", "[0-9]{5}")),
+        ("[A-Z]{2}[0-9]", (2,), ("[0-9]",)),
+        ("[A-Z]{9}[0-9]", (3,), ("[A-Z]{6}[0-9]",)),
+    ],
+)
+def test_where_codes_are_cut(shape: str, lengths: tuple[int, ...], endings: tuple[str, ...]) -> None:
+    assert _cuts(shape) == lengths
+    assert tuple(_ending(shape, length) for length in lengths) == endings

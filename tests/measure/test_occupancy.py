@@ -1,0 +1,122 @@
+"""Where the rows of a noisy histogram are: ranges leave out few of them, whatever the noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from margrave.measure.occupancy import expected_counts, spread_counts, trimmed_range, weigh_cells
+from margrave.measure.ranges import number_edges, number_prior
+
+
+def _even(cells: int, rows: float) -> np.ndarray:
+    return np.full(cells, rows / cells)
+
+
+def test_without_noise_counts_stay_as_they_are() -> None:
+    truth = np.array([0.0, 300.0, 900.0, 100.0, 0.0, 0.0, 70.0, 20.0])
+    counts, held = expected_counts(truth, 0.1, _even(8, truth.sum()), leave=0.2)
+    assert counts == pytest.approx(truth, abs=0.2)
+    assert ((held > 0.5) == (truth > 0)).all()
+
+
+def test_years_that_are_evident_together_are_in_the_range() -> None:
+    # Eighty cells of half a deviation each: none is evident, all together are 4.5 deviations of their sum.
+    truth = np.zeros(600)
+    truth[300:380] = 50.0
+    outside = []
+    for seed in range(20):
+        noisy = truth + np.random.default_rng(seed).normal(0.0, 100.0, 600)
+        assert (noisy[300:380] < 4.5 * 100.0).all()
+        counts, _ = expected_counts(noisy, 100.0, _even(600, 4000.0), leave=0.02)
+        first, last = trimmed_range(counts)
+        outside.append(1.0 - truth[first:last].sum() / truth.sum())
+    assert np.mean(outside) < 0.02
+
+
+@pytest.mark.parametrize("sigma", [10.0, 60.0, 300.0, 3000.0])
+@pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "both"])
+def test_few_rows_are_outside_the_octaves_found(kind: str, sigma: float) -> None:
+    edges = number_edges(False)
+    outside = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        values = {
+            "uniform": rng.uniform(0.0, 100.0, 3000),
+            "normal": rng.normal(170.0, 10.0, 3000),
+            "lognormal": rng.lognormal(8.0, 1.0, 3000),
+            "both": rng.normal(0.0, 30.0, 3000),
+        }[kind]
+        noisy = np.histogram(values, edges)[0] + rng.normal(0.0, sigma, len(edges) - 1)
+        counts, _ = expected_counts(noisy, sigma, 3000 * number_prior(edges), leave=0.2, floor=0.0)
+        first, last = trimmed_range(counts)
+        inside = (values >= min(edges[first], edges[last] / 4)) & (values < edges[last])
+        outside.append(1.0 - float(inside.mean()))
+    assert np.mean(outside) <= 0.03
+
+
+def test_where_noise_hides_all_what_was_expected_comes_back() -> None:
+    edges = number_edges(True)
+    prior = 500 * number_prior(edges)
+    counts, held = expected_counts(np.zeros(len(prior)), 1e6, prior, leave=0.2, floor=0.0)
+    first, last = trimmed_range(counts)
+    assert edges[first] < -1000
+    assert 1e5 < edges[last] < 1e12
+    assert (held < 0.9).all()
+    assert np.corrcoef(counts, prior)[0, 1] > 0.9
+
+
+def test_a_heavy_single_value_stays_in_its_cell() -> None:
+    truth = np.full(256, 2.0)
+    truth[100] = 700.0
+    for seed in range(20):
+        noisy = truth + np.random.default_rng(seed).normal(0.0, 60.0, 256)
+        weights = weigh_cells(noisy, 60.0, _even(256, truth.sum()))
+        assert 450 < weights[100] < 950
+        assert weights.sum() < 2.5 * truth.sum()
+
+
+def test_noise_far_from_the_numbers_gets_little_weight() -> None:
+    edges = number_edges(True)
+    far = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        truth = np.histogram(rng.integers(18, 80, 3000), edges)[0]
+        noisy = truth + rng.normal(0.0, 60.0, len(truth))
+        weights = weigh_cells(noisy, 60.0, 3000 * number_prior(edges))
+        far.append(weights[edges[:-1] >= 512].sum() / weights.sum())
+    assert np.mean(far) < 0.01
+
+
+def test_expected_counts_are_nearer_than_the_noisy_ones() -> None:
+    rng = np.random.default_rng(4)
+    truth = 2000 * np.exp(-0.5 * ((np.arange(256) - 90) / 12) ** 2)
+    noisy = truth + rng.normal(0.0, 60.0, 256)
+    weights = weigh_cells(noisy, 60.0, _even(256, truth.sum()))
+    assert np.abs(weights - truth).sum() < 0.6 * np.abs(noisy - truth).sum()
+
+
+@given(
+    st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60),
+    st.floats(1e-3, 1e6),
+    st.floats(1.0, 1e9),
+)
+@settings(max_examples=200, deadline=None)
+def test_counts_and_chances_are_sound_whatever_the_noise(
+    noisy: list[float], sigma: float, rows: float
+) -> None:
+    counts, held = expected_counts(np.array(noisy), sigma, _even(len(noisy), rows), leave=0.1)
+    assert np.isfinite(counts).all()
+    assert (counts >= 0).all()
+    assert ((held >= -1e-9) & (held <= 1 + 1e-9)).all()
+    first, last = trimmed_range(counts)
+    assert 0 <= first < last <= len(noisy)
+    assert counts[first:last].sum() >= (1 - 0.0041) * counts.sum()
+
+
+def test_counts_are_spread_over_finer_cells() -> None:
+    finer = spread_counts(np.array([0.0, 4.0, 8.0]), np.array([40.0, 80.0]), np.array([0.0, 2.0, 4.0, 5.0]))
+    assert finer.tolist() == [20.0, 20.0, 80.0]
+    assert trimmed_range(np.zeros(5)) == (0, 5)

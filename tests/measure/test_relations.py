@@ -1,0 +1,220 @@
+"""Relations between columns: found where there are any, paid for, and none made where there are none."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import margrave as mg
+from margrave.engines.opening import open_source
+from margrave.measure.curator import Curator
+from margrave.measure.relations import Relations
+from margrave.privacy.accounting import ZCDP
+from margrave.privacy.events import GaussianEvent
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.schema.columns import Relative
+from margrave.schema.relative import Comparison
+from margrave.schema.rules import Ordered
+from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
+from stopping import Killed, killing, repeatable, same
+
+__all__ = ["repeatable"]
+ROWS = 6000
+DAY = np.datetime64("2022-01-01")
+
+
+def stays(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    """Dates in order, a time stamp of the day, an amount and a part of it, and near-copies."""
+    rng = np.random.default_rng(seed)
+    came = DAY + rng.integers(0, 700, rows)
+    charge = np.round(rng.lognormal(7, 1, rows), 2)
+    lines = rng.poisson(12, rows)
+    return pd.DataFrame(
+        {
+            "came": came.astype("datetime64[s]"),
+            "left": (came + rng.poisson(3, rows)).astype("datetime64[s]"),
+            "stamp": came.astype("datetime64[s]") + rng.integers(0, 86_400, rows).astype("timedelta64[s]"),
+            "charge": charge,
+            "paid": np.round(charge * np.where(rng.random(rows) < 0.3, 1.0, 0.6 + 0.4 * rng.random(rows)), 2),
+            "lines": lines,
+            "open": lines - (rng.random(rows) < 0.1),
+            "age": rng.integers(18, 90, rows),
+        }
+    )
+
+
+def discover(
+    data: Any,
+    epsilon: float = 3.0,
+    seed: int = 1,
+    schema: Schema | None = None,
+    unit: Unit | None = None,
+    adjacency: Adjacency = "add_remove",
+) -> tuple[Schema, Ledger, Curator]:
+    ledger = Ledger(
+        epsilon=epsilon,
+        delta=1e-6,
+        neighbours=Neighbours(unit or Unit(), adjacency),
+        accountant=ZCDP(),
+        partition_delta=Fraction(1, 4_000_000),
+    )
+    curator = Curator(open_source(data)[0], ledger, SeededSource(seed))
+    return curator.discover(schema, ledger.total / 3), ledger, curator
+
+
+def relatives(schema: Schema) -> dict[str, Relative]:
+    return {column.name: column for column in schema.columns if isinstance(column, Relative)}
+
+
+def links(schema: Schema) -> set[frozenset[str]]:
+    return {frozenset((column.name, column.base)) for column in relatives(schema).values()}
+
+
+def test_relations_are_found_and_coded() -> None:
+    schema, ledger, curator = discover(stays())
+    found = relatives(schema)
+    assert links(schema) >= {frozenset(("charge", "paid")), frozenset(("lines", "open"))}
+    assert len(found.keys() & {"came", "left", "stamp"}) == 2
+    assert "age" not in found
+    assert found["paid"].how == "quotient"
+    assert found["paid"].stays_below
+    for column in found.values():
+        assert column.share is not None
+        assert column.share[0] > 0.95
+        measured = [m for m in curator.measurements if m.clique == (column.name,)]
+        assert [m.values.shape for m in measured] == [(column.size,)]
+    assert len({m.clique for m in curator.measurements}) == len(curator.measurements) == len(schema.columns)
+    assert ledger.planned >= ledger.total * 2 / 3
+
+
+@pytest.mark.parametrize("method", ["independent", "mst"])
+def test_synthetic_rows_keep_them(method: str, tmp_path: Path) -> None:
+    path = tmp_path / "stays.csv"
+    stays().to_csv(path, index=False)
+    synthesis = mg.Synthesizer(method, epsilon=3.0, delta=1e-6).fit(path)
+    frame = synthesis.sample_arrow(rng=0).to_pandas()
+    days = {name: pd.to_datetime(frame[name]).dt.normalize() for name in ("came", "left", "stamp")}
+    assert (days["left"] < days["came"]).mean() <= 0.02
+    assert (days["stamp"] == days["came"]).mean() >= 0.95
+    assert (frame["paid"] > frame["charge"]).mean() <= 0.02
+    assert (frame["open"] > frame["lines"]).mean() <= 0.02
+    again = synthesis.schema.from_json(synthesis.schema.to_json())
+    assert again == synthesis.schema
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_none_are_made_where_there_are_none(seed: int, epsilon: float) -> None:
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame({f"n{i}": rng.integers(0, 50 + 20 * i, 4000) for i in range(8)})
+    for i in range(4):
+        data[f"r{i}"] = rng.lognormal(3, 1, 4000).round(2)
+        data[f"d{i}"] = (DAY + rng.integers(0, 500, 4000)).astype("datetime64[s]")
+    schema, ledger, _ = discover(data, epsilon, seed)
+    assert not relatives(schema)
+    assert not [event for event in ledger.events if "relation of" in event.what]
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_unit_moves_the_comparisons_by_no_more_than_is_declared(
+    adjacency: Adjacency, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one run asked, asked of two neighbours of which one holds an owner's k equal odd rows."""
+    asked: list[Any] = []
+    true = Relations._compared
+
+    def note(self: Relations, column: Any, base: Any, *how: Any) -> Any:
+        asked.append((column.name, base.name, *how))
+        return true(self, column, base, *how)
+
+    monkeypatch.setattr(Relations, "_compared", note)
+    data, unit = stays().assign(who=np.arange(ROWS) // k), Unit("who", k)
+    _, ledger, _ = discover(data, unit=unit, adjacency=adjacency)
+    (event,) = [event for event in ledger.events if event.what.startswith("comparisons of")]
+    assert isinstance(event, GaussianEvent)
+    pairs = int(event.what.split()[2])
+    assert event.l2_squared == pairs * Neighbours(unit, adjacency).marginal_l2_squared
+    odd = data.iloc[[0] * k].assign(came=DAY, left=DAY - 900, paid=1e9, who=-1, lines=-7)
+    other = data.iloc[[1] * k].assign(came=DAY + 900, left=DAY, paid=0.0, charge=5.0, who=-1, lines=10**6)
+    tables = [pd.concat([data, odd]), data if adjacency == "add_remove" else pd.concat([data, other])]
+    sources = [open_source(table)[0].bounded("who", k) for table in tables]
+    moved = 0
+    for question in asked[:pairs]:
+        answers = [source.differences(*question).reveal() for source in sources]
+        moved += int(((answers[0] - answers[1]) ** 2).sum())
+    assert event.l2_squared / 2 <= moved <= event.l2_squared
+
+
+def test_what_the_user_declares_wins() -> None:
+    data = stays()
+    source = open_source(data)[0]
+    rules = (Ordered("came", "left"), Ordered("paid", "charge"))
+    declared = Schema(source.columns, rules)
+    schema, _, _ = discover(data, schema=declared)
+    assert schema.rules == rules
+    assert not relatives(schema).keys() & {"came", "left", "paid", "charge"}
+    assert "open" in relatives(schema) or "lines" in relatives(schema)
+
+
+def test_nothing_is_spent_where_nothing_can_be_seen() -> None:
+    _, ledger, _ = discover(stays(60), epsilon=0.1)
+    assert not [event for event in ledger.events if "comparisons" in event.what]
+    columns = {"a": np.arange(300) % 7, "b": np.repeat(["x", "y", "z"], 100)}
+    _, ledger, _ = discover(pd.DataFrame(columns))
+    assert not [event for event in ledger.events if "comparisons" in event.what]
+
+
+def test_missing_values_that_follow_are_found() -> None:
+    data = stays()
+    gone = np.random.default_rng(3).random(ROWS) < 0.2
+    data.loc[gone, ["came", "left", "stamp"]] = pd.NaT
+    schema, _, _ = discover(data)
+    found = relatives(schema)
+    assert [column.follows for column in found.values() if column.own.kind in ("date", "moment")] == [
+        True
+    ] * 2
+    assert not found["paid"].missing
+
+
+def test_a_wrong_order_keeps_its_rows() -> None:
+    """A tenth of the payments are above the charge: they have bins, and nothing is clamped."""
+    data = stays()
+    rows = np.random.default_rng(4).random(ROWS) < 0.1
+    data.loc[rows, "paid"] = data.loc[rows, "charge"] * 1.5
+    schema, _, _ = discover(data, epsilon=6.0)
+    column = relatives(schema).get("paid")
+    assert column is None or not column.stays_below
+
+
+@pytest.mark.usefixtures("repeatable")
+@pytest.mark.parametrize("when", ["lost", "stored"])
+def test_a_run_that_stops_at_a_relation_goes_on(
+    when: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = stays(2000)
+    whole = mg.Synthesizer("independent", epsilon=4.0, delta=1e-6).fit(data)
+    events = [event.what for event in whole.release.events]
+    step = next(place for place, what in enumerate(events) if what.startswith("relation of"))
+    more: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6, "ledger": tmp_path / "run.jsonl"}
+    with pytest.raises(Killed), killing(monkeypatch, step, when):
+        mg.Synthesizer("independent", **more).fit(data)
+    again = mg.Synthesizer("independent", **more).fit(data, resume=True)
+    if when == "stored":
+        same(again, whole)
+    else:
+        assert relatives(again.schema)
+
+
+def test_comparisons_take_whole_numbers_exactly() -> None:
+    big = np.array([2**53 + 1, -(2**63), 2**63 - 1])
+    small = np.array([2**53, 2**63 - 1, -(2**63)])
+    found = Comparison("difference", whole=True).values(big, small)
+    assert found.tolist() == [1, -(2**62), 2**62]

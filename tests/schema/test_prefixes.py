@@ -1,0 +1,146 @@
+"""Columns of codes: beginnings that share a code, how they are encoded, decoded and told; omitted columns."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from margrave.errors import InputError, SchemaError
+from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
+from margrave.schema.decode import decode
+from margrave.schema.encode import encode, encode_column
+from margrave.schema.encoded import Encoded
+from margrave.schema.frame import Frame
+from margrave.schema.given import given_values
+from margrave.schema.identifier import keys
+from margrave.schema.schema import Schema
+
+ICD = Categorical(
+    name="code",
+    values=("I10.0", "K10.0"),
+    prefixes=("I10", "I", "K"),
+    endings=("", "", ""),
+    other="(other)",
+    missing=True,
+    strict=False,
+)
+ZIP = Categorical(
+    name="zip",
+    values=("01590", "01591"),
+    prefixes=("0159",),
+    endings=("[0-9]",),
+    other="(other)",
+    missing=False,
+)
+
+
+def test_a_text_has_the_code_of_its_longest_beginning() -> None:
+    texts = ["I10.0", "I10.4", "I10", "I11.0", "K99", "Z00", None, "i10.4", "", "K10.0"]
+    assert encode_column(pa.array(texts), ICD).tolist() == [0, 2, 2, 3, 4, 5, 6, 5, 5, 1]
+    assert ICD.labels == ("I10.0", "K10.0", "I10…", "I…", "K…", "(other)", "missing")
+    assert (ICD.size, ICD.present, ICD.other_code, ICD.missing_code) == (7, 6, 5, 6)
+
+
+def _decoded(column: Column, codes: list[int], kind: Frame | None = None) -> Any:
+    schema = Schema((column,))
+    rows = Encoded(schema.domain, (np.array(codes, dtype=np.uint8),))
+    return decode(rows, schema, np.random.default_rng(0), kind)
+
+
+def test_a_beginning_that_is_a_code_stands_alone() -> None:
+    assert _decoded(ICD, [0, 2, 3, 4, 5, 6])["code"].to_pylist() == [
+        "I10.0",
+        "I10",
+        "I",
+        "K",
+        "(other)",
+        None,
+    ]
+
+
+def test_other_beginnings_are_completed_and_not_to_listed_values() -> None:
+    frame = _decoded(ZIP, [0, 1, *[2] * 4000])
+    texts = frame["zip"].to_pylist()
+    assert texts[:2] == ["01590", "01591"]
+    assert all(re.fullmatch("0159[0-9]", text) for text in texts)
+    assert {text[-1] for text in texts[2:]} >= set("23456789")
+    assert sum(text in ("01590", "01591") for text in texts[2:]) < 40
+    pandas = _decoded(ZIP, [2] * 9, Frame("pandas", {"zip": "category[object]"}))
+    assert isinstance(pandas["zip"].dtype, pd.CategoricalDtype)
+    assert all(re.fullmatch("0159[0-9]", text) for text in pandas["zip"])
+
+
+def test_a_value_of_a_beginning_cannot_be_given() -> None:
+    schema = Schema((ICD,))
+    assert given_values(schema, {"code": "I10.0"}).codes == {"code": 0}
+    with pytest.raises(InputError, match="a value of the column"):
+        given_values(schema, {"code": "I10.4"})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"prefixes": ("a", "a"), "endings": ("", "")},
+        {"prefixes": ("a",)},
+        {"prefixes": ("",), "endings": ("",)},
+        {"prefixes": ("a",), "endings": ("[0-9]*",)},
+    ],
+)
+def test_beginnings_are_checked(more: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError):
+        Categorical(name="x", values=("b",), **more)
+
+
+def test_the_new_kinds_are_kept_in_json() -> None:
+    key = Identifier(name="visit", pattern="shape", shapes=("V[0-9]{7}", "W[0-9]"), shares=(0.9, 0.1))
+    schema = Schema(
+        (ICD, ZIP, key, Omitted(name="note", reason="free text"), Boolean(name="b", spelling="True"))
+    )
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.domain.names == ("code", "zip", "b")
+
+
+def test_keys_have_their_shapes_and_are_distinct() -> None:
+    column = Identifier(name="visit", pattern="shape", shapes=("V[0-9]{7}", "W[0-9]"), shares=(0.9, 0.1))
+    found = keys(column, 5000, np.random.default_rng(1)).to_pylist()
+    assert len(set(found)) == 5000
+    assert 4300 < sum(bool(re.fullmatch("V[0-9]{7}", text)) for text in found) < 4700
+    assert all(re.fullmatch("V[0-9]{7}|W[0-9]{3,}", text) for text in found)  # ten of W[0-9] are too few
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"pattern": "shape"},
+        {"shapes": ("V[0-9]",)},
+        {"pattern": "shape", "shapes": ("V*",)},
+        {"pattern": "shape", "shapes": ("V",), "shares": (1.0, 2.0)},
+        {"pattern": "shape", "shapes": ("V",), "shares": (0.0,)},
+    ],
+)
+def test_shapes_of_keys_are_checked(more: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError):
+        Identifier(name="x", **more)
+
+
+def test_omitted_columns_are_neither_read_nor_written() -> None:
+    schema = Schema((Integer(name="n", lower=0, upper=1, missing=False), Omitted(name="note")))
+    table = pa.table({"n": [0, 1], "note": [["a"], []]})
+    rows = encode(table, schema)
+    back = decode(rows, schema, np.random.default_rng(0), Frame("arrow", {"n": "int64", "note": "string"}))
+    assert back.column_names == ["n"]
+
+
+def test_truth_values_are_written_as_declared() -> None:
+    column = Boolean(name="x", missing=True, spelling="TRUE", strict=False)
+    codes = encode_column(pa.array(["TRUE", "FALSE", "true", "NA", None, "perhaps"]), column)
+    assert codes.tolist() == [1, 0, 1, 2, 2, 0]
+    texts = _decoded(column, [1, 0, 2], Frame("arrow", {"x": "string"}))
+    assert texts["x"].to_pylist() == ["TRUE", "FALSE", None]
+    with pytest.raises(SchemaError, match="spelling"):
+        Boolean(name="x", spelling="yes")

@@ -1,0 +1,100 @@
+"""The twin audit of codes, keys and free text: the looks at shapes, distinct values and beginnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twin_losses import true_events
+from twin_runs import audited, fitting
+from twin_tables import KINDS, pair
+from twins import Run, record, replay
+
+from margrave.measure import codes
+from margrave.privacy.events import GaussianEvent, PartitionEvent
+from margrave.privacy.unit import Adjacency
+
+COLUMNS = ("city", "icd", "key", "note")
+EPSILON = 150.0
+"""At which 150 rows are enough for each of the looks."""
+LOOKS = {"beginnings of icd, 3 letters", "distinct values of key", "keys of key", "shapes of note"}
+
+
+def _run(data: Any, adjacency: Adjacency, k: int) -> Run:
+    return fitting(data, "independent", COLUMNS, adjacency, k, whole=False, epsilon=EPSILON, delta=0.01)
+
+
+def _asked(tape: Any) -> set[str]:
+    return {event.what for question in tape.questions for event in question.events}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_no_look_at_codes_loses_more_than_it_declares(kind: str, adjacency: Adjacency, k: int) -> None:
+    tables = pair(kind, COLUMNS, adjacency, k)
+    first, second = (_run(table, adjacency, k) for table in tables)
+    tape, found = audited(first, second, rows=max(table.num_rows for table in tables))
+    assert tape.error is None
+    assert found == []
+    if not k:
+        assert _asked(tape) >= LOOKS
+
+
+def _events(adjacency: Adjacency, k: int) -> list[tuple[Any, Any]]:
+    """True and declared events of a run on a table, answered on a neighbour with other codes as well."""
+    first, second = (_run(table, adjacency, k) for table in pair("a new category", COLUMNS, adjacency, k))
+    tape = record(first)
+    again = replay(second, tape)
+    assert tape.error is again.error is None
+    true = [e for two in zip(tape.questions, again.questions, strict=True) for e in true_events(*two)]
+    declared = [event for question in tape.questions for event in question.events]
+    return list(zip(true, declared, strict=True))
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_what_is_declared_is_reached(adjacency: Adjacency) -> None:
+    """So a smaller sensitivity would be a finding: one row moves the number of distinct values by 1."""
+    reached = {b.what: (a.l2_squared, b.l2_squared) for a, b in _events(adjacency, 0)}
+    whole = 2 if adjacency == "replace_one" else 1
+    assert reached["shapes of key"] == reached["keys of key"] == (whole, whole)
+    assert reached["beginnings of icd, 3 letters"] == (whole, whole)
+    if adjacency == "add_remove":
+        assert reached["distinct values of key"] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "finding"),
+    [
+        ("distinct", "sensitivity"),
+        ("shape", "sensitivity"),
+    ],
+)
+def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of distinct values that counts each twice; shapes that count a row once for each letter."""
+    if fault == "distinct":
+        honest = codes.TextSearch._are_unlike
+
+        def doubled(search: Any, column: Any, rest: float, spread: float) -> bool:
+            seen = codes.TextSearch._rest
+            with monkeypatch.context() as inside:
+                inside.setattr(codes.TextSearch, "_rest", lambda one, known: [*seen(one, known)] * 2)
+                return honest(search, column, rest, spread)
+
+        monkeypatch.setattr(codes.TextSearch, "_are_unlike", doubled)
+    else:
+        seen = codes.TextSearch._rest
+        monkeypatch.setattr(
+            codes.TextSearch,
+            "_rest",
+            lambda one, known: [(text, count * len(text)) for text, count in seen(one, known)],
+        )
+    first, second = (_run(table, "add_remove", 0) for table in pair("the same row again", COLUMNS))
+    if fault == "distinct":
+        first, second = (_run(table, "add_remove", 0) for table in pair("a new category", COLUMNS))
+    _, found = audited(first, second)
+    assert any(finding in text for text in found), found
+
+
+def test_the_audit_sees_both_sorts_of_events() -> None:
+    kinds = {type(b) for _, b in _events("add_remove", 3)}
+    assert {GaussianEvent, PartitionEvent} <= kinds

@@ -1,0 +1,112 @@
+"""The twin audit of relations between columns: both looks, where there are relations to be found."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from twin_runs import audited, fitting
+from twins import Run
+
+from margrave.measure.gaussian import Gaussian
+from margrave.measure.relations import Relations
+from margrave.privacy.unit import Adjacency
+from margrave.schema import relative
+
+OWNERS, LAST = 600, "z-last"
+COLUMNS = ("came", "left", "charge", "paid", "kind")
+Row = dict[str, Any]
+ODD: dict[str, Row] = {
+    "a row as all others": {},
+    "a stay that ends before it begins": {"left": datetime.date(1, 1, 1)},
+    "more paid than charged": {"paid": 1e300},
+    "nothing charged": {"charge": 0.0, "paid": 5.0},
+    "no value at all": dict.fromkeys(COLUMNS),
+    "one value missing": {"came": None},
+    "infinite": {"charge": float("inf"), "paid": float("-inf")},
+}
+
+
+def row(owner: int) -> Row:
+    """The row of an owner, by a fixed rule: a stay of a few days and a payment of a part of a charge."""
+    came = datetime.date(2020, 1, 1) + datetime.timedelta(days=owner * 37 % 700)
+    charge = float(50 * (1 + owner * 29 % 997))
+    return {
+        "came": came,
+        "left": came + datetime.timedelta(days=owner * 11 % 4),
+        "charge": charge,
+        "paid": charge * (0.5 + (owner * 7 % 5) / 10),
+        "kind": ("a", "b")[owner % 2],
+    }
+
+
+def pair(kind: str, adjacency: Adjacency, k: int) -> tuple[pa.Table, pa.Table]:
+    """Two tables, and in the second the rows of one owner more, or in place of another's."""
+    shared = [{"who": f"o{owner}", **row(owner)} for owner in range(OWNERS)]
+    odd = [{"who": LAST, **row(0), **ODD[kind]}] * max(k, 1)
+    other = [] if adjacency == "add_remove" else [{"who": LAST, **row(1)}] * max(k, 1)
+    types = {"came": pa.date32(), "left": pa.date32(), "charge": pa.float64(), "paid": pa.float64()}
+    names = [*COLUMNS, *(["who"] if k else [])]
+    found = [
+        pa.table({n: pa.array([r[n] for r in rows], types.get(n, pa.string())) for n in names})
+        for rows in (shared + other, shared + odd)
+    ]
+    return found[0], found[1]
+
+
+def audit(kinds: list[str], adjacency: Adjacency, k: int) -> tuple[list[str], list[str]]:
+    """What the run asked for, and the findings."""
+    pairs = [pair(kind, adjacency, k) for kind in kinds]
+
+    def run(data: Any) -> Run:
+        return fitting(data, "independent", COLUMNS, adjacency, k, whole=False, epsilon=30.0)
+
+    tape, found = audited(run(pairs[0][0]), *(run(second) for _, second in pairs), rows=OWNERS + max(k, 1))
+    assert tape.error is None
+    return [event.what for question in tape.questions for event in question.events], found
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
+def test_both_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
+    asked, found = audit(list(ODD), adjacency, k)
+    assert [what for what in asked if what.startswith("comparisons of 2 pairs")]
+    assert len([what for what in asked if what.startswith("relation of")]) == 2
+    assert found == []
+
+
+def too_little(patch: pytest.MonkeyPatch) -> None:
+    """All pairs for the price of one."""
+    patch.setattr(Gaussian, "joint", lambda self, tables: self)
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """A row in two cells of a table."""
+    true = relative.count_relation
+
+    def count(*args: Any) -> Any:
+        found = true(*args)
+        return found + np.roll(found, 1)
+
+    patch.setattr("margrave.engines.memory.count_relation", count)
+
+
+def for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Edges that follow from an exact count."""
+    true = Relations._screen
+
+    def screen(self: Any, pairs: Any, rho: Any) -> Any:
+        pair = pairs[0]
+        self._compared(pair.column, pair.base, pair.comparison, pair.edges)
+        return true(self, pairs, rho)
+
+    patch.setattr(Relations, "_screen", screen)
+
+
+@pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
+def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    kinds = ["a row as all others", "more paid than charged"]
+    assert audit(kinds, "add_remove", 0)[1] != []
