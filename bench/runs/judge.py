@@ -109,7 +109,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.models.mixture.runs import Setting
     from margrave.models.mixture.trials import Trials
     from margrave.models.pgm.fitter import PGM
-    from margrave.models.pooled import mu, pool
+    from margrave.models.pooled import mu, pool, rows_of
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
 
@@ -121,6 +121,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
         raw
     )
     domain, measurements, total = recorder.asked
+    total = rows_of(measurements, total)
     encoded = encode(raw, schema)
     codes = {name: np.asarray(encoded.column(name), dtype=np.int64) for name in domain.names}
     truth = Truth(codes, dict(zip(domain.names, domain.sizes, strict=True)))

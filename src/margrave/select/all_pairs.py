@@ -40,10 +40,10 @@ class AllPairs:
        bought again.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
        alike: the total variation that noise alone adds to a pair, on average (`margrave.select.screening`).
-       Above `hidden` pairs are screened (3 to 5), else all are bought (6 to 8); all are bought as well where
-       the noise of appraisals would be above `blind`.
-    3. One-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of a model
-       that holds little dependence are mostly as far off as these.
+       Up to `hidden` all are bought (6 to 8).
+    3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
+       a model that holds little dependence are mostly as far off as these. Then pairs are screened (4 and
+       5), but all are bought (6 to 8) where the noise of appraisals would be above `blind`.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
     5. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
        they would get, and share what remains in proportion to the root of their dependence
@@ -70,7 +70,7 @@ class AllPairs:
         max_clique_cells: Pairs with more cells are left out.
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
             above 0; infinity never screens.
-        screened_ones: Share of rho for one-way marginals where pairs are screened, at least `ones`.
+        screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened.
         worth: How much of its noise a pair's dependence must exceed to be bought, above 0.
         blind: Standard deviation of an appraised total variation from which on pairs are not screened, since
@@ -89,7 +89,7 @@ class AllPairs:
     hidden: float = 0.05
     screened_ones: Fraction = Fraction(1, 4)
     screen: Fraction = Fraction(1, 10)
-    worth: float = 0.3
+    worth: float = 0.35
     blind: float = 0.1
     triples: Fraction = Fraction(3, 100)
     name: ClassVar[str] = "all_pairs"
@@ -124,7 +124,12 @@ class AllPairs:
         fitter.admit(domain, pairs)
         self._one_ways(curator, len(pairs), on_step)
         inferred: list[InferredMarginal] = []
-        if pairs and self._should_screen(curator, pairs):
+        noisy = bool(pairs) and self._hides_pairs(curator, pairs)
+        if noisy:
+            missing = curator.remaining - curator.total * (1 - Fraction(self.screened_ones))
+            if missing > 0:
+                buy_one_ways(curator, missing, on_step)
+        if noisy and self._can_screen(curator, pairs):
             inferred = self._screened(curator, pairs, on_step)
         elif pairs:
             self._all(curator, fitter, pairs, deadline, on_step)
@@ -143,28 +148,25 @@ class AllPairs:
         if singles:
             curator.measure(singles, curator.remaining / len(singles))
 
-    def _should_screen(self, curator: Curator, pairs: list[Clique]) -> bool:
-        """Whether noise would hide most pairs if all were bought alike, but not what appraisals say of them.
-
-        Looks at releases and settings only.
-        """
+    def _hides_pairs(self, curator: Curator, pairs: list[Clique]) -> bool:
+        """Whether noise would hide most pairs if all were bought alike. Looks at releases and settings."""
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining / len(pairs))
-        if float(np.mean([ways.noise(pair, sigma) for pair in pairs])) <= self.hidden:
-            return False
-        return appraisal_noise(curator, len(pairs), ways.rows, self._price(curator)) <= self.blind
+        return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
+
+    def _can_screen(self, curator: Curator, pairs: list[Clique]) -> bool:
+        """Whether appraisals would say more than their own noise. Looks at releases and settings."""
+        rows = summarise_one_ways(curator).rows
+        return appraisal_noise(curator, len(pairs), rows, self._price(curator)) <= self.blind
 
     def _price(self, curator: Curator) -> Fraction:
         """What the appraisal of all pairs may cost, in rho."""
         return min(curator.total * Fraction(self.screen), curator.remaining / 2)
 
     def _screened(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> list[InferredMarginal]:
-        """Spend all of rho on one-ways, appraisals and the pairs that are worth buying.
+        """Spend all of rho on appraisals and the pairs that are worth buying.
 
         Returns what the appraisals say of the other pairs, see `independent_tables`.
         """
-        missing = curator.remaining - curator.total * (1 - Fraction(self.screened_ones))
-        if missing > 0:
-            buy_one_ways(curator, missing, on_step)
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
         ways = summarise_one_ways(curator)
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))

@@ -184,15 +184,17 @@ def independent_tables(
 ) -> list[InferredMarginal]:
     """What appraisals say of pairs that were not bought: about the product of the one-ways.
 
-    Each table is that product. Its sigma is that of the pairs that were bought, on average, times 1 + R / u
-    for a pair that was found to be off by R, with uncertainty u: what is known to depend a little is not held
-    to be independent, while what may well be independent is.
+    Each table is that product, as sure as the pairs that were bought, on average, but no surer than a pair
+    of total variation R from it can be: spread evenly over c cells of n rows it has a norm of 2 R n /
+    sqrt(c), in a direction that is not known. Half of that is taken: all of it is better on narrow tables,
+    none of it on tables of many rows and codes (bench/LOG.md).
     """
     bought = [float((m.sigmas**2).mean()) for m in curator.measurements if len(m.clique) == 2]
-    least = math.sqrt(len(bought) / sum(1.0 / variance for variance in bought))
+    least = len(bought) / sum(1.0 / variance for variance in bought)
     tables = []
     for pair in pairs:
         found = dependence[pair]
-        sigma = least * (1.0 + found.distance / found.uncertainty)
+        cells = ways.codes[pair[0]] * ways.codes[pair[1]]
+        sigma = math.sqrt(least + (found.distance * ways.rows) ** 2 / cells)
         tables.append(InferredMarginal(pair, ways.product(pair), sigma, found.distance, found.uncertainty))
     return tables

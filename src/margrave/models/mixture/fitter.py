@@ -59,7 +59,7 @@ structure."""
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
 them more takes components away from what is left to learn: bench/LOG.md."""
-AGAIN, LONG = 3e4, 1000
+AGAIN, LONG = 1e4, 600
 """Rows times mu from which a second start pays where there are nests, on a table of at most LONG codes."""
 EASED, OUTER = 0.65, 2.25
 """With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
@@ -72,7 +72,7 @@ class Mixture:
 
     Minimises the squared residuals over their variances, plus `information` for each nat of dependence
     between component and attributes, plus `smoothness` for unlike neighbours among ordered codes (see
-    `objective`). There is no junction tree: cost is codes^2 * components a step, memory 12 codes^2 bytes.
+    `objective`). There is no junction tree: cost is codes^2 * components a step, memory 84 codes^2 bytes.
 
     The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), with x rows times mu
     and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; with nests 0.65 of
