@@ -23,10 +23,14 @@ def schema(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     text: Any = None,
 ) -> None:
-    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
+    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing.
+
+    What names and types suggest to declare is proposed on standard error.
+    """
     from margrave.engines.opening import open_source
     from margrave.errors import InputError, invalid
     from margrave.files import check_outputs, write_text
+    from margrave.schema.proposals import propose_declarations
     from margrave.schema.schema import Schema
 
     check_outputs({"out": out}, {"table": table}, new=not force)
@@ -39,6 +43,13 @@ def schema(
     document = json.dumps(Schema(columns).to_json(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(document, nl=False)
-        return
-    write_text(out, document)
-    typer.echo(f"{out}: {len(columns)} columns; fill in what is public, leave out the rest")
+    else:
+        write_text(out, document)
+        typer.echo(f"{out}: {len(columns)} columns; fill in what is public, leave out the rest")
+    proposals = propose_declarations(columns)
+    for line in proposals:
+        typer.echo(f"proposal: {line}", err=True)
+    if proposals:
+        typer.echo(
+            "Declare only what is public: then it costs nothing, and is as certain as you are.", err=True
+        )
