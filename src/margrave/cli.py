@@ -21,7 +21,7 @@ from margrave.cli_ledger import ledger_app
 from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
-from margrave.cli_show import show
+from margrave.cli_show import column_notes, show
 from margrave.cli_tables import fit, owners, tables
 from margrave.cli_text import with_text_options
 from margrave.errors import MargraveError
@@ -367,6 +367,8 @@ def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool
     elif not quiet:
         _tell_usefulness(synthesis)
         typer.echo(f"guarantee: {synthesis.guarantee}")
+        for line in column_notes(synthesis.release):
+            typer.echo(f"note: {line}")
         for name, path in files.items():
             typer.echo(f"{name}: {path}")
 
