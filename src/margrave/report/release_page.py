@@ -13,6 +13,7 @@ from margrave.report.document import Section, document
 from margrave.report.ledger import ledger_section
 from margrave.report.markup import Markup, join, shorten, tag
 from margrave.report.pairs import pairs_section
+from margrave.report.relations import relations_section
 from margrave.report.released import Fitted, Released
 from margrave.report.schema_table import schema_section
 from margrave.report.summary import guarantee_section, overview
@@ -62,12 +63,15 @@ def render(
 def _sections(release: Release, sides: Sides) -> tuple[Section, ...]:
     verdict = Verdict.of(sides.released, sides.fitted)
     rows = None if sides.synthetic is None else sides.synthetic.rows
+    found = relations_section(release)
+    related = () if found is None else (Section("relations", "Relations found", found),)
     return (
         Section("summary", "Summary", overview(release, verdict.words, rows)),
         Section("guarantee", "The guarantee", guarantee_section(release)),
         Section("quality", "Quality of the fit", verdict.render()),
         Section("ledger", "The ledger", ledger_section(release)),
         Section("schema", "The schema", schema_section(release)),
+        *related,
         Section("columns", "Columns", columns_section(release.schema, sides)),
         Section("pairs", "Pairs of columns", pairs_section(sides)),
         Section("definitions", "Definitions", definitions(DEFINITIONS)),
