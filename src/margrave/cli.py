@@ -91,7 +91,9 @@ Dataset = Annotated[
     str | None,
     typer.Option(help="The data set's name, for the report; with a book: as its steward named it."),
 ]
-Operator = Annotated[str | None, typer.Option(help="Who makes this release, for the report.")]
+Operator = Annotated[
+    str | None, typer.Option(help="Who makes this release, for the report; the analyst by default.")
+]
 Analyst = Annotated[str | None, typer.Option(help="With a book: who asks.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the run that was stopped: same table, same options.")
@@ -144,7 +146,7 @@ def synthesize(
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
-    options |= _named(dataset, operator, ledger)
+    options |= _named(dataset, operator or analyst, ledger)
     cap = _cap(owner, max_rows, quiet or as_json)
     asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
