@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Limits, Stopwatch
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.frame import Frame
@@ -121,6 +122,7 @@ class Synthesis:
         *,
         given: Mapping[str, Any] | Any = None,
         rng: Rng = None,
+        max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> Any:
         """Synthetic rows, in the kind of table that went in, with its column names, order and types.
@@ -131,6 +133,8 @@ class Synthesis:
                 table (pandas, polars, Arrow, a file) of some of the columns, one row for each row to draw,
                 whose order is kept. The given columns hold these very values.
             rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
+            max_seconds: After this many, rows are left as they were drawn: all that were asked for, but no
+                longer moved towards the model's pairs. `on_step` is told.
             on_step: Told that rows are drawn, and again at least every two seconds while that goes on.
 
         Raises:
@@ -141,7 +145,9 @@ class Synthesis:
             ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
             ``synthesis.sample(given=frame[["sex", "age"]])``
         """
-        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step)
+        return self._table(
+            Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step, max_seconds
+        )
 
     def sample_arrow(
         self,
@@ -149,11 +155,13 @@ class Synthesis:
         *,
         given: Mapping[str, Any] | Any = None,
         rng: Rng = None,
+        max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> pa.Table:
         """As `sample`, as an Arrow table whatever went in: what is written to files."""
         same = self.release.frame == "arrow"
-        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng, on_step)
+        frame = Frame("arrow", self.release.dtypes if same else {})
+        return self._table(frame, rows, given, rng, on_step, max_seconds)
 
     def encoded(
         self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
@@ -171,7 +179,13 @@ class Synthesis:
         text = text.with_separator(given) if isinstance(given, (str, Path)) else text
         return given_values(self.schema, read_table(given, text=text)[0])
 
-    def _drawn(self, rows: int | None, given: Given, rng: np.random.Generator) -> Encoded:
+    def _drawn(
+        self,
+        rows: int | None,
+        given: Given,
+        rng: np.random.Generator,
+        deadline: Deadline | None = None,
+    ) -> Encoded:
         from margrave.models.ruled import agreeing
 
         count = rows if rows is not None else self.rows if given.rows is None else given.rows
@@ -180,7 +194,7 @@ class Synthesis:
         if given.rows is not None and count != given.rows:
             remedy = "Leave rows out."
             raise InputError(invalid("rows", f"the {given.rows} of the given table", remedy, got=rows))
-        return agreeing(self.model, int(count), rng, given.codes, given.spread(int(count)))
+        return agreeing(self.model, int(count), rng, given.codes, given.spread(int(count)), deadline)
 
     def save(self, path: str | Path) -> None:
         """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
@@ -197,13 +211,24 @@ class Synthesis:
         rows = self.encoded(min(self.rows, REPORT_ROWS), rng=0)
         write_text(path, render(self.release, self.model, synthetic=rows, title=title))
 
-    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng, on_step: OnStep) -> Any:
+    def _table(
+        self,
+        frame: Frame,
+        rows: int | None,
+        given: Any,
+        rng: Rng,
+        on_step: OnStep,
+        max_seconds: float | None,
+    ) -> Any:
         from margrave.schema.decode import decode
 
         generator, asked = np.random.default_rng(rng), self._given(given)
+        deadline = Limits(max_seconds=max_seconds).start(Stopwatch())
         with keep_telling(on_step) as tell:
             tell(Step("sample", "rows of the model", 0, 1.0))
-            encoded = self._drawn(rows, asked, generator)
+            encoded = self._drawn(rows, asked, generator, deadline)
+            if deadline is not None and deadline.passed:
+                tell(Step("sample", "time is up: rows are left as they were drawn", 0, 1.0))
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
             return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
 

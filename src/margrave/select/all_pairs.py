@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, apportioned
+from margrave.select.allocate import all_cliques, apportioned, measure_shares
 from margrave.select.one_ways import buy_one_ways, released_one_ways
 from margrave.select.screening import (
     appraisal_noise,
@@ -163,8 +163,7 @@ class AllPairs:
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
-        for clique, share in apportioned(weights, curator.remaining).items():
-            curator.measure([clique], share)
+        measure_shares(curator, apportioned(weights, curator.remaining))
         return independent_tables(curator, [pair for pair in pairs if pair not in weights], dependence, ways)
 
     def _all(
@@ -182,8 +181,7 @@ class AllPairs:
             rough = Effort(rough=True, deadline=deadline)
             worth = self._worth(curator, fitter, pairs, rough)
             on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
-            for clique, share in self._shares(worth, curator.remaining).items():
-                curator.measure([clique], share)
+            measure_shares(curator, self._shares(worth, curator.remaining))
 
     def _worth(
         self, curator: Curator, fitter: Fitter, pairs: list[Clique], rough: Effort
