@@ -297,9 +297,8 @@ def _synthesized(
     synthesis = synthesizer.fit(table, resume=resume)
     if release is not None:
         synthesis.save(release)
-    write_table(
-        synthesis.sample_arrow(**drawn, on_step=options["on_step"]), out, asked[-1][0], synthesis.release.text
-    )
+    drawn |= {"max_seconds": synthesizer.sampling_seconds, "on_step": options["on_step"]}
+    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0], synthesis.release.text)
     if report is not None:
         synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
     synthesizer.forget()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import Deadline
 from margrave.models.coarse import Coarse
 from margrave.models.evidence import Evidence
 from margrave.models.ruled import sampled
@@ -75,7 +76,11 @@ class GroupedModel(Generic[Inner]):
         return table
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Synthetic rows, conditioned on the codes in `given` and on the rules, as the model over groups.
 
@@ -84,17 +89,19 @@ class GroupedModel(Generic[Inner]):
         """
 
         def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
-            return self._drawn(count, codes, rng)
+            return self._drawn(count, codes, rng, deadline)
 
         def ways() -> dict[str, Floats]:
             return {name: self.project((name,)) for name in self.domain.names}
 
         return sampled(self.domain, rows, given, rng, drawn, ways)
 
-    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    def _drawn(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    ) -> list[NDArray[np.int64]]:
         groups = self.coarse.groups
         inner: dict[str, Any] = {n: groups[n][codes] if n in groups else codes for n, codes in given.items()}
-        found = self.inner.sample(rows, rng, inner)
+        found = self.inner.sample(rows, rng, inner, deadline)
         columns: dict[str, NDArray[np.int64]] = {}
         for name in self.domain.names:
             codes = found.column(name).astype(np.int64)

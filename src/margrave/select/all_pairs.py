@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, apportioned
+from margrave.select.allocate import all_cliques, apportioned, measure_shares
 from margrave.select.one_ways import buy_one_ways, released_one_ways
 from margrave.select.screening import (
     appraisal_noise,
@@ -207,8 +207,7 @@ class AllPairs:
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
-        for clique, share in apportioned(weights, curator.remaining).items():
-            curator.measure([clique], share)
+        measure_shares(curator, apportioned(weights, curator.remaining))
         others = [pair for pair in pairs if pair not in weights]
         return independent_tables(curator, others, dependence, ways)
 
@@ -230,8 +229,7 @@ class AllPairs:
             self._measure_triples(curator, model, [looks[pair] for pair in pairs], on_step)
             worth = self._worth(model, [looks[pair] for pair in pairs])
             on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
-            for clique, share in self._shares(worth, curator.remaining).items():
-                curator.measure([clique], share)
+            measure_shares(curator, self._shares(worth, curator.remaining))
 
     def _measure_triples(
         self, curator: Curator, model: Model, measured: Sequence[NoisyMarginal], on_step: OnStep
