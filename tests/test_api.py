@@ -58,7 +58,9 @@ def test_the_guarantee_is_what_was_asked_for(synthesis: mg.Synthesis) -> None:
     promise = synthesis.guarantee
     assert (promise.epsilon, promise.delta) == (3.0, 1e-6)
     assert promise.accounting == "zcdp"
-    assert "differential privacy with epsilon = 3 and delta = 1e-06 for one row, added or removed" in str(promise)
+    assert "differential privacy with epsilon = 3 and delta = 1e-06 for one row, added or removed" in str(
+        promise
+    )
 
 
 def test_a_given_value_is_exact_and_the_rest_follows(synthesis: mg.Synthesis) -> None:

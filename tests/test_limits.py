@@ -14,7 +14,7 @@ import pytest
 import margrave as mg
 from command_line import call, people
 from margrave.errors import InputError
-from margrave.limits import Deadline, Effort, Limits, Stopwatch, bytes_of
+from margrave.limits import Deadline, Effort, Limits, Stopwatch, bytes_of, price_question
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
 from margrave.progress import Step
@@ -169,3 +169,53 @@ def test_the_command_line_takes_limits(tmp_path: Path) -> None:
         assert refused.code == 2
         assert option[2:].replace("-", "_") in refused.err
     assert not (tmp_path / "no.csv").exists()
+
+
+@pytest.mark.parametrize("method", ["mst", "independent", "auto", "privsyn"])
+def test_drawing_rows_keeps_a_limit_and_says_what_is_not_finished(method: str) -> None:
+    synthesis = mg.Synthesizer(method, epsilon=1.0, schema=mg.Schema.from_sizes(SIZES)).fit(_table())
+    steps: list[Step] = []
+    hurried = synthesis.sample_arrow(4000, rng=0, max_seconds=1e-9, on_step=steps.append)
+    calm = synthesis.sample_arrow(4000, rng=0, max_seconds=1e6, on_step=steps.append)
+    assert hurried.num_rows == calm.num_rows == 4000
+    assert sum("time is up" in step.message for step in steps if not step.waiting) == 1
+    for name, size in SIZES.items():
+        counts = [np.bincount(table[name].to_numpy(), minlength=size) for table in (hurried, calm)]
+        assert np.abs(counts[0] - counts[1]).max() <= 40
+    if method == "mst":
+        # What is left out is what brings pairs near to the model's.
+        pair = synthesis.marginal("a", "c") * 4000 / synthesis.rows
+        off = [
+            np.abs(np.histogram2d(table["a"], table["c"], bins=(4, 3))[0] - pair).sum()
+            for table in (hurried, calm)
+        ]
+        assert off[1] < off[0]
+    with pytest.raises(InputError, match="max_seconds"):
+        synthesis.sample(10, max_seconds=0.0)
+
+
+def test_what_is_left_of_the_limit_is_for_the_rows() -> None:
+    run = mg.Synthesizer("independent", epsilon=1.0, schema=mg.Schema.from_sizes(SIZES), max_seconds=1e3)
+    assert run.sampling_seconds == 1e3
+    run.fit(_table())
+    assert 900.0 < (run.sampling_seconds or 0.0) < 1e3
+    late = mg.Synthesizer("independent", epsilon=1.0, schema=mg.Schema.from_sizes(SIZES), max_seconds=1e-3)
+    late.fit(_table())
+    assert late.sampling_seconds == pytest.approx(1e-4)
+    assert mg.Synthesizer(epsilon=1.0).sampling_seconds is None
+    options: dict[str, Any] = {"schema": mg.Schema.from_sizes(SIZES), "method": "mst", "max_seconds": 1e-9}
+    steps: list[Step] = []
+    rows = mg.synthesize(_table(), epsilon=1.0, rows=50, on_step=steps.append, **options)
+    assert rows.num_rows == 50
+    assert any("time is up" in step.message for step in steps)
+
+
+def test_a_question_counts_for_a_public_price() -> None:
+    assert price_question(1, 10) < price_question(2, 10) < price_question(2, 10**6)
+    stopwatch = Stopwatch()
+    deadline = Deadline(1000.0, stopwatch)
+    with stopwatch.pause():
+        stopwatch.add(990.0)
+    assert 0.0 < deadline.left <= 10.0
+    stopwatch.add(10.0)
+    assert deadline.passed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from margrave import __version__
 from margrave.declarations import check_no_oracle, check_rows, check_ruled_kinds, declared_schema
 from margrave.errors import InputError, invalid
-from margrave.limits import Limits
+from margrave.limits import Deadline, Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
 from margrave.origin import describe_origin
@@ -46,6 +46,8 @@ __all__ = ["Synthesizer", "evaluate", "parameters_of", "synthesize"]
 
 DISCOVERY = Fraction(1, 3)
 """Share of rho that discovery gets when every column has to be discovered."""
+SAMPLING = 0.1
+"""Share of the time limit that drawing rows has at least."""
 PARTITIONS = Fraction(1, 4)
 """Share of delta for finding unknown values, where there are any."""
 
@@ -146,6 +148,7 @@ class Synthesizer:
         self.discovery = _share(discovery)
         self.on_step = on_step
         self._ledger: Ledger | None = None
+        self._deadline: Deadline | None = None
 
     @one_blas_thread()
     def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
@@ -180,7 +183,8 @@ class Synthesizer:
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
                 schema = curator.discover(self.schema, rho, tell)
-                model = modelled(self, curator, ledger, self.limits.start(curator.stopwatch), tell)
+                self._deadline = self.limits.start(curator.stopwatch)
+                model = modelled(self, curator, ledger, self._deadline, tell)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = self._release(schema, curator, ledger, model, frame, declared)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
@@ -272,6 +276,13 @@ class Synthesizer:
             raise
         self._ledger = ledger
         return curator, ledger
+
+    @property
+    def sampling_seconds(self) -> float | None:
+        """What is left of the time limit for drawing rows, a tenth of it at least; None without one."""
+        if self.limits.max_seconds is None or self._deadline is None:
+            return self.limits.max_seconds
+        return max(self._deadline.left, SAMPLING * self.limits.max_seconds)
 
     def forget(self) -> None:
         """Drop the answers that the last run's ledger keeps for resuming it: the release has been saved."""
@@ -376,7 +387,9 @@ def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng =
     Returns:
         A table of the kind that went in.
     """
-    return Synthesizer(epsilon=epsilon, **options).fit(data).sample(rows, rng=rng)
+    run = Synthesizer(epsilon=epsilon, **options)
+    synthesis = run.fit(data)
+    return synthesis.sample(rows, rng=rng, max_seconds=run.sampling_seconds, on_step=run.on_step)
 
 
 def evaluate(

@@ -21,7 +21,7 @@ from margrave.cli_ledger import ledger_app
 from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
-from margrave.cli_show import show
+from margrave.cli_show import column_notes, show
 from margrave.cli_tables import fit, owners, tables
 from margrave.cli_text import with_text_options
 from margrave.errors import MargraveError
@@ -91,7 +91,9 @@ Dataset = Annotated[
     str | None,
     typer.Option(help="The data set's name, for the report; with a book: as its steward named it."),
 ]
-Operator = Annotated[str | None, typer.Option(help="Who makes this release, for the report.")]
+Operator = Annotated[
+    str | None, typer.Option(help="Who makes this release, for the report; the analyst by default.")
+]
 Analyst = Annotated[str | None, typer.Option(help="With a book: who asks.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the run that was stopped: same table, same options.")
@@ -144,7 +146,7 @@ def synthesize(
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
-    options |= _named(dataset, operator, ledger)
+    options |= _named(dataset, operator or analyst, ledger)
     cap = _cap(owner, max_rows, quiet or as_json)
     asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
     drawn = {"rows": rows, "rng": seed}
@@ -295,9 +297,8 @@ def _synthesized(
     synthesis = synthesizer.fit(table, resume=resume)
     if release is not None:
         synthesis.save(release)
-    write_table(
-        synthesis.sample_arrow(**drawn, on_step=options["on_step"]), out, asked[-1][0], synthesis.release.text
-    )
+    drawn |= {"max_seconds": synthesizer.sampling_seconds, "on_step": options["on_step"]}
+    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0], synthesis.release.text)
     if report is not None:
         synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
     synthesizer.forget()
@@ -367,6 +368,8 @@ def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool
     elif not quiet:
         _tell_usefulness(synthesis)
         typer.echo(f"guarantee: {synthesis.guarantee}")
+        for line in column_notes(synthesis.release):
+            typer.echo(f"note: {line}")
         for name, path in files.items():
             typer.echo(f"{name}: {path}")
 

@@ -31,8 +31,8 @@ Dataset = Annotated[str | None, typer.Option(help="Only this data set.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 EXPORTS = (".csv", ".json", ".parquet")
 SQUARES = (
-    "Spent and left do not add up to the cap: runs are added up by rho, which grows with the square of "
-    "epsilon. Half of the epsilon takes about a quarter of the rho."
+    "Epsilons here go with the delta of the cap. Spent and left do not add up to it: runs are added up by "
+    "rho, which grows with the square of epsilon. Half of the epsilon takes about a quarter of the rho."
 )
 """Why an account of spent 0.44 of epsilon 1 has room for one more run of 0.9."""
 

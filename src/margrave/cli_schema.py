@@ -34,9 +34,13 @@ def schema(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     text: Any = None,
 ) -> None:
-    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing."""
+    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing.
+
+    What names and types suggest to declare is proposed on standard error.
+    """
     from margrave.errors import InputError, invalid
     from margrave.files import check_outputs, write_text
+    from margrave.schema.proposals import propose_declarations
     from margrave.schema.schema import Schema
 
     if (table is None) == (from_sdv is None):
@@ -58,6 +62,13 @@ def schema(
         typer.echo(f"{out}: {len(kept)} columns; fill in what is public, leave out the rest")
     for name, written in formats.items():
         typer.echo(f"note: the file's dates need --format {name}={written}", err=True)
+    proposals = propose_declarations(kept)
+    for line in proposals:
+        typer.echo(f"proposal: {line}", err=True)
+    if proposals:
+        typer.echo(
+            "Declare only what is public: then it costs nothing, and is as certain as you are.", err=True
+        )
 
 
 def _stored_columns(table: Path | None, text: Any) -> tuple[Column, ...]:

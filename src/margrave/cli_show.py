@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from margrave.release import Release
 
-__all__ = ["show"]
+__all__ = ["column_notes", "show"]
 
 
 def show(
@@ -72,3 +72,26 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
     return lines
+
+
+def column_notes(release: Release) -> list[str]:
+    """What was found out about columns of text that a reader of the synthetic rows has to know."""
+    from margrave.schema.columns import Identifier, Listed, Omitted
+
+    found = []
+    for column in release.schema.columns:
+        if column.name in release.declared_columns:
+            continue
+        if isinstance(column, Omitted):
+            found.append(f"{column.name!r} is left out: {column.reason}")
+        if isinstance(column, Identifier):
+            shapes = " or ".join(column.shapes)
+            found.append(
+                f"{column.name!r} holds new keys of the shape {shapes}; one may be a real one by chance"
+            )
+        if isinstance(column, Listed) and column.stems:
+            found.append(
+                f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
+                "these stand alone, or what follows is made up"
+            )
+    return found

@@ -55,6 +55,7 @@ def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep, *, force: 
     comparison = evaluate(adult_path(), out / "synthetic.csv", schema=synthesis.schema, missing=("?", ""))
     write_text(out / "comparison.html", render_comparison(comparison, title="Synthetic Adult against Adult"))
     return [
+        str(synthesis.usefulness()),
         f"guarantee: {synthesis.guarantee}",
         f"{out / 'synthetic.csv'}: synthetic rows",
         f"{out / 'report.html'}: the report, from released quantities only",

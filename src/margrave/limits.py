@@ -14,10 +14,23 @@ from pathlib import Path
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["FULL", "Deadline", "Effort", "Limits", "Stopwatch", "bytes_of", "machine_memory"]
+__all__ = [
+    "FULL",
+    "Deadline",
+    "Effort",
+    "Limits",
+    "Stopwatch",
+    "bytes_of",
+    "machine_memory",
+    "price_question",
+]
 
 GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much memory a container may take."""
+
+
+A_QUESTION, A_TABLE, A_CELL = 1e-3, 2e-5, 6e-8
+"""Seconds for a record on disk, for each table and for each of their cells: bench/runs/estimates.py."""
 
 
 class Stopwatch:
@@ -58,11 +71,24 @@ class Stopwatch:
             self._stops -= 1
             self._started = time.monotonic_ns()
 
+    def add(self, seconds: float) -> None:
+        """Count some seconds at once: a public price for what it stood still for."""
+        self._counted += round(seconds * 1e9)
+
     def _nanoseconds(self) -> int:
         return self._counted + (0 if self._stops else time.monotonic_ns() - self._started)
 
     def __repr__(self) -> str:
         return f"Stopwatch({self.elapsed:.3g})"
+
+
+def price_question(tables: int, cells: int) -> float:
+    """Seconds that a question to the private table counts for on a stopwatch that stands still meanwhile.
+
+    What writing it down, drawing its noise and holding expected tables against counts take, about. It follows
+    from the number of tables and of their cells, which are public, and from nothing that was measured.
+    """
+    return A_QUESTION + A_TABLE * tables + A_CELL * cells
 
 
 class Deadline:
@@ -124,8 +150,9 @@ class Limits:
     """What a run may take.
 
     The time limit is on post-processing alone: selection and fits, which work on released numbers. It starts
-    with the strategy, and stands still while the private table is asked (`Curator`); reading, discovery,
-    counting and noise come on top. A run that meets it ends early but complete: all of the budget is spent.
+    with the strategy, and stands still while the private table is asked (`Curator`), but for a fixed price of
+    each question, which follows from the number and the size of its tables alone (`price_question`); reading,
+    discovery and counting come on top. A run that meets it ends early but complete: all of rho is spent.
     What is asked then follows from earlier releases and from how long the machine worked on those. The
     guarantee rests on the second telling nothing more about the rows, which no program can promise
     altogether: docs/privacy/limits.md says what remains.

@@ -242,9 +242,17 @@ class Model(Protocol):
         """The marginals of many cliques at once, faster than one by one."""
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
-        """Synthetic rows, conditioned exactly on `given`: one code for all rows, or one a row, [rows]."""
+        """Synthetic rows, conditioned exactly on `given`: one code for all rows, or one a row, [rows].
+
+        deadline: when to leave rows as they were drawn, without work that only brings them nearer to the
+            model; not passed where there is no time limit.
+        """
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Arrays from which `Fitter.restore` builds the same model again."""

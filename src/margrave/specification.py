@@ -200,7 +200,7 @@ class Check:
         word = "at least" if self.at_least else "at most"
         warning = " NOT PRIVATE" if self.private else ""
         state = "met" if self.met else "NOT MET"
-        return f"{state}: {self.name} {self.value:.4g}, {word} {self.bound:.4g}{warning}"
+        return f"{state}: {self.name} {self.value:.6g}, {word} {self.bound:.6g}{warning}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Limits, Stopwatch
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.frame import Frame
@@ -135,6 +136,7 @@ class Synthesis:
         *,
         given: Mapping[str, Any] | Any = None,
         rng: Rng = None,
+        max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> Any:
         """Synthetic rows, in the kind of table that went in, with its column names, order and types.
@@ -146,6 +148,8 @@ class Synthesis:
                 Arrow, a file) of some of the columns, one row for each row to draw, whose order is kept. The
                 given columns hold these very values, or values in these ranges.
             rng: A NumPy generator or a seed; fresh by default. Not the noise: sampling is free.
+            max_seconds: After this many, rows are left as they were drawn: all that were asked for, but no
+                longer moved towards the model's pairs. `on_step` is told.
             on_step: Told that rows are drawn, and again at least every two seconds while that goes on.
 
         Raises:
@@ -157,7 +161,9 @@ class Synthesis:
             ``synthesis.sample(1000, given={"ward": {"surgery", "medicine"}, "age": mg.Between(65, None)})``
             ``synthesis.sample(given=frame[["sex", "age"]])``
         """
-        return self._table(Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step)
+        return self._table(
+            Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step, max_seconds
+        )
 
     def sample_arrow(
         self,
@@ -165,11 +171,13 @@ class Synthesis:
         *,
         given: Mapping[str, Any] | Any = None,
         rng: Rng = None,
+        max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> pa.Table:
         """As `sample`, as an Arrow table whatever went in: what is written to files."""
         same = self.release.frame == "arrow"
-        return self._table(Frame("arrow", self.release.dtypes if same else {}), rows, given, rng, on_step)
+        frame = Frame("arrow", self.release.dtypes if same else {})
+        return self._table(frame, rows, given, rng, on_step, max_seconds)
 
     def encoded(
         self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
@@ -187,7 +195,13 @@ class Synthesis:
         text = text.with_separator(given) if isinstance(given, (str, Path)) else text
         return given_values(self.schema, read_table(given, text=text)[0])
 
-    def _drawn(self, rows: int | None, given: Any, rng: np.random.Generator) -> tuple[Encoded, Given]:
+    def _drawn(
+        self,
+        rows: int | None,
+        given: Any,
+        rng: np.random.Generator,
+        deadline: Deadline | None = None,
+    ) -> tuple[Encoded, Given]:
         """Rows as codes, and the given values with ranges and sets settled for each row."""
         from margrave.models.choices import draw_choices
         from margrave.models.ruled import agreeing
@@ -200,7 +214,7 @@ class Synthesis:
             remedy = "Leave rows out."
             raise InputError(invalid("rows", f"the {asked.rows} of the given table", remedy, got=rows))
         asked = draw_choices(self.model, asked, int(count), rng, self.release.dtypes)
-        return agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count))), asked
+        return agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count)), deadline), asked
 
     def save(self, path: str | Path) -> None:
         """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
@@ -242,13 +256,24 @@ class Synthesis:
         )
         write_text(path, page)
 
-    def _table(self, frame: Frame, rows: int | None, given: Any, rng: Rng, on_step: OnStep) -> Any:
+    def _table(
+        self,
+        frame: Frame,
+        rows: int | None,
+        given: Any,
+        rng: Rng,
+        on_step: OnStep,
+        max_seconds: float | None,
+    ) -> Any:
         from margrave.schema.decode import decode
 
         generator = np.random.default_rng(rng)
+        deadline = Limits(max_seconds=max_seconds).start(Stopwatch())
         with keep_telling(on_step) as tell:
             tell(Step("sample", "rows of the model", 0, 1.0))
-            encoded, asked = self._drawn(rows, given, generator)
+            encoded, asked = self._drawn(rows, given, generator, deadline)
+            if deadline is not None and deadline.passed:
+                tell(Step("sample", "time is up: rows are left as they were drawn", 0, 1.0))
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
             return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
 

@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import SchemaError
 from margrave.measure.settle import settled
-from margrave.schema.columns import Categorical, Column, Identifier, Integer, Real, Unknown
+from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Real, Unknown
 from margrave.schema.profile import PROFILE
 
 SIGMA = 10.0
@@ -33,6 +33,17 @@ def profile(**counts: float) -> np.ndarray:
         ({"time": 1000, "whole": 500}, "categorical"),
         ({"date": 1000, "whole": 1000}, "categorical"),
         ({"text": 1000}, "categorical"),
+        ({"whole": 900, "padded": 60}, "categorical"),
+        ({"padded": 900}, "categorical"),
+        ({"whole": 90_000, "padded": 60}, "integer"),
+        ({"whole": 1000, "mark": 300}, "integer"),
+        ({"date": 1000, "mark": 300}, "date"),
+        ({"pointed": 1000}, "integer"),
+        ({"pointed": 500, "number": 500}, "real"),
+        ({"True": 1000}, "boolean"),
+        ({"true": 1000, "mark": 300}, "boolean"),
+        ({"True": 1000, "text": 300}, "categorical"),
+        ({"True": 9000, "whole": 30, "number": 30, "pointed": 30, "padded": 30}, "boolean"),
         ({}, "integer"),
     ],
 )
@@ -67,6 +78,19 @@ def test_numbers_without_fractions_are_whole() -> None:
     assert settled(open_column, profile(whole=1000, number=100), SIGMA) is open_column
     bounded = Real(name="x", lower=0)
     assert settled(bounded, profile(whole=1000), SIGMA) is bounded
+
+
+def test_what_is_told_of_missing_values_and_spelling() -> None:
+    truths = settled(Unknown(name="x"), profile(TRUE=1000, true=90, mark=50), SIGMA)
+    assert isinstance(truths, Boolean)
+    assert (truths.spelling, truths.missing, truths.known) == ("TRUE", True, True)
+    declared = settled(Boolean(name="x"), profile(**{"True": 1000}), SIGMA)
+    assert isinstance(declared, Boolean)
+    assert (declared.spelling, declared.missing) == ("True", False)
+    marked = settled(Unknown(name="x"), profile(whole=1000, mark=50, missing=40), SIGMA)
+    assert marked.mark == "NA"
+    assert settled(Unknown(name="x"), profile(whole=1000, mark=50, missing=90), SIGMA).mark == ""
+    assert settled(Integer(name="x", lower=0, upper=9), profile(whole=1000, mark=50), SIGMA).missing is True
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def variants(release: Release) -> dict[str, Release]:
 
 def answers(text: str) -> dict[str, str]:
     """What stands under each question, by its anchor."""
-    pattern = r'<h3 id="(q-[a-z]+)">.*?</h3><div class="para answer">(.*?)</div><p class="note">'
+    pattern = r'<h3 id="(q-[a-z]+)">.*?</h3><div class="para answer">(.*?)</div><p class="note more">'
     return {key: re.sub(r"<[^>]*>", "", body) for key, body in re.findall(pattern, text, re.S)}
 
 

@@ -19,7 +19,7 @@ from margrave.privacy.events import GaussianEvent
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
-from margrave.schema.columns import Categorical, Integer
+from margrave.schema.columns import Categorical, Integer, Relative
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -220,3 +220,18 @@ def test_the_page_says_what_no_pair_shows() -> None:
     look = GaussianEvent(describe_appraisal([2] * 4, 2), 64, Fraction(256), True)
     text = check(render(of_three_columns(events=(look,)), None)).text
     assert "was not looked for, and the model does not have it" in text
+
+
+def test_relations_that_were_found_are_told() -> None:
+    a = Integer(name="a", lower=0, upper=3, missing=False)
+    own = Integer(name="b", lower=0, upper=9, missing=False)
+    part = Integer(name="b", edges=(0, 1, 4), missing=False)
+    b = Relative(name="b", base="a", own=own, part=part, missing=False, share=(0.987, 0.004))
+    release = small(schema=Schema((a, b)), measurements=(NoisyMarginal(("b",), np.array([60.0, 40.0]), 5.0),))
+    text = render(release, None)
+    page = check(text)
+    assert "Relations found" in page.of("section", "h2")
+    assert "b is a plus 0 to 3" in text
+    assert "98.7" in text
+    assert "0.8" in text
+    assert "Relations found" not in render(small(), None)

@@ -144,3 +144,12 @@ def test_truth_values_are_written_as_declared() -> None:
     assert texts["x"].to_pylist() == ["TRUE", "FALSE", None]
     with pytest.raises(SchemaError, match="spelling"):
         Boolean(name="x", spelling="yes")
+
+
+def test_other_texts_are_drawn_where_their_shape_is_known() -> None:
+    column = Categorical(name="zip", values=("01590",), others="[0-9]{5}", other="(other)", missing=True)
+    texts = _decoded(column, [0, 1, 1, 2])["zip"].to_pylist()
+    assert texts[0] == "01590"
+    assert all(re.fullmatch("[0-9]{5}", text) for text in texts[1:3])
+    assert texts[3] is None
+    assert column.labels == ("01590", "(other)", "missing")

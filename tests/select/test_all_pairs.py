@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -195,3 +196,38 @@ def test_chance_is_no_dependence() -> None:
     found = estimate_dependence(curator, pairs, ways, curator.remaining / 2)
     assert found["x0", "x1"].distance > 0.35
     assert max(one.distance - 2 * one.uncertainty for pair, one in found.items() if pair != ("x0", "x1")) <= 0
+
+
+def wide_table(rows: int) -> tuple[Curator, Ledger]:
+    """Two columns of 40 codes, the second the first or the next, and a small one."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 40, rows)
+    data = {"a": first, "b": (first + rng.integers(0, 2, rows)) % 40, "c": rng.integers(0, 3, rows)}
+    source, _ = open_source(pa.table(data))
+    ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
+    curator = Curator(source, ledger, SeededSource(1))
+    curator.discover(Schema.from_sizes({"a": 40, "b": 40, "c": 3}))
+    return curator, ledger
+
+
+def test_a_wide_pair_is_measured_for_its_share() -> None:
+    curator, ledger = wide_table(200_000)
+    AllPairs(max_clique_cells=1000, wide=Fraction(1, 4)).run(curator, FEW, silent)
+    (wide,) = [m for m in curator.measurements if m.clique == ("a", "b")]
+    assert wide.sigma == pytest.approx(curator.sigma(ledger.total / 4), rel=1e-6)
+    assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+
+
+@pytest.mark.parametrize(
+    "settings", [{"wide": Fraction(0)}, {"max_wide_cells": 1500}, {"max_clique_cells": 1000, "hidden": 1e-6}]
+)
+def test_a_wide_pair_is_left_out_where_it_costs_too_much(settings: dict[str, Any]) -> None:
+    curator, _ = wide_table(200_000)
+    AllPairs(**{"max_clique_cells": 1000, "screen": Fraction(1, 10)} | settings).run(curator, FEW, silent)
+    assert all(m.clique != ("a", "b") for m in curator.measurements)
+
+
+def test_a_wide_pair_of_few_rows_is_not_measured() -> None:
+    curator, _ = wide_table(2000)
+    AllPairs(max_clique_cells=1000).run(curator, FEW, silent)
+    assert all(m.clique != ("a", "b") for m in curator.measurements)

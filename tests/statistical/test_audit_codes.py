@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow.csv as pa_csv
 import pytest
 from twin_losses import true_events
 from twin_runs import audited, fitting
@@ -38,6 +40,28 @@ def test_no_look_at_codes_loses_more_than_it_declares(kind: str, adjacency: Adja
     assert found == []
     if not k:
         assert _asked(tape) >= LOOKS
+
+
+@pytest.mark.parametrize(
+    "kind", ["the same row again", "another spelling", "no value at all", "a new category"]
+)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_no_vote_on_spellings_loses_more_than_it_declares(
+    kind: str, adjacency: Adjacency, tmp_path: Path
+) -> None:
+    """In text files, where numbers, marks and truth values have spellings."""
+    names = ("score", "gaps", "open", "icd")
+    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path, table in zip(paths, pair(kind, names, adjacency), strict=True):
+        pa_csv.write_csv(table, path)
+    first, second = (
+        fitting(path, "independent", names, adjacency, 0, whole=False, epsilon=EPSILON, delta=0.01)
+        for path in paths
+    )
+    tape, found = audited(first, second)
+    assert tape.error is None
+    assert found == []
+    assert _asked(tape) >= {"spelling of score", "marks of gaps", "shapes of icd"}
 
 
 def _events(adjacency: Adjacency, k: int) -> list[tuple[Any, Any]]:

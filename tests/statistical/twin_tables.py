@@ -33,6 +33,9 @@ TYPES = {
     "icd": pa.string(),
     "key": pa.string(),
     "note": pa.string(),
+    "score": pa.string(),
+    "gaps": pa.string(),
+    "open": pa.string(),
 }
 OWNERS = 150
 LAST = "z-last"
@@ -49,7 +52,11 @@ PLAIN: Row = {
     "icd": "I10.1",
     "key": "V0000999",
     "note": "seen by nobody",
+    "score": "3.25",
+    "gaps": "5",
+    "open": "True",
 }
+RESPELT: Row = {"score": "3.250", "gaps": "NULL", "open": "TRUE"}
 KINDS: dict[str, Row] = {
     "the same row again": {},
     "a new category": {"city": "Zug", "icd": "Z99.9", "key": "W7", "note": "NA"},
@@ -61,7 +68,7 @@ KINDS: dict[str, Row] = {
     "extreme numbers below zero": {"age": -(2**62), "pay": -1e300, "day": datetime.date(1, 1, 1)},
     "a very long text": {"city": "x" * 100_000, "icd": "I10" * 30_000, "key": "V1" * 50_000},
     "text that looks like a number": {"city": "1e999", "code": "1e999", "icd": "1", "key": "1"},
-    "another spelling": {"stamp": "2024-02-29 10:00:05.25Z", "hour": "10:00:30", "code": "7.5"},
+    "another spelling": {"stamp": "2024-02-29 10:00:05.25Z", "hour": "10:00:30", "code": "7.5", **RESPELT},
 }
 """What the odd row has unlike all others."""
 
@@ -80,6 +87,9 @@ def _base(owner: int) -> Row:
         "code": str(owner % 40),
         "icd": f"{'EIJ'[owner % 3]}{10 + owner % 7}.{owner % 4}",
         "key": f"V{owner:07d}",
+        "score": f"{owner % 9}.{owner % 4 * 25:02d}",
+        "gaps": "NA" if owner % 3 else f"{owner % 8}.0",
+        "open": str(owner % 50 == 0),
         "note": f"seen by {owner * 7919 % 100_003}",
     }
 

@@ -27,6 +27,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -64,6 +65,8 @@ UNLIKE, ALIKE = 0.9, 0.8
 from which these are the pattern of keys."""
 CODED = 0.5
 """Share of the rows without a code that has to be in released shapes for a look at beginnings."""
+NUMBERS = re.compile(r"\[0-9\]\{([5-9]|[1-9][0-9])\}")
+"""The shape of listed values, all of five digits or more, from which other texts are drawn as well."""
 NO_VALUE = "no text in it is frequent enough to be told"
 NO_PATTERN = "nearly every row has a text of its own, without a common pattern"
 
@@ -99,6 +102,15 @@ class TextSearch:
             column: Categorical without values; of another kind, only its values are looked for.
             attribute: Whether it has to stay an attribute, whatever it holds.
         """
+        known, marginal = self._find(column, attribute)
+        if not isinstance(known, Categorical) or not known.values:
+            return known, marginal
+        shapes = {widen_shape(shape_of(str(value)) or "-") for value in known.values}
+        alike = len(shapes) == 1 and NUMBERS.fullmatch(min(shapes)) is not None
+        return dataclasses.replace(known, others=min(shapes) if alike else ""), marginal
+
+    def _find(self, column: Listed, attribute: bool) -> tuple[Column, NoisyMarginal | None]:
+        """As `run`, without a shape for other texts."""
         self.tell(f"values of {column.name}")
         known, marginal = self._values(column)
         if not isinstance(known, Categorical) or attribute or self.rows[0] <= 0:

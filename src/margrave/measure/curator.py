@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import Stopwatch
+from margrave.limits import Stopwatch, price_question
 from margrave.measure.appraise import appraise
 from margrave.measure.choose import choose
 from margrave.measure.discover import Discovery
@@ -68,7 +68,8 @@ class Curator:
     sensitivities hold for any draw, made for each owner apart.
 
     *Time.* How long the table takes to answer follows its rows. Whatever may touch them is wrapped in
-    `stop_clock`, and `stopwatch` is what deadlines are read from: how long a verb takes decides nothing.
+    `stop_clock`, and `stopwatch` is what deadlines are read from: how long a verb takes decides nothing. A
+    question about marginals counts for a price that follows from the number and size of its tables alone.
 
     Args:
         source: The private table.
@@ -186,6 +187,7 @@ class Curator:
         tables, sigma = self._gaussian.ask(names, rho, lambda: self._counts(cliques))
         if [table.shape for table in tables] != [self.domain.shape(clique) for clique in cliques]:
             raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
+        self._charge(cliques)
         noisy = [NoisyMarginal(c, t, sigma) for c, t in zip(cliques, tables, strict=True)]
         self._measurements += noisy
         return noisy
@@ -206,7 +208,7 @@ class Curator:
         """
         cliques = self._checked(cliques, expected)
         sensitivity = self._ledger.neighbours.marginal_l1
-        return choose(
+        chosen = choose(
             lambda: self._counts(cliques),
             expected,
             rho,
@@ -216,6 +218,8 @@ class Curator:
             self._ledger,
             self._noise,
         )
+        self._charge(cliques)
+        return chosen
 
     @stop_clock
     def appraise(
@@ -234,7 +238,9 @@ class Curator:
             In rows, shape [candidates].
         """
         cliques = self._checked(cliques, expected)
-        return appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
+        errors = appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
+        self._charge(cliques)
+        return errors
 
     @stop_clock
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
@@ -269,6 +275,11 @@ class Curator:
         """
         course, rows = Course(steps, rate, clip, on_gradient), self._rows()
         return train(lambda: rows, learner, rho, course, self._ledger, self._noise)
+
+    def _charge(self, cliques: Sequence[Clique]) -> None:
+        """Count a question's public price on the stopwatch, which stands still while it is answered."""
+        cells = sum(self.domain.size(clique) for clique in cliques)
+        self._stopwatch.add(price_question(len(cliques), cells))
 
     def _rows(self) -> Encoded:
         """The rows as codes. **Not private.**"""

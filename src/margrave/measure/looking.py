@@ -35,6 +35,7 @@ from margrave.measure.ranges import (
     refined_edges,
 )
 from margrave.measure.rounding import released_grids, steps_of
+from margrave.measure.tails import fit_tail, refine_tail, weigh_tail
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
 from margrave.schema.iso import DAY
@@ -119,22 +120,31 @@ class Looking:
         steps = self._steps(edges)
         noisy, sigma = self._detail(edges)
         found = self._with_atoms(edges, noisy[1:], sigma, prior)
+        tail = fit_tail(found, self._rows(noisy)) if self._has_tail() else None
+        found = found if tail is None else weigh_tail(found, tail)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
         most = min(self.column.bins, self.most(found.weights))
         bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
+        parts = bins.edges, bins.fine, bins.weights
+        if tail is not None:
+            parts = refine_tail(bins, tail, isinstance(self.column, Whole))
         known = dataclasses.replace(
             self.column,
             lower=None,
             upper=None,
-            edges=tuple(bins.edges.tolist()),
-            fine=tuple(bins.fine.tolist()),
-            weights=tuple(bins.weights.tolist()),
+            edges=tuple(parts[0].tolist()),
+            fine=tuple(parts[1].tolist()),
+            weights=tuple(parts[2].tolist()),
             grids=self._grids(steps, found) if steps else self.column.grids,
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
             rare=0.0,
         )
         return self._spelt(known), _marginal(known, found, float(noisy[0]), sigma)
+
+    def _has_tail(self) -> bool:
+        """Whether the column is one of amounts, whose largest may follow a law: no dates, no declared end."""
+        return self.column.read == "number" and self.column.upper is None and not self.column.grids
 
     def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
         """The detail look with a cell for each value that holds rows of its own, after up to two more

@@ -33,6 +33,8 @@ MOST_LEAVES = 0.25
 """The most that this chance is."""
 DOUBT = 0.1
 """Share of its expected count that a cell keeps in drawing numbers where it is likelier empty than not."""
+FAINT = 1e-3
+"""The same where less than one row would be drawn from there on outwards: a number far out ruins a mean."""
 DEEP = 30.0
 """Standard deviations beyond which a tail of the normal law is computed by its series."""
 LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
@@ -85,6 +87,8 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     first, last = trimmed_range(counts)
     weights = np.where(held > 0.5, counts, DOUBT * counts)
     weights[:first] = weights[last:] = 0.0
+    faint = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1]) < 1.0
+    weights[faint] *= FAINT
     return weights
 
 

@@ -89,11 +89,11 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     name, missing = column.name, column.missing
     date = float(noisy[DATE]) if noisy[MOMENT] > evident else 0.0
     held = {
-        "number": float(noisy[WHOLE] + noisy[NUMBER] + noisy[POINTED] + noisy[PADDED]),
+        "number": _together(noisy[[WHOLE, NUMBER, POINTED, PADDED]], evident),
         "date": float(noisy[DATE]) - date,
         "moment": float(noisy[MOMENT]) + date,
         "time": float(noisy[TIME]),
-        "truth": float(noisy[TRUE].sum()),
+        "truth": _together(noisy[TRUE], evident),
     }
     main = max(held, key=lambda kind: held[kind])
     rest = [float(noisy[TEXT]), *(held[kind] for kind in held if kind != main)]
@@ -117,3 +117,9 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
     return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)
+
+
+def _together(counts: NDArray[np.float64], evident: float) -> float:
+    """Cells of several classes: the sum of the evident ones, so that noise of the others does not add up."""
+    clear = counts[counts > evident]
+    return float(clear.sum()) if len(clear) else float(counts.max())

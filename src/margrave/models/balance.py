@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import Deadline
 from margrave.models.compiled import compiled
 from margrave.models.lines import columns_of, lines_of
 from margrave.models.rounding import fresh_state, grouped, uniform
@@ -48,6 +49,7 @@ def balance(
     most: int = MOST,
     movable: Sequence[int] | None = None,
     apart: Mapping[int, Longs] | None = None,
+    deadline: Deadline | None = None,
 ) -> list[Longs]:
     """The rows with codes swapped inside groups so that all pair counts come close to the expected ones.
 
@@ -62,6 +64,7 @@ def balance(
         most: Swaps tried for an attribute in one pass, at most: spread over the rows.
         movable: Positions of the columns whose codes may be swapped; all when None.
         apart: Groups of their own for some columns, by position, each of shape [rows].
+        deadline: After it no pass begins.
 
     Returns: the columns, rows in the order given.
     """
@@ -75,6 +78,8 @@ def balance(
     plans = _plans(by, groups, range(len(columns)) if movable is None else movable, apart or {})
     state, step = fresh_state(rng), max(1, len(by) // most)
     for turn, plan in product(range(passes), plans):
+        if deadline is not None and deadline.passed:
+            break
         _swap(codes, *plan, excess, turn % step, step, state)
     return columns_of(codes, starts, by)
 

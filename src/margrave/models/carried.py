@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import Deadline
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -53,14 +54,18 @@ class Carried(Generic[Inner]):
         return self.inner.project_many(cliques)
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Synthetic rows, conditioned on the codes in `given` and on the rules; see the inner model's.
 
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        return self.inner.sample(rows, rng, given)
+        return self.inner.sample(rows, rng, given, deadline)
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which the fitter's `restore` builds the same model again."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import Deadline
 from margrave.models.coarse import Coarse
 from margrave.models.evidence import Evidence
 from margrave.models.ruled import sampled
+from margrave.models.wide_pairs import WidePair
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -29,11 +31,13 @@ class GroupedModel(Generic[Inner]):
     Args:
         inner: The model over groups.
         coarse: Which codes each group stands for.
+        wide: Pairs of attributes in groups that are known code by code.
     """
 
-    def __init__(self, inner: Inner, coarse: Coarse) -> None:
+    def __init__(self, inner: Inner, coarse: Coarse, wide: Sequence[WidePair] = ()) -> None:
         self.inner = inner
         self.coarse = coarse
+        self.wide = tuple(wide)
 
     @property
     def domain(self) -> Domain:
@@ -56,15 +60,27 @@ class GroupedModel(Generic[Inner]):
         Raises:
             InputError: The clique repeats an attribute.
         """
-        return self.coarse.spread(self.inner.project(clique), clique)
+        return self._spread(self.inner.project(clique), clique)
 
     def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
         """The marginals of many cliques."""
         tables = self.inner.project_many(cliques)
-        return [self.coarse.spread(table, clique) for table, clique in zip(tables, cliques, strict=True)]
+        return [self._spread(table, clique) for table, clique in zip(tables, cliques, strict=True)]
+
+    def _spread(self, table: Floats, clique: Clique) -> Floats:
+        """A table over groups as one over codes."""
+        table = self.coarse.spread(table, clique)
+        for wide in self.wide:
+            if set(wide.names) <= set(clique):
+                table = wide.spread(table, clique)
+        return table
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Synthetic rows, conditioned on the codes in `given` and on the rules, as the model over groups.
 
@@ -73,27 +89,40 @@ class GroupedModel(Generic[Inner]):
         """
 
         def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
-            return self._drawn(count, codes, rng)
+            return self._drawn(count, codes, rng, deadline)
 
         def ways() -> dict[str, Floats]:
             return {name: self.project((name,)) for name in self.domain.names}
 
         return sampled(self.domain, rows, given, rng, drawn, ways)
 
-    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    def _drawn(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    ) -> list[NDArray[np.int64]]:
         groups = self.coarse.groups
         inner: dict[str, Any] = {n: groups[n][codes] if n in groups else codes for n, codes in given.items()}
-        found = self.inner.sample(rows, rng, inner)
-        columns = []
+        found = self.inner.sample(rows, rng, inner, deadline)
+        columns: dict[str, NDArray[np.int64]] = {}
         for name in self.domain.names:
             codes = found.column(name).astype(np.int64)
             if name in given:
                 codes = np.array(np.broadcast_to(given[name], rows), dtype=np.int64)
             elif name in groups:
                 codes = self.coarse.drawn(name, codes, rng)
-            columns.append(codes)
-        return columns
+            columns[name] = codes
+        fixed = set(given)
+        for wide in self.wide:
+            first, second = wide.names
+            child = second if second not in fixed else first
+            if child not in fixed:
+                parent = first if child == second else second
+                own = found.column(child).astype(np.int64)
+                columns[child] = wide.draw(child, own, columns[parent], groups[child], rng)
+            fixed.update(wide.names)
+        return list(columns.values())
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which the fitter's `restore` builds the same model again."""
-        return self.inner.state() | self.coarse.state()
+        state = self.inner.state() | self.coarse.state()
+        places = [[self.domain.index(name) for name in wide.names] for wide in self.wide]
+        return state | {"wide_pairs": np.asarray(places, dtype=np.float64)} if places else state

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.limits import FULL, Effort
+from margrave.limits import FULL, Deadline, Effort
 from margrave.models.evidence import Evidence
 from margrave.models.pgm.fitter import CERTAINTY, PGM
 from margrave.models.pgm.held import rule_tables
@@ -153,7 +153,11 @@ class IndependentModel:
         return [self.project(clique) for clique in cliques]
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Rows whose column counts are within 1 of the model's, paired at random but for the rules.
 
@@ -161,12 +165,13 @@ class IndependentModel:
             rows: How many, at least 0.
             rng: Source of randomness.
             given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+            deadline: Not used but by the rules: columns are drawn at once.
 
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
         if self._ruled is not None:
-            return Encoded(self._domain, self._ruled.sample(rows, rng, given).columns)
+            return Encoded(self._domain, self._ruled.sample(rows, rng, given, deadline).columns)
 
         def ways() -> dict[str, Floats]:
             return dict(zip(self._domain.names, self._ways, strict=True))

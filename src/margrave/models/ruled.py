@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline
 from margrave.models.evidence import Evidence, by_row, checked, picked, rows_asked
 from margrave.models.pooled import Pooled
 from margrave.schema.domain import Clique, Domain
@@ -134,6 +135,7 @@ def agreeing(
     rng: np.random.Generator,
     given: Mapping[str, Any],
     numbers: Mapping[str, Floats],
+    deadline: Deadline | None = None,
 ) -> Encoded:
     """A model's rows given codes, that leave numbers known beside their codes room under the rules.
 
@@ -146,11 +148,13 @@ def agreeing(
         rng: Source of randomness.
         given: Codes by attribute, one or one a row.
         numbers: Of given attributes, one a row, NaN where missing, each of shape [rows].
+        deadline: Of the model's own work on the rows; see `Model.sample`.
 
     Raises:
         InputError: The rules leave no row with some of the given values.
     """
-    found, rules = model.sample(rows, rng, given or None), model.domain.rules
+    within = {} if deadline is None else {"deadline": deadline}
+    found, rules = model.sample(rows, rng, given or None, **within), model.domain.rules
     known = {n: v for n, v in numbers.items() if rules is not None and n in rules.names}
     if rules is None or not known:
         return found

@@ -18,8 +18,8 @@ HEADS = ("Column", "Treated as", "What is used of the rows", "What stands in syn
 
 def handling_section(release: Release) -> Markup:
     """The section of the page."""
-    declared = set(release.declared_columns)
-    lines = [_line(column, column.name in declared) for column in release.schema.columns]
+    searched = {event.what for event in release.events if isinstance(event, PartitionEvent)}
+    lines = [_line(column, f"values of {column.name}" in searched) for column in release.schema.columns]
     owner = release.guarantee.neighbours.unit.owner
     if owner is not None:
         lines.insert(
@@ -46,13 +46,13 @@ def handling_section(release: Release) -> Markup:
     )
 
 
-def _line(column: Column, declared: bool) -> Markup:
+def _line(column: Column, searched: bool) -> Markup:
     kind, used, shown = column.kind, "noisy counts of its values", "values drawn from the fitted distribution"
     if isinstance(column, Identifier):
         used, shown = "nothing: it is never read", "new keys; a real one can only be met by chance"
     elif isinstance(column, Listed):
-        if declared:
-            shown = "the declared values; they were public"
+        if not searched:
+            shown = "its values, which were declared or, as true and false, are known"
         else:
             used = "noisy counts; a value is named only if its count passes a threshold"
             shown = "the named values" + (f", and “{column.other}” for all others" if column.other else "")
@@ -86,18 +86,19 @@ def list_identifiers(release: Release) -> Markup:
 
 def describe_texts(release: Release) -> str:
     """What becomes of text whose values were not declared."""
-    declared = set(release.declared_columns)
-    found = [c for c in release.schema.columns if isinstance(c, Listed) and c.name not in declared]
-    limits = [event.threshold for event in release.events if isinstance(event, PartitionEvent)]
-    if not found or not limits:
+    searches = [event for event in release.events if isinstance(event, PartitionEvent)]
+    limits = [event.threshold for event in searches]
+    if not limits:
         return (
             "No text was searched for values: every text column was declared, or is an identifier. No words "
             "of the private table can reappear."
         )
     low, high = min(limits), max(limits)
+    number = len({event.what for event in searches})
+    columns = "1 column of text was" if number == 1 else f"{count(number)} columns of text were"
     between = count(low) if low == high else f"{count(low)} to {count(high)}"
     return (
-        f"{count(len(found))} columns of text were searched for values. A whole cell is one value: text is "
+        f"{columns} searched for values, and a whole cell is one value: text is "
         "never cut into words. A cell's text is released only if its noisy count reaches a threshold "
         f"({between} rows here), so text that one person alone wrote is named with at most the probability δ "
         "that the ledger gives. All other text is “(other)”."

@@ -66,7 +66,11 @@ def questions_section(release: Release, use: Usefulness, outputs: Mapping[str, s
             "div",
             tag("h3", one.words, id=f"q-{one.key}"),
             tag("div", one.answer(case), class_="para answer"),
-            tag("p", tag("a", "More", href=f"#{one.more}", aria_label=f"More: {one.short}"), class_="note"),
+            tag(
+                "p",
+                tag("a", "More", href=f"#{one.more}", aria_label=f"More: {one.short}"),
+                class_="note more",
+            ),
         )
         for one in QUESTIONS
     ]

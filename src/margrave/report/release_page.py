@@ -19,6 +19,7 @@ from margrave.report.markup import Markup, join, shorten, tag
 from margrave.report.pairs import pairs_section
 from margrave.report.questions import question_links, questions_section
 from margrave.report.record import record_section
+from margrave.report.relations import relations_section
 from margrave.report.released import Fitted, Released
 from margrave.report.schema_table import schema_section
 from margrave.report.summary import guarantee_section, overview, owner_box
@@ -86,6 +87,8 @@ def _sections(
     release: Release, sides: Sides, use: Usefulness, outputs: Mapping[str, str]
 ) -> tuple[Section, ...]:
     fits = TableFits.of(sides.released, sides.fitted)
+    found = relations_section(release)
+    related = () if found is None else (Section("relations", "Relations found", found),)
     return (
         Section("summary", "Summary", _summary(release, sides, use)),
         Section("questions", "Questions and answers", questions_section(release, use, outputs)),
@@ -95,6 +98,7 @@ def _sections(
         Section("usefulness", "Usefulness, column by column", usefulness_section(use)),
         Section("ledger", "The ledger", ledger_section(release)),
         Section("schema", "The schema", schema_section(release)),
+        *related,
         Section("columns", "Columns", columns_section(release.schema, sides)),
         Section("pairs", "Pairs of columns", pairs_section(sides)),
         Section("quality", "Quality of the fit", fits.render()),

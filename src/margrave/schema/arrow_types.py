@@ -75,7 +75,11 @@ def decode_column(
         return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
     if isinstance(column, Listed):
         values = label_array(column, kind).take(pa.array(codes))
-        if isinstance(column, Categorical) and column.prefixes and is_text_type(values.type):
+        if (
+            isinstance(column, Categorical)
+            and (column.prefixes or column.others)
+            and is_text_type(values.type)
+        ):
             return with_endings(values, codes, column, rng)
         return values
     if isinstance(column, Identifier):

@@ -45,7 +45,8 @@ def label_array(column: Listed, kind: Any = None) -> Any:
 
 
 def with_endings(values: Any, codes: Codes, column: Categorical, rng: np.random.Generator) -> Any:
-    """Decoded values whose beginnings are completed: a text is drawn for each that has an ending.
+    """Decoded values whose beginnings are completed: a text is drawn for each that has an ending, and for
+    those of the code `other` where the column has a shape for them.
 
     A text that the column lists is drawn again a few times, since it has a code of its own.
 
@@ -56,8 +57,9 @@ def with_endings(values: Any, codes: Codes, column: Categorical, rng: np.random.
         rng: Draws the endings.
     """
     listed, found = set(column.values or ()), None
-    for place, (prefix, ending) in enumerate(zip(column.prefixes, column.endings, strict=True)):
-        rows = np.flatnonzero(codes == len(column.values or ()) + place)
+    drawn = [*zip(column.prefixes, column.endings, strict=True), ("", column.others)]
+    for place, (prefix, ending) in enumerate(drawn, len(column.values or ())):
+        rows = np.flatnonzero(codes == place)
         if not ending or not len(rows):
             continue
         found = values.to_pylist() if found is None else found

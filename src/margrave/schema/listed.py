@@ -125,6 +125,7 @@ class Categorical(Listed):
             listed, as in "I21" for I21.3 and I21.9; the longest that fits is taken.
         endings: For each of them what decoding writes behind it: the shape (`margrave.schema.shapes`) of the
             rest, as in "[0-9]{2}", of which it draws one; or "" for the beginning alone.
+        others: The shape of texts that decoding draws for the code `other`; "" writes its label.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -142,6 +143,7 @@ class Categorical(Listed):
     kind: ClassVar[str] = "categorical"
     prefixes: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
+    others: str = ""
 
     def __post_init__(self) -> None:
         Listed.__post_init__(self)
@@ -152,7 +154,7 @@ class Categorical(Listed):
         if len(self.endings) != len(self.prefixes):
             remedy = 'Write "" where a beginning stands alone.'
             raise SchemaError(invalid(f"endings of column {self.name!r}", "one for each prefix", remedy))
-        for ending in filter(None, self.endings):
+        for ending in filter(None, (*self.endings, self.others)):
             shape_parts(ending)
 
     @property

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from margrave.schema.arrow_types import arrow_type, decode_column
-from margrave.schema.columns import Column, Listed, Ordinal
+from margrave.schema.columns import Categorical, Column, Listed, Ordinal
 from margrave.schema.encoded import Codes
 from margrave.schema.labels import label_array
 
@@ -96,7 +96,7 @@ def _nullable(column: Column, kind: Any) -> bool:
 
 def _category(codes: Codes, column: Column, rng: np.random.Generator, inner: str, drawn: Any) -> Any:
     kind = _arrow(inner)
-    if not isinstance(column, Listed) or column.stems:
+    if not isinstance(column, Listed) or column.stems or (isinstance(column, Categorical) and column.others):
         return pd.Series(pd.Categorical(decode_column(codes, column, rng, kind, drawn).to_pandas()))
     coded = label_array(column, kind).dictionary_encode()
     lookup = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))

@@ -245,7 +245,7 @@ class Relative(Column):
         )
 
     @property
-    def sentence(self) -> str:
+    def relation(self) -> str:
         """What the relation says, for reading."""
         low, high = self.part.edge_array[[0, -1]]
         if self.how == "difference" and (low, high) == (0.0, 1.0) and isinstance(self.part, Whole):
@@ -260,9 +260,15 @@ class Relative(Column):
             text = f"{self.name} is {self.base} plus {ends[0]} to {ends[1]}{unit}"
         if self.follows:
             text += ", and missing where that is"
+        return text
+
+    @property
+    def sentence(self) -> str:
+        """The relation, in which noisy share of the rows, and that this is not promised."""
         if self.share is None:
-            return text
-        return f"{text}: in {self.share[0]:.1%} (± {self.share[1]:.1%}) of the rows, found and not promised"
+            return self.relation
+        share, error = self.share
+        return f"{self.relation}: in {share:.1%} (± {error:.1%}) of the rows, found and not promised"
 
     @property
     def keeps_order(self) -> bool:

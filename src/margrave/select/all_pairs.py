@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, apportioned
+from margrave.select.allocate import all_cliques, apportioned, measure_shares
 from margrave.select.one_ways import buy_one_ways, released_one_ways
 from margrave.select.screening import (
     appraisal_noise,
@@ -37,7 +37,8 @@ class AllPairs:
     """Measure every pair by how dependent it is, or only dependent ones where noise would hide most.
 
     1. One-way marginals share `ones` of rho; those that discovery left behind with no more noise are not
-       bought again.
+       bought again. Pairs of more than `max_clique_cells` get `wide` of rho, if that leaves noise below
+       `hidden` in them.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
        alike: the total variation that noise alone adds to a pair, on average (`margrave.select.screening`).
        Up to `hidden` all are bought (6 to 8).
@@ -67,7 +68,7 @@ class AllPairs:
         look: Share of what remains for the first look; 1 measures all pairs alike.
         target: An attribute whose pairs get `emphasis` times what they would get by step 5 or 8.
         emphasis: See target; at least 1.
-        max_clique_cells: Pairs with more cells are left out.
+        max_clique_cells: Pairs with more cells are wide, see `wide`, or left out.
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
             above 0; infinity never screens.
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
@@ -76,6 +77,9 @@ class AllPairs:
         blind: Standard deviation of an appraised total variation from which on pairs are not screened, since
             the choice would be one of noise, above 0.
         triples: Share of rho that the appraisal of triples may cost, 0 for none.
+        wide: Share of rho for pairs of more than max_clique_cells, whose noise would be below `hidden`; 0 for
+            none.
+        max_wide_cells: Cells that all such pairs have together, at most.
 
     Raises:
         InputError: An argument is out of range.
@@ -92,6 +96,8 @@ class AllPairs:
     worth: float = 0.35
     blind: float = 0.1
     triples: Fraction = Fraction(3, 100)
+    wide: Fraction = Fraction(1, 4)
+    max_wide_cells: int = 1 << 25
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
 
@@ -104,8 +110,9 @@ class AllPairs:
         for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):
             if not bound > 0:
                 raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
-        if not 0 <= self.triples < 1:
-            raise InputError(invalid("triples", "a share of at least 0 and below 1", "Try the default."))
+        for param, share in (("triples", self.triples), ("wide", self.wide)):
+            if not 0 <= share < 1:
+                raise InputError(invalid(param, "a share of at least 0 and below 1", "Try the default."))
         if not (self.screen > 0 and self.screened_ones > 0 and self.screen + self.screened_ones < 1):
             together = "above 0, and below 1 together with `screened_ones`"
             raise InputError(invalid("screen", together, "Try the defaults."))
@@ -123,6 +130,7 @@ class AllPairs:
         pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
         fitter.admit(domain, pairs)
         self._one_ways(curator, len(pairs), on_step)
+        self._wide_pairs(curator, fitter, pairs, on_step)
         inferred: list[InferredMarginal] = []
         noisy = bool(pairs) and self._hides_pairs(curator, pairs)
         if noisy:
@@ -147,6 +155,32 @@ class AllPairs:
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
             curator.measure(singles, curator.remaining / len(singles))
+
+    def _wide_pairs(self, curator: Curator, fitter: Fitter, pairs: Sequence[Clique], on_step: OnStep) -> None:
+        """Measure the pairs of more than `max_clique_cells` that noise leaves something of.
+
+        They share `wide` of rho alike; the one of most noise is left out until none has more than `hidden`.
+        Looks at releases and settings only before it measures.
+        """
+        if not self.wide or not pairs:
+            return
+        some = all_cliques(curator.domain, 2, self.max_wide_cells)
+        wide = [pair for pair in some if curator.domain.size(pair) > self.max_clique_cells]
+        if not wide:
+            return
+        ways = summarise_one_ways(curator)
+        fits = np.isfinite(fitter.cells(curator.domain, pairs, wide))
+        wide = [pair for pair, one in zip(wide, fits, strict=True) if one]
+        wide.sort(key=lambda pair: ways.noise(pair, 1.0))
+        rho = curator.total * Fraction(self.wide)
+        while wide and (
+            ways.noise(wide[-1], curator.sigma(rho / len(wide))) > self.hidden
+            or sum(curator.domain.size(pair) for pair in wide) > self.max_wide_cells
+        ):
+            wide.pop()
+        if wide:
+            on_step(Step("measure", f"{len(wide)} wide pairs", 1, curator.progress))
+            curator.measure(wide, rho / len(wide))
 
     def _hides_pairs(self, curator: Curator, pairs: list[Clique]) -> bool:
         """Whether noise would hide most pairs if all were bought alike. Looks at releases and settings."""
@@ -173,8 +207,7 @@ class AllPairs:
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
-        for clique, share in apportioned(weights, curator.remaining).items():
-            curator.measure([clique], share)
+        measure_shares(curator, apportioned(weights, curator.remaining))
         others = [pair for pair in pairs if pair not in weights]
         return independent_tables(curator, others, dependence, ways)
 
@@ -196,8 +229,7 @@ class AllPairs:
             self._measure_triples(curator, model, [looks[pair] for pair in pairs], on_step)
             worth = self._worth(model, [looks[pair] for pair in pairs])
             on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
-            for clique, share in self._shares(worth, curator.remaining).items():
-                curator.measure([clique], share)
+            measure_shares(curator, self._shares(worth, curator.remaining))
 
     def _measure_triples(
         self, curator: Curator, model: Model, measured: Sequence[NoisyMarginal], on_step: OnStep

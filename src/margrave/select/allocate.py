@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
+    from margrave.protocols import Curator
     from margrave.release import NoisyMarginal
 
-__all__ = ["all_cliques", "apportioned", "closure", "unmeasured"]
+__all__ = ["all_cliques", "apportioned", "closure", "measure_shares", "unmeasured"]
 
 GRAIN = 1 << 20
 """About how many parts rho is cut into for shares."""
+
+MAX_QUESTIONS = 2_000
+"""Questions from which like shares are asked for together: each writes to the disk, for a millisecond."""
+CLASSES = 8
+"""Classes of shares for each factor of 2: noise moves by 4 % at most."""
 
 
 def unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
@@ -53,3 +59,17 @@ def apportioned(weights: Mapping[Clique, float], rho: Fraction) -> dict[Clique, 
     grains = {c: max(round(GRAIN * weight / whole), 1) for c, weight in weights.items() if weight > 0}
     total = sum(grains.values())
     return {clique: rho * Fraction(grain, total) for clique, grain in grains.items()}
+
+
+def measure_shares(curator: Curator, shares: Mapping[Clique, Fraction]) -> None:
+    """Measure each clique for its share of rho.
+
+    Where there are more than MAX_QUESTIONS, cliques of nearly the same share are measured together, each for
+    the mean of their shares, so that all of them cost what they did.
+    """
+    groups: dict[object, list[Clique]] = {}
+    for clique, share in shares.items():
+        key = clique if len(shares) <= MAX_QUESTIONS else round(CLASSES * math.log2(share))
+        groups.setdefault(key, []).append(clique)
+    for cliques in groups.values():
+        curator.measure(cliques, sum(shares[clique] for clique in cliques) / Fraction(len(cliques)))

@@ -29,6 +29,7 @@ from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, Tenso
 from margrave.models.mixture.trials import Choice, Trials, choose_setting, search_prices
 from margrave.models.pooled import Pooled, mu, pool, rows_of
 from margrave.models.ruled import settled, sharpened
+from margrave.models.wide_pairs import restore_wide_pairs
 from margrave.schema.domain import Clique, Domain
 from margrave.threads import one_blas_thread
 
@@ -213,7 +214,7 @@ class Mixture:
             return self._best(domain, tables, rows, setting, effort)
         inner = [coarse.summed(table) for table in tables]
         model = self._best(coarse.inner, inner, rows, setting, effort)
-        return ungrouped(model, coarse, self.target is not None)
+        return ungrouped(model, coarse, self.target is not None, () if effort.rough else tables)
 
     @one_blas_thread()
     def _best(
@@ -259,11 +260,13 @@ class Mixture:
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        domain = settled(domain, pool(domain, measurements))
+        tables = pool(domain, measurements)
+        domain = settled(domain, tables)
         coarse = recalled(domain, state)
         if coarse is None:
             return restored(domain, state)
-        return GroupedMixture(restored(coarse.inner, state), coarse)
+        inner = restored(coarse.inner, state)
+        return GroupedMixture(inner, coarse, restore_wide_pairs(inner, coarse, tables, state))
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the stacked table fits, before anything is measured.

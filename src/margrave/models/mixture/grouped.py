@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from margrave.models.coarse import Coarse
 from margrave.models.grouped import GroupedModel
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.rules_ties import raked, ties
+from margrave.models.pooled import Pooled
+from margrave.models.wide_pairs import estimate_wide_pairs
 
 __all__ = ["GroupedMixture", "ungrouped"]
 
@@ -15,8 +19,12 @@ MOST = 1 << 22
 """Codes times components of a large attribute that gets all its codes back, at most."""
 
 
-def ungrouped(model: MixtureModel, coarse: Coarse, labels: bool) -> MixtureModel | GroupedMixture:
+def ungrouped(
+    model: MixtureModel, coarse: Coarse, labels: bool, tables: Sequence[Pooled] = ()
+) -> MixtureModel | GroupedMixture:
     """The model over groups of codes, with all codes of large attributes that rules speak of.
+
+    Pairs of attributes that stay in groups are kept code by code where `tables` hold them.
 
     A rule about codes says little about groups of them; inside components codes are independent given their
     group, so that a component's distribution over codes is known. Labels are given up for that, unless
@@ -26,7 +34,7 @@ def ungrouped(model: MixtureModel, coarse: Coarse, labels: bool) -> MixtureModel
     names = () if rules is None else rules.names
     wide = [name for name in coarse.groups if name in names and coarse.domain[name] * count <= MOST]
     if not wide or labels:
-        return GroupedMixture(model, coarse)
+        return GroupedMixture(model, coarse, estimate_wide_pairs(model, coarse, tables))
     left = coarse.without(wide)
     parts = {name: model.fitted_block(name) for name in model.domain.names}
     for name in wide:
@@ -38,7 +46,9 @@ def ungrouped(model: MixtureModel, coarse: Coarse, labels: bool) -> MixtureModel
             parts |= dict(zip(tie.names, raked(tie, own, model.weights), strict=True))
     rest = model.total, model.weights, np.concatenate(list(parts.values())), model.information, model.descent
     found = MixtureModel(domain, *rest)
-    return GroupedMixture(found, left) if left.groups else found
+    if not left.groups:
+        return found
+    return GroupedMixture(found, left, estimate_wide_pairs(found, left, tables))
 
 
 class GroupedMixture(GroupedModel[MixtureModel]):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
+from margrave.limits import Deadline
 from margrave.models.additive import MOST_ROWS, drawn_from
 from margrave.models.balance import balanced
 from margrave.models.compiled import compiled
@@ -114,9 +115,14 @@ class Labels:
         return np.asarray(np.moveaxis(full, -1, clique.index(last)))
 
     def draw(
-        self, model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence
+        self,
+        model: MixtureModel,
+        rows: int,
+        rng: np.random.Generator,
+        evidence: Evidence,
+        deadline: Deadline | None = None,
     ) -> list[Longs]:
-        """Rows of the mixture with the labels drawn anew.
+        """Rows of the mixture with the labels drawn anew; `deadline` as for `rows.draw`.
 
         Where labels are given, rows are drawn without them until theirs are those that are wanted, which is
         exact. What is left after ROUNDS, rows with labels that are rare given the rest, is chosen among
@@ -124,7 +130,7 @@ class Labels:
         """
         asked = [name for name in self.names if name in evidence]
         if not asked:
-            return self._joint(model, rows, rng, evidence)
+            return self._joint(model, rows, rng, evidence, deadline)
         wanted = self._key({name: np.broadcast_to(evidence[name], rows) for name in asked}, asked)
         rest = {name: codes for name, codes in evidence.items() if name not in asked}
         found = [np.zeros(rows, dtype=np.int64) for _ in self._domain.names]
@@ -133,7 +139,7 @@ class Labels:
             if not len(left):
                 break
             owners = np.resize(left, min(len(left) << (turn + 1), MOST + len(left)))
-            fresh = self._joint(model, len(owners), rng, picked(rest, owners))
+            fresh = self._joint(model, len(owners), rng, picked(rest, owners), deadline)
             have = self._key(dict(zip(self._domain.names, fresh, strict=True)), asked)
             if not by_row(rest):
                 owners = _owners(have, left, wanted)
@@ -157,10 +163,16 @@ class Labels:
         return key
 
     def _joint(
-        self, model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence
+        self,
+        model: MixtureModel,
+        rows: int,
+        rng: np.random.Generator,
+        evidence: Evidence,
+        deadline: Deadline | None,
     ) -> list[Longs]:
         """Rows of the mixture with all labels drawn given the others."""
-        columns = dict(zip(self._domain.names, draw(model, rows, rng, evidence), strict=True))
+        drawn = draw(model, rows, rng, evidence, deadline=deadline)
+        columns = dict(zip(self._domain.names, drawn, strict=True))
         for step in self.steps:
             columns, _ = _redrawn(step, columns, rng)
         return [columns[name] for name in self._domain.names]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
+from margrave.limits import Deadline
 from margrave.models.evidence import Evidence
 from margrave.models.mixture.joined import Joined, joined
 from margrave.models.mixture.nest import Nest, remembered_nests
@@ -167,7 +168,11 @@ class MixtureModel:
 
     @one_blas_thread()
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Synthetic rows, conditioned on the codes in `given` and on the rules; see `Labels.draw`.
 
@@ -175,6 +180,7 @@ class MixtureModel:
             rows: How many, at least 0.
             rng: Source of randomness.
             given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+            deadline: When rows are no longer moved towards the model's pairs; all are drawn in any case.
 
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
@@ -182,9 +188,9 @@ class MixtureModel:
 
         def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
             return (
-                draw(self, count, rng, codes)
+                draw(self, count, rng, codes, deadline=deadline)
                 if self.labels is None
-                else self.labels.draw(self, count, rng, codes)
+                else self.labels.draw(self, count, rng, codes, deadline)
             )
 
         def ways() -> dict[str, Floats]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import Deadline
 from margrave.models.balance import balance
 from margrave.models.evidence import Evidence, by_row, picked
 from margrave.models.rounding import draw_column, grouped
@@ -48,7 +49,13 @@ def conditioned(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:
 
 
 def draw(
-    model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence, *, passes: int = PASSES
+    model: MixtureModel,
+    rows: int,
+    rng: np.random.Generator,
+    evidence: Evidence,
+    *,
+    passes: int = PASSES,
+    deadline: Deadline | None = None,
 ) -> list[Longs]:
     """Codes of every attribute, each of shape [rows], in random order, or in that of codes given one a row.
 
@@ -56,7 +63,7 @@ def draw(
     conditionals, so that each count is within 1 of its expectation. Codes are then swapped inside components,
     where any pairing is as likely, until the counts of pairs come close to the model's. Rows with codes of
     their own get a component each, by its weight given them, and the rest is the same. `passes`: swaps tried
-    for each row and attribute.
+    for each row and attribute; after the deadline none is.
     """
     domain = model.domain
     weights, keys = _components(model, rows, rng, evidence)
@@ -76,8 +83,8 @@ def draw(
             continue
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
-    if passes:
-        _balance(model, columns, keys, weights, {*evidence}, {*tied}, atoms, passes, rng)
+    if passes and not (deadline is not None and deadline.passed):
+        _balance(model, columns, keys, weights, {*evidence}, {*tied}, atoms, passes, rng, deadline)
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
@@ -94,6 +101,7 @@ def _balance(
     atoms: Mapping[tuple[str, ...], Longs],
     passes: int,
     rng: np.random.Generator,
+    deadline: Deadline | None,
 ) -> None:
     """Swap codes inside components, or atoms, in place: not those that are given or tied to others by rules.
 
@@ -120,7 +128,9 @@ def _balance(
             expected[a, b] = len(keys) * nest.mixed((one, two), weights)
     moved = [columns[i] for i in near]
     most = max(min(TRIED, ALL // len(near)), LEAST)
-    swapped = balance(moved, keys, expected, sizes, passes, rng, most=most, movable=loose, apart=apart)
+    swapped = balance(
+        moved, keys, expected, sizes, passes, rng, most=most, movable=loose, apart=apart, deadline=deadline
+    )
     for i, column in zip(near, swapped, strict=True):
         columns[i] = column
 

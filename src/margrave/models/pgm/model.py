@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.limits import Deadline
 from margrave.models.evidence import Evidence, by_row
 from margrave.models.pgm.conditional import draw_given
 from margrave.models.pgm.estimate import Solution
@@ -117,7 +118,11 @@ class GraphicalModel:
         ]
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Synthetic rows by low-variance rounding, conditioned exactly on the codes in `given`.
 
@@ -126,6 +131,7 @@ class GraphicalModel:
             rng: Source of randomness.
             given: Codes by attribute, one for all rows or one a row; the rest is drawn from its exact
                 conditional distribution. With codes one a row, rows keep their order.
+            deadline: When rows are no longer moved towards the model's pairs; all are drawn in any case.
 
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
@@ -135,11 +141,13 @@ class GraphicalModel:
             return {name: self.project((name,)) for name in self._domain.names}
 
         def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
-            return self._drawn(count, codes, rng)
+            return self._drawn(count, codes, rng, deadline)
 
         return sampled(self._domain, rows, given, rng, drawn, ways)
 
-    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[Any]]:
+    def _drawn(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    ) -> list[NDArray[Any]]:
         """A column an attribute, in the domain's order."""
         layout, theta, belief = self._inference.layout, self._solution.theta, self._inference.belief
         if by_row(given):
@@ -149,7 +157,7 @@ class GraphicalModel:
             evidence = {self._place[n]: c for n, c in given.items() if isinstance(c, int)}
             if evidence:
                 theta, (layout, belief) = cut(layout, theta, evidence), conditioned(layout, theta, evidence)
-            drawn = list(draw(layout, theta, belief, rows, rng))
+            drawn = list(draw(layout, theta, belief, rows, rng, deadline))
             for v, code in evidence.items():
                 drawn[v] = np.full(rows, code)
         return [drawn[self._place[name]] for name in self._domain.names]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import Deadline
 from margrave.models.balance import balanced
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.pairs import pair_marginals
@@ -57,8 +58,17 @@ def cut(layout: Layout, theta: Floats, evidence: Mapping[int, int]) -> Floats:
     return np.concatenate(parts)
 
 
+def _late(deadline: Deadline | None) -> bool:
+    return deadline is not None and deadline.passed
+
+
 def draw(
-    layout: Layout, theta: Floats, belief: Floats, rows: int, rng: np.random.Generator
+    layout: Layout,
+    theta: Floats,
+    belief: Floats,
+    rows: int,
+    rng: np.random.Generator,
+    deadline: Deadline | None = None,
 ) -> NDArray[np.unsignedinteger[Any]]:
     """Codes of every attribute, shape [attributes, rows]; rows in random order.
 
@@ -72,6 +82,7 @@ def draw(
         belief: Probabilities of the tree's cliques, calibrated at theta.
         rows: How many rows.
         rng: Source of randomness.
+        deadline: After it groups are left as they were dealt, and nothing is repaired.
     """
     count = len(layout.sizes)
     codes = np.zeros((count, rows), dtype=code_dtype(max(layout.sizes, default=1)))
@@ -88,11 +99,12 @@ def draw(
         found = rounded(keys, by, table, rng)
         steer(found, table, *_wanted(layout, belief, rows, v, ordered, tables[v]))
         hand_out(found, by, codes[v], rng)
-        if at:
+        if at and not _late(deadline):
             expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in inwards[:at]]
             balanced(codes, v, inwards[:at], by, keys, table, expected, passes, rng)
-    wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
-    repair(codes, layout.sizes, layout.measured, np.concatenate([np.zeros(0), *wanted]), theta, rng)
+    if not _late(deadline):
+        wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
+        repair(codes, layout.sizes, layout.measured, np.concatenate([np.zeros(0), *wanted]), theta, rng)
     order = rng.permutation(rows)
     for column in codes:
         column[:] = column[order]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
+from margrave.limits import Deadline
 from margrave.models.evidence import Evidence, by_row
 from margrave.models.pooled import pool
 from margrave.models.rounding import draw_column
@@ -87,7 +88,11 @@ class RowModel:
         return [self.project(clique) for clique in cliques]
 
     def sample(
-        self, rows: int, rng: np.random.Generator, given: Mapping[str, int | Codes] | None = None
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
     ) -> Encoded:
         """Rows of the table, each as often as any other to within one, conditioned on `given`; see the class.
 
@@ -95,6 +100,7 @@ class RowModel:
             rows: How many, at least 0.
             rng: Source of randomness.
             given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+            deadline: Not used: rows are picked at once.
 
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.

@@ -1,0 +1,98 @@
+"""Tails of amounts: sums and means survive what single cells lose in noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import open_source
+from margrave.measure.atoms import Histogram
+from margrave.measure.curator import Curator
+from margrave.measure.cuts import cut
+from margrave.measure.tails import fit_tail, refine_tail, weigh_tail
+from margrave.privacy.accounting import ZCDP
+from margrave.privacy.ledger import Ledger
+from margrave.privacy.unit import Neighbours
+from margrave.schema.columns import Binned
+from margrave.schema.draws import real_numbers
+from seeded_noise import SeededSource
+
+
+def _seen(values: np.ndarray, sigma: float, seed: int = 0) -> Histogram:
+    """A detail look at amounts, sixteen cells an octave, as it is weighed without a law."""
+    edges = np.concatenate([[0.0], 2.0 ** np.arange(4.0, 20.0, 1.0 / 16)])
+    exact = np.histogram(values, edges)[0]
+    noisy = exact + np.random.default_rng(seed).normal(0.0, sigma, len(exact))
+    none = np.zeros(len(exact), dtype=np.bool_)
+    return Histogram(edges, noisy, np.full(len(exact), sigma**2), np.maximum(noisy - sigma, 0.0), none)
+
+
+def _mean(edges: np.ndarray, weights: np.ndarray) -> float:
+    return float((weights * (edges[1:] + edges[:-1]) / 2).sum() / weights.sum())
+
+
+def test_a_heavy_tail_is_told_by_all_of_its_cells() -> None:
+    values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)
+    shapes, with_law, without = [], [], []
+    for seed in range(10):
+        found = _seen(values, 40.0, seed)
+        tail = fit_tail(found, 50_000)
+        assert tail is not None
+        shapes.append(float(tail.chances @ tail.shapes))
+        weighed = weigh_tail(found, tail)
+        assert weighed.weights.sum() == pytest.approx(found.weights.sum())
+        with_law.append(_mean(weighed.edges, weighed.weights) / values.mean())
+        without.append(_mean(found.edges, found.weights) / values.mean())
+    assert np.mean(shapes) == pytest.approx(0.5, abs=0.15)
+    assert np.abs(np.array(with_law) - 1.0).mean() < 0.06
+    assert np.abs(np.array(with_law) - 1.0).mean() < 0.5 * np.abs(np.array(without) - 1.0).mean()
+
+
+def test_short_tails_and_noise_get_no_law() -> None:
+    rng = np.random.default_rng(2)
+    assert fit_tail(_seen(rng.uniform(100.0, 1000.0, 50_000), 40.0), 50_000) is None
+    assert fit_tail(_seen(rng.normal(5000.0, 100.0, 50_000), 40.0), 50_000) is None
+    assert fit_tail(_seen(rng.pareto(2.0, 20) * 1000.0, 400.0), 20) is None
+    two = np.concatenate([rng.exponential(100.0, 50_000), rng.normal(100_000.0, 1000.0, 3000)])
+    assert fit_tail(_seen(two, 40.0), 53_000) is None  # a second heap is no tail
+
+
+def test_the_last_bin_ends_where_less_than_a_row_is_expected() -> None:
+    values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)
+    found = _seen(values, 40.0)
+    tail = fit_tail(found, 50_000)
+    assert tail is not None
+    bins = cut(found.edges, weigh_tail(found, tail).weights, 32, 200.0)
+    for whole in (False, True):
+        edges, fine, weights = refine_tail(bins, tail, whole)
+        assert set(edges) <= set(fine)
+        assert (np.diff(fine) > 0).all()
+        assert (weights >= 0).all()
+        assert len(weights) == len(fine) - 1
+        assert 0.02 < edges[-1] / values.max() < 50
+        density = weights[fine[:-1] >= tail.edge] / np.diff(fine)[fine[:-1] >= tail.edge]
+        assert (np.diff(density) <= 1e-6 * density[0] + 0.2 * density[:-1] * whole).all()
+
+
+def test_the_sum_of_amounts_comes_out_of_discovery() -> None:
+    rng = np.random.default_rng(5)
+    heavy = np.where(rng.random(40_000) < 0.01, rng.pareto(1.5, 40_000) + 1.0, 1.0)
+    values = (rng.lognormal(8.2, 1.1, 40_000) * heavy).round(2)
+    ratios = []
+    for seed in range(6):
+        source, _ = open_source(pa.table({f"x{place}": values for place in range(3)}))
+        ledger = Ledger(
+            epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=Fraction(0)
+        )
+        schema = Curator(source, ledger, SeededSource(seed)).discover(None, ledger.total / 3)
+        for column in schema.columns:
+            assert isinstance(column, Binned)
+            fine, weights = np.asarray(column.fine), np.asarray(column.weights)
+            owner = np.searchsorted(column.edge_array, fine[:-1], side="right") - 1
+            mass = np.bincount(owner, weights=weights)
+            bins = rng.choice(len(mass), 20_000, p=mass / mass.sum())
+            ratios.append(real_numbers(bins, column, rng).mean() / values.mean())
+    assert abs(np.median(ratios) - 1.0) < 0.08
