@@ -173,3 +173,14 @@ def test_rows_stay_in_their_groups_as_far_as_the_table_lets_them() -> None:
     moved = groups[found] != group
     assert int(moved[parent == 0].sum()) <= 1
     assert int(moved[parent == 1].sum()) in (99, 100, 101)
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e6])
+def test_margins_that_cannot_be_met_give_a_distribution_all_the_same(sigma: float) -> None:
+    rng = np.random.default_rng(0)
+    expected = np.outer(np.eye(30)[0], rng.dirichlet(np.full(30, 0.05))) * 1000
+    for values in (np.eye(30) * 500.0, np.zeros((30, 30)), rng.normal(0, 1e4, (30, 30))):
+        found = merge_cells(expected, values, np.full((30, 30), sigma))
+        assert np.isfinite(found).all()
+        assert found.min() >= 0
+        assert found.sum() == pytest.approx(1.0) or not found.any()

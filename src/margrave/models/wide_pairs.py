@@ -32,6 +32,10 @@ SURE = 3.5
 TURNS, PASSES = 3, 8
 """How often cells are told from noise, and passes of proportional fitting of the rest each time."""
 
+FARTHEST = 1e3
+"""By how much a line of cells may be raised at most: where counts of their own leave nothing for the others,
+margins cannot be met."""
+
 
 class WidePair:
     """A pair of two attributes and how one is drawn given the other.
@@ -145,19 +149,19 @@ def merge_cells(expected: Floats, values: Floats, sigma: Floats) -> Floats:
         sigma: Standard deviations of their noise.
     """
     rows, columns = expected.sum(axis=1), expected.sum(axis=0)
-    rest = expected
-    table = expected
+    expected = np.maximum(expected, 1e-12)
+    rest = table = expected
     for _ in range(TURNS):
         sure = np.abs(values - rest) > SURE * sigma
         own = np.where(sure, np.maximum(values, 0.0), 0.0)
-        left = np.where(sure, 0.0, np.maximum(rest, 1e-12))
+        left = np.where(sure, 0.0, expected)
         wanted = np.maximum(rows - own.sum(axis=1), 0.0), np.maximum(columns - own.sum(axis=0), 0.0)
         lines, fields = np.ones(len(rows)), np.ones(len(columns))
         for _ in range(PASSES):
-            lines = wanted[0] / np.maximum(left @ fields, 1e-300)
-            fields = wanted[1] / np.maximum(lines @ left, 1e-300)
+            lines = np.minimum(wanted[0] / np.maximum(left @ fields, 1e-12), FARTHEST)
+            fields = np.minimum(wanted[1] / np.maximum(lines @ left, 1e-12), FARTHEST)
         # What is expected of cells with counts of their own is needed to tell them from noise again.
-        rest = np.where(sure, rest, left) * lines[:, None] * fields
+        rest = expected * lines[:, None] * fields
         table = own + np.where(sure, 0.0, rest)
     return np.asarray(table / max(float(table.sum()), 1e-300))
 
