@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -79,6 +80,15 @@ def test_the_last_bin_ends_where_less_than_a_row_is_expected(whole: bool) -> Non
     density = weights[in_tail] / np.diff(fine)[in_tail]
     assert (np.diff(density) <= 1e-6 * density[0]).all()
     assert weights[fine[:-1] >= tail.end].sum() == 0.0
+
+
+def test_whole_numbers_stay_exact_however_long_the_tail() -> None:
+    found = _seen(1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0), 40.0, whole=True)
+    tail = fit_tail(found, 50_000)
+    assert tail is not None
+    bins = cut(found.edges, weigh_tail(found, tail).weights, 32, 200.0)
+    edges, fine, _ = refine_tail(bins, dataclasses.replace(tail, end=2.0**80), True)
+    assert edges[-1] == fine[-1] == 2.0**53
 
 
 def test_the_sum_of_amounts_comes_out_of_discovery() -> None:

@@ -40,6 +40,8 @@ Z_FIT = 3.0
 """Standard deviations of the squared distance by which a law may miss the noisy counts."""
 CLEAR = 5.0
 """Standard deviations by which the rows of the tail have to be evident together."""
+LARGEST = 1 << 53
+"""Whole numbers are drawn up to here at most: the greatest that double precision holds exactly."""
 CELLS = 6
 """Least number of cells of a tail."""
 
@@ -130,7 +132,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         whole: Whether edges have to be whole numbers.
     """
     edges, fine, weights = bins.edges.copy(), [bins.fine[:1]], []
-    last = max(float(bins.fine[-1]), math.ceil(tail.end) if whole else tail.end)
+    last = max(float(bins.fine[-1]), min(math.ceil(tail.end), LARGEST) if whole else tail.end)
     cells = list(zip(bins.fine[:-1], bins.fine[1:], bins.weights, strict=True))
     if last > bins.fine[-1]:
         between = float(bins.fine[-1]) * 2.0 ** np.arange(0.0, 60.0, 1.0 / 8)
