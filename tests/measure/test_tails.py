@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -21,9 +22,10 @@ from margrave.schema.draws import real_numbers
 from seeded_noise import SeededSource
 
 
-def _seen(values: np.ndarray, sigma: float, seed: int = 0) -> Histogram:
+def _seen(values: np.ndarray, sigma: float, seed: int = 0, whole: bool = False) -> Histogram:
     """A detail look at amounts, sixteen cells an octave, as it is weighed without a law."""
     edges = np.concatenate([[0.0], 2.0 ** np.arange(4.0, 20.0, 1.0 / 16)])
+    edges = np.unique(np.ceil(edges)) if whole else edges
     exact = np.histogram(values, edges)[0]
     noisy = exact + np.random.default_rng(seed).normal(0.0, sigma, len(exact))
     none = np.zeros(len(exact), dtype=np.bool_)
@@ -60,21 +62,33 @@ def test_short_tails_and_noise_get_no_law() -> None:
     assert fit_tail(_seen(two, 40.0), 53_000) is None  # a second heap is no tail
 
 
-def test_the_last_bin_ends_where_less_than_a_row_is_expected() -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_last_bin_ends_where_less_than_a_row_is_expected(whole: bool) -> None:
     values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)
-    found = _seen(values, 40.0)
+    found = _seen(values, 40.0, whole=whole)
+    tail = fit_tail(found, 50_000)
+    assert tail is not None
+    assert 0.1 < tail.end / values.max() < 10
+    bins = cut(found.edges, weigh_tail(found, tail).weights, 32, 200.0)
+    edges, fine, weights = refine_tail(bins, tail, whole)
+    assert set(edges) <= set(fine)
+    assert (np.diff(fine) > 0).all()
+    assert (weights >= 0).all()
+    assert len(weights) == len(fine) - 1
+    assert edges[-1] >= tail.end
+    in_tail = fine[:-1] >= tail.edge
+    density = weights[in_tail] / np.diff(fine)[in_tail]
+    assert (np.diff(density) <= 1e-6 * density[0]).all()
+    assert weights[fine[:-1] >= tail.end].sum() == 0.0
+
+
+def test_whole_numbers_stay_exact_however_long_the_tail() -> None:
+    found = _seen(1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0), 40.0, whole=True)
     tail = fit_tail(found, 50_000)
     assert tail is not None
     bins = cut(found.edges, weigh_tail(found, tail).weights, 32, 200.0)
-    for whole in (False, True):
-        edges, fine, weights = refine_tail(bins, tail, whole)
-        assert set(edges) <= set(fine)
-        assert (np.diff(fine) > 0).all()
-        assert (weights >= 0).all()
-        assert len(weights) == len(fine) - 1
-        assert 0.02 < edges[-1] / values.max() < 50
-        density = weights[fine[:-1] >= tail.edge] / np.diff(fine)[fine[:-1] >= tail.edge]
-        assert (np.diff(density) <= 1e-6 * density[0] + 0.2 * density[:-1] * whole).all()
+    edges, fine, _ = refine_tail(bins, dataclasses.replace(tail, end=2.0**80), True)
+    assert edges[-1] == fine[-1] == 2.0**53
 
 
 def test_the_sum_of_amounts_comes_out_of_discovery() -> None:

@@ -40,6 +40,8 @@ Z_FIT = 3.0
 """Standard deviations of the squared distance by which a law may miss the noisy counts."""
 CLEAR = 5.0
 """Standard deviations by which the rows of the tail have to be evident together."""
+LARGEST = 1 << 53
+"""Whole numbers are drawn up to here at most: the greatest that double precision holds exactly."""
 CELLS = 6
 """Least number of cells of a tail."""
 
@@ -67,7 +69,8 @@ class Tail:
         [values]."""
         excess = np.append(np.clip(values, self.edge, self.end), self.end) - self.edge
         left = self.chances @ _survival(excess, self.shapes, self.scales)
-        return np.asarray((left[:-1] - left[-1]) / (1.0 - left[-1]))
+        found = (left[:-1] - left[-1]) / (1.0 - left[-1])
+        return np.where(values >= self.end, 0.0, np.maximum(found, 0.0))
 
 
 def fit_tail(found: Histogram, rows: float) -> Tail | None:
@@ -113,7 +116,7 @@ def weigh_tail(found: Histogram, tail: Tail) -> Histogram:
         found: Cells of numbers.
         tail: The law that `fit_tail` found for them.
     """
-    share = -np.diff(tail.share_above(found.edges))
+    share = np.maximum(-np.diff(tail.share_above(found.edges)), 0.0)
     plain = (found.edges[:-1] >= tail.edge) & ~found.alone
     weight = float(found.weights[plain].sum())
     scale = weight / max(float(share[plain].sum()), 1e-300)
@@ -129,7 +132,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         whole: Whether edges have to be whole numbers.
     """
     edges, fine, weights = bins.edges.copy(), [bins.fine[:1]], []
-    last = max(float(bins.fine[-1]), math.ceil(tail.end) if whole else tail.end)
+    last = max(float(bins.fine[-1]), min(math.ceil(tail.end), LARGEST) if whole else tail.end)
     cells = list(zip(bins.fine[:-1], bins.fine[1:], bins.weights, strict=True))
     if last > bins.fine[-1]:
         between = float(bins.fine[-1]) * 2.0 ** np.arange(0.0, 60.0, 1.0 / 8)
@@ -140,7 +143,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         held = sum(weight for low, _, weight in cells if low >= tail.edge)
         inside = float(tail.share_above(np.array([tail.edge]))[0] - beyond[0])
         scale = held / max(inside, 1e-300) if shared > 0 else 0.0
-        pairs = zip(ends[:-1], ends[1:], -np.diff(beyond) * scale, strict=True)
+        pairs = zip(ends[:-1], ends[1:], np.maximum(-np.diff(beyond), 0.0) * scale, strict=True)
         cells += [(low, high, weight) for low, high, weight in pairs]
         edges[-1] = last
     for low, high, weight in cells:
@@ -148,7 +151,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         parts = np.unique(np.ceil(parts)) if whole else parts
         if high == np.nextafter(low, np.inf):
             parts = np.array([low, high])
-        share = -np.diff(tail.share_above(parts)) if low >= tail.edge else np.ones(1)
+        share = np.maximum(-np.diff(tail.share_above(parts)), 0.0) if low >= tail.edge else np.ones(1)
         share = share if share.sum() > 0 else np.diff(parts)
         fine.append(parts[1:])
         weights.append(weight * share / share.sum())
