@@ -83,7 +83,7 @@ def searches_values(schema: Schema) -> bool:
     return any("values" in needs(column) for column in schema.columns)
 
 
-PAIR_CELL = 6.0
+PAIR_CELL = 2.5
 """Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
 AFTER = Fraction(2, 3)
 """Share of rho that is left for such tables."""
