@@ -24,6 +24,8 @@ from margrave.synthesis import Synthesis
 
 PATIENTS = mg.Unit("patient", max_rows=4)
 ROWS = 8000
+COMPARED = 60
+"""Columns that are compared with the real ones, the first of them."""
 
 
 @dataclass(frozen=True)
@@ -173,14 +175,16 @@ def describe_case(name: str) -> str:
     synthesis, real = CASES[name].fit()
     use = synthesis.usefulness()
     rows = synthesis.sample_arrow(max(synthesis.rows, 100), rng=0)
-    scores = {score.name: score.value for score in mg.evaluate(real, rows).scores}
+    names = real.column_names[:COMPARED]
+    found = mg.evaluate(real.select(names), rows.select(names))
+    scores = {score.name: score.value for score in found.scores}
     kept = len(use.found) - len(use.lost)
     cells = (
         name,
-        f"{real.num_rows:,} x {real.num_columns}",
+        f"{real.num_rows:,} x {real.num_columns:,}",
         f"{CASES[name].epsilon:g}",
         use.word,
-        f"{len(use.usable)} of {len(use.columns)}",
+        f"{len(use.usable):,} of {len(use.columns):,}",
         f"{kept} of {len(use.found)}",
         f"{scores['tv_1_mean']:.3f}",
         f"{scores['tv_2_mean']:.3f}" if "tv_2_mean" in scores else "–",

@@ -248,3 +248,5 @@ def test_ten_good_releases_are_told_from_ten_useless_ones(name: str) -> None:
 def test_there_are_ten_of_each() -> None:
     good = [case.good for case in _load_bench().CASES.values()]
     assert (good.count(True), good.count(False)) == (10, 10)
+    page = (Path(__file__).parents[2] / "docs" / "usefulness.md").read_text(encoding="utf-8")
+    assert [name for name in _load_bench().CASES if f"| {name} |" not in page] == []
