@@ -54,6 +54,7 @@ USUAL_ROW_CELL = 14
 PACE = {
     "aim": (3.5e-3, 1.7),
     "all_kway": (1e-3, 0.0),
+    "fixed": (1e-3, 0.0),
     "mean_embedding": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
@@ -64,12 +65,17 @@ PACE = {
 fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
 USUAL_PACE = (1e-3, 0.0)
 FITTING = {
+    "auto": 4e-3,
+    "compressed": 0.0,
     "diffusion": 3e-1,
     "genetic": 2e-2,
     "gum": 4e-3,
+    "independent": 0.0,
     "merf": 1e-2,
+    "mixture": 4e-3,
     "network": 3e-2,
     "particles": 1.5e-1,
+    "pgm": 0.0,
     "pmw": 2e-3,
     "relaxed": 1.5e-2,
     "relaxed_points": 4e-2,
