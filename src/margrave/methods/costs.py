@@ -26,7 +26,7 @@ START = 1.8
 """Seconds to start Python and load the libraries."""
 READ, LOOKS = 1.2e-7, (0.03, 2e-7)
 """Seconds to read a cell of the table; to discover a column, and each of its cells."""
-COUNTED, NOISE, TABLE = 4e-10, 6e-8, 2e-5
+COUNTED, NOISE, TABLE = 4e-10, 6e-8, 1e-4
 """Seconds to count a row for a pair, to draw the noise of a cell and to keep a table."""
 DRAWN = {"auto": (1e-7, 9e-9), "mixture": (1e-7, 9e-9), "independent": (5e-8, 0.0)}
 OFTEN = (5e-8, 6e-9)
