@@ -15,8 +15,9 @@ from torch_fitters import NEEDS_TORCH, TINY
 
 import margrave as mg
 from command_line import call
-from margrave import outlook, select
+from margrave import select
 from margrave.errors import InputError
+from margrave.methods import costs
 from margrave.methods.splits import MARGINALS, STAGES, marginal_shares, stage_shares
 from margrave.methods.table import METHODS
 from margrave.models.diffusion import Diffusion
@@ -94,8 +95,8 @@ def test_every_strategy_and_fitter_has_its_own_lines_in_the_plan() -> None:
     named = {getattr(select, kind).name for kind in select.__all__}
     assert set(STAGES) == named
     assert set(MARGINALS) | {"fixed"} == named
-    assert set(outlook.PACE) == named
-    assert set(outlook.FITTING) == set(FITTERS)
+    assert set(costs.PACE) | set(costs.TIMES) == named
+    assert set(costs.FITTING) == set(FITTERS)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -11,12 +11,11 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from margrave.engines import memory
+from margrave.engines import memory, opening
 from margrave.engines.batches import guarded
 from margrave.engines.files import PLAIN, check_names, is_text_file, text_table
 from margrave.engines.frames import read_table
 from margrave.engines.memory import MemorySource
-from margrave.engines.opening import content_bytes, open_batches, open_source
 from margrave.engines.text_head import TextHead, read_head, text_blocks
 from margrave.engines.text_shape import shape_of
 from margrave.errors import InputError, invalid
@@ -56,7 +55,7 @@ def open_head(
             openpyxl is not.
     """
     if not isinstance(data, (str, os.PathLike)):
-        return open_source(_without_rows(data), missing=missing, text=text, engine=engine)
+        return opening.open_source(_without_rows(data), missing=missing, text=text, engine=engine)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     name, _, sheet = str(data).partition("::")
@@ -65,7 +64,7 @@ def open_head(
     path = Path(name)
     if path.is_file() and is_text_file(path) and not sheet:
         return _text_head(path, text, missing)
-    batches = open_batches(str(data))
+    batches = opening.open_batches(str(data))
     return memory.open_source(batches.schema.empty_table(), missing=missing, text=text)
 
 
@@ -77,7 +76,7 @@ def file_bytes(data: Any) -> int | None:
     if not isinstance(data, (str, os.PathLike)):
         return None
     path = Path(str(data).partition("::")[0])
-    return content_bytes(path) if path.is_file() else None
+    return opening.content_bytes(path) if path.is_file() else None
 
 
 def _without_rows(data: Any) -> Any:

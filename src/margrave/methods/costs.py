@@ -26,7 +26,7 @@ START = 1.8
 """Seconds to start Python and load the libraries."""
 READ, LOOKS = 1.2e-7, (0.03, 2e-7)
 """Seconds to read a cell of the table; to discover a column, and each of its cells."""
-COUNTED, NOISE, TABLE = 4e-10, 6e-8, 2e-5
+COUNTED, NOISE, TABLE = 4e-10, 6e-8, 1e-4
 """Seconds to count a row for a pair, to draw the noise of a cell and to keep a table."""
 DRAWN = {"auto": (1e-7, 9e-9), "mixture": (1e-7, 9e-9), "independent": (5e-8, 0.0)}
 OFTEN = (5e-8, 6e-9)
@@ -54,6 +54,7 @@ USUAL_ROW_CELL = 14
 PACE = {
     "aim": (3.5e-3, 1.7),
     "all_kway": (1e-3, 0.0),
+    "fixed": (1e-3, 0.0),
     "mean_embedding": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
@@ -64,12 +65,17 @@ PACE = {
 fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
 USUAL_PACE = (1e-3, 0.0)
 FITTING = {
+    "auto": 4e-3,
+    "compressed": 0.0,
     "diffusion": 3e-1,
     "genetic": 2e-2,
     "gum": 4e-3,
+    "independent": 0.0,
     "merf": 1e-2,
+    "mixture": 4e-3,
     "network": 3e-2,
     "particles": 1.5e-1,
+    "pgm": 0.0,
     "pmw": 2e-3,
     "relaxed": 1.5e-2,
     "relaxed_points": 4e-2,
