@@ -84,6 +84,11 @@ def test_a_plan_spends_and_writes_nothing(folder: Path) -> None:
     done = call("release", folder / "spec.toml", "--plan")
     assert (done.code, "spent       nothing" in done.out) == (0, True)
     assert files(folder / "out") == set()
+    assert done.err == ""
+    (folder / "spec.toml").write_text(SPEC.replace("max_rows = 4", ""), encoding="utf-8")
+    noted = call("release", folder / "spec.toml", "--plan")
+    assert "one row of each 'patient' is used" in noted.err
+    assert call("release", folder / "spec.toml", "--plan", "--quiet").err == ""
 
 
 def test_a_comparison_has_to_say_that_it_is_not_private(folder: Path) -> None:

@@ -37,6 +37,10 @@ def release(
     from margrave.specification import make_release, read_specification
 
     said = read_specification(spec)
+    if "owner" in said.data and "max_rows" not in said.data and not (quiet or as_json):
+        owner = said.data["owner"]
+        words = f"note: one row of each {owner!r} is used and the others are dropped; choose with max_rows"
+        typer.echo(f"{words} in [data], and see `margrave owners`", err=True)
     if plan:
         found = said.synthesizer().plan(str(said.folder / said.data["table"]))
         typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
