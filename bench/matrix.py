@@ -66,6 +66,11 @@ class Scout:
         """That of the other."""
         return str(self.asked.name)
 
+    @property
+    def largest(self) -> int:
+        """Groups of a column with many codes, as the other has them."""
+        return int(self.asked.largest)
+
     def admit(self, domain: Any, cliques: Sequence[Any]) -> None:
         """As the other."""
         self.asked.admit(domain, cliques)

@@ -56,7 +56,7 @@ def test_rows_look_as_they_did_and_what_does_not_is_said(
     assert "seen by" not in page + done.out
     shown = call("show", tmp_path / "r.mrg").out
     assert "new keys of the shape V0[0-9]{5}" in shown
-    assert "omitted, nearly every row" in shown
+    assert "left out, nearly every row" in shown
 
 
 def test_schema_proposes_on_standard_error(visits: Path) -> None:

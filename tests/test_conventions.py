@@ -109,7 +109,8 @@ def test_the_schema_command_reads_metadata_of_sdv(tmp_path: Path) -> None:
     path.write_text(json.dumps(METADATA), encoding="utf-8")
     done = call("schema", "--from-sdv", path, "--owner", "guest", "--out", tmp_path / "schema.json")
     assert done.code == 0
-    assert done.err == "note: the file's dates need --format checkin=%d %b %Y\n"
+    assert done.err.startswith("note: the file's dates need --format checkin=%d %b %Y\n")
+    assert "proposal: 'note' may be free text" in done.err
     written = mg.Schema.load(tmp_path / "schema.json")
     assert written == mg.Schema.from_sdv(METADATA).without("guest")
     for words in ((), (path, "--from-sdv", path)):

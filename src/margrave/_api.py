@@ -18,7 +18,16 @@ from margrave.limits import Deadline, Limits
 from margrave.methods.table import method as named
 from margrave.models.table import resolve
 from margrave.origin import describe_origin
-from margrave.parts import accountant, aimed, bounded, check_libraries, check_pricing, shown, timed
+from margrave.parts import (
+    accountant,
+    aimed,
+    bounded,
+    check_libraries,
+    check_pricing,
+    named_columns,
+    shown,
+    timed,
+)
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
 from margrave.privacy.place import BookAttempt, Place
@@ -182,7 +191,7 @@ class Synthesizer:
             curator, ledger = self._door(source, declared, resume, attempt)
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
-                schema = curator.discover(self.schema, rho, tell)
+                schema = curator.discover(self.schema, rho, tell, named_columns(self.strategy, self.fitter))
                 self._deadline = self.limits.start(curator.stopwatch)
                 model = modelled(self, curator, ledger, self._deadline, tell)
         self.on_step(Step("fit", "done", 0, 1.0))

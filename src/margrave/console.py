@@ -67,6 +67,8 @@ def _lines(console: Console) -> OnStep:
 
     def listen(step: Step) -> None:
         nonlocal told
+        if step.stage == "read" and not step.waiting:
+            return  # a table that opens at once, or is refused, needs no line of its own
         now = time.monotonic()
         if step.stage not in seen:
             seen.add(step.stage)

@@ -15,7 +15,16 @@ from margrave.privacy.unit import Neighbours
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Source, Strategy
 
-__all__ = ["accountant", "aimed", "bounded", "check_libraries", "check_pricing", "shown", "timed"]
+__all__ = [
+    "accountant",
+    "aimed",
+    "bounded",
+    "check_libraries",
+    "check_pricing",
+    "named_columns",
+    "shown",
+    "timed",
+]
 
 
 def check_pricing(strategy: Strategy, fitter: Fitter, neighbours: Neighbours) -> None:
@@ -83,6 +92,13 @@ def aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fi
         for part, fit in zip(parts, able, strict=True)
     ]
     return with_target[0], with_target[1]
+
+
+def named_columns(strategy: Strategy, fitter: Fitter) -> frozenset[str]:
+    """The columns that a strategy or a fitter was told of by name: a target, the cliques to measure."""
+    targets = {getattr(part, "target", None) for part in (strategy, fitter)} - {None}
+    cliques = getattr(strategy, "cliques", ())
+    return frozenset({str(target) for target in targets} | {name for clique in cliques for name in clique})
 
 
 def bounded(fitter: Fitter, limits: Limits) -> Fitter:

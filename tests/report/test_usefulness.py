@@ -188,7 +188,7 @@ def test_no_distance_is_called_a_total_variation_above_one() -> None:
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a release of nothing but keys, and all that the command line printed about it."""
+    """A folder with a release of a key (sessions are left out of it), and all that the command line printed about it."""
     folder = tmp_path_factory.mktemp("keys")
     rng = np.random.default_rng(0)
     lines = [[f"k{key:09x}", f"s{key >> 3:09x}"] for key in rng.integers(0, 1 << 34, 2000).tolist()]
@@ -201,13 +201,13 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SAID = "Next to nothing in this release is usable: 0 of 2 columns came through."
+SAID = "Next to nothing in this release is usable: 0 of 1 columns came through."
 
 
 def test_the_terminal_warns_of_a_useless_release(keys: Path) -> None:
     warned = (keys / "err.txt").read_text(encoding="utf-8").splitlines()
     start = warned.index(f"warning: {SAID}")
-    assert "In 2 columns most rows are in “(other)”" in warned[start + 1]
+    assert "In 1 column most rows are in “(other)”" in warned[start + 1]
     assert any(line.startswith("  next: Declare the values") for line in warned)
     assert "warning" not in (keys / "out.txt").read_text(encoding="utf-8")
 
@@ -223,7 +223,7 @@ def test_show_begins_with_the_same_verdict(keys: Path) -> None:
     assert call("show", keys / "r.margrave").out.startswith(f"warning: {SAID}\n")
     document = json.loads(call("show", keys / "r.margrave", "--json").out)
     assert document["usefulness"]["verdict"] == "not usable"
-    assert document["usefulness"]["lost"] == {"key": "other", "session": "other"}
+    assert document["usefulness"]["lost"] == {"key": "other"}
 
 
 def _load_bench() -> ModuleType:

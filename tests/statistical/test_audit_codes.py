@@ -51,8 +51,11 @@ def test_no_vote_on_spellings_loses_more_than_it_declares(
 ) -> None:
     """In text files, where numbers, marks and truth values have spellings."""
     names = ("score", "gaps", "open", "icd")
-    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    paths = [
+        tmp_path / folder / "table.csv" for folder in ("first", "second")
+    ]  # a release has the file's name
     for path, table in zip(paths, pair(kind, names, adjacency), strict=True):
+        path.parent.mkdir()
         pa_csv.write_csv(table, path)
     first, second = (
         fitting(path, "independent", names, adjacency, 0, whole=False, epsilon=EPSILON, delta=0.01)

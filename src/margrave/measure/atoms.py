@@ -132,8 +132,8 @@ def _step(least: float, column: Binned) -> float:
 
 def next_number(value: float, column: Binned) -> float:
     """The end of a cell that holds one number."""
-    unit = unit_of(column)
-    return value + unit if unit > 0 else float(np.nextafter(value, np.inf))
+    after = float(np.nextafter(value, np.inf))  # far from zero floats are further apart than numbers
+    return max(value + unit_of(column), after)
 
 
 def atom_edges(spikes: list[tuple[float, float]], column: Binned) -> Array:

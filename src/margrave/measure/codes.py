@@ -173,7 +173,7 @@ class TextSearch:
                 yield text, count
 
     def _are_unlike(self, column: Categorical, rest: float, spread: float) -> bool:
-        """Whether nearly every row that is not listed has a text of its own."""
+        """Whether nearly every row that is not listed has a text of its own; not where noise hides it."""
         what, k = f"distinct values of {column.name}", self.ledger.neighbours.unit.max_rows
         self.tell(what)
         gaussian = self.gaussian.with_sensitivity(k * k)
@@ -182,7 +182,8 @@ class TextSearch:
             return [np.array([sum(1 for _ in self._rest(column))], dtype=np.int64)]
 
         (found,), sigma = gaussian.ask([what], self.unit * self.weights["distinct"], exact)
-        return float(found[0]) >= UNLIKE * rest - 2.0 * math.hypot(sigma, spread)
+        doubt = 2.0 * math.hypot(sigma, spread)
+        return doubt < UNLIKE / 2 * rest and float(found[0]) >= UNLIKE * rest - doubt
 
     def _keys(self, column: Categorical, shapes: dict[str, float], rest: float) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -97,7 +97,11 @@ class Curator:
 
     @stop_clock
     def discover(
-        self, declared: Schema | None = None, rho: Fraction = Fraction(0), on_step: OnStep = silent
+        self,
+        declared: Schema | None = None,
+        rho: Fraction = Fraction(0),
+        on_step: OnStep = silent,
+        attributes: Collection[str] = (),
     ) -> Schema:
         """Complete a partly declared schema and open the table under it; see `Discovery` for the cost.
 
@@ -105,6 +109,7 @@ class Curator:
             declared: What the user says is public; columns it does not name are discovered.
             rho: What discovery may spend; nothing is spent when the schema is complete.
             on_step: Told about each step.
+            attributes: Columns that the run needs as attributes: none of them is left out or made anew.
 
         Returns:
             The known schema.
@@ -115,7 +120,7 @@ class Curator:
         if self._ledger.shared and declared is not None and declared.strict_columns:
             remedy = "Use declared.absorb_outside(): whether a row breaks a declaration is private."
             raise InputError(invalid("declared", "without strict columns in a book", remedy))
-        discovery = Discovery(self._source, self._gaussian, self._ledger, on_step)
+        discovery = Discovery(self._source, self._gaussian, self._ledger, on_step, attributes)
         schema, found = discovery.run(declared, rho)
         self._engine, self._row_count = _bind(self._source, schema)
         self._cache.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -125,15 +125,23 @@ class Discovery:
         gaussian: The mechanism.
         ledger: Where spends are recorded; its partition delta is shared by the searches for values.
         on_step: Told about each look.
+        attributes: Columns that stay attributes: none of them is left out or made anew.
     """
 
-    def __init__(self, source: Source, gaussian: Gaussian, ledger: Ledger, on_step: OnStep) -> None:
+    def __init__(
+        self,
+        source: Source,
+        gaussian: Gaussian,
+        ledger: Ledger,
+        on_step: OnStep,
+        attributes: Collection[str] = (),
+    ) -> None:
         self._source = source
         self._gaussian = gaussian
         self._ledger = ledger
         self._on_step = on_step
         self._totals: list[tuple[float, float]] = []
-        self._ruled: set[str] = set()
+        self._attributes = frozenset(attributes)
         self._stored = {column.name: column for column in source.columns}
 
     def run(self, declared: Schema | None, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
@@ -155,7 +163,7 @@ class Discovery:
         open_columns = [column for column in profiled.columns if not column.known]
         reserve = (self._ledger.planned - left) * SHARE if may_relate(profiled) else Fraction(0)
         open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
-        self._ruled = {name for rule in schema.rules for name in rule.names}
+        self._attributes |= {name for rule in schema.rules for name in rule.names}
         found = []
         for place, column in enumerate(open_columns):
             weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
@@ -228,7 +236,7 @@ class Discovery:
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         where = (self._source, self._gaussian, self._ledger)
         search = TextSearch(*where, unit, SHARES, delta, rows_of(self._totals), self._tell)
-        return search.run(column, attribute=column.name in self._ruled)
+        return search.run(column, attribute=column.name in self._attributes)
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""

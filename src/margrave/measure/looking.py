@@ -166,8 +166,8 @@ class Looking:
         """A noisy look at single values and what is between them; rows outside all are in two more cells."""
         column = self.column
         ends = np.nextafter(edges[[0, -1]], [-np.inf, np.inf])
-        if isinstance(column, Whole):
-            ends = edges[[0, -1]] + [-1.0, 1.0]
+        if isinstance(column, Whole):  # far from zero the next float is further than the next number
+            ends = np.array([min(edges[0] - 1.0, ends[0]), max(edges[-1] + 1.0, ends[1])])
         cells = np.concatenate([ends[:1], edges, ends[1:]])
 
         def exact() -> NDArray[np.int64]:

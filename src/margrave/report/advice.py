@@ -85,7 +85,7 @@ def _pairs_finding(use: Usefulness) -> str:
         pairs = (
             "The measured pair is not"
             if use.measured == 1
-            else f"None of {count(use.measured)} measured pairs is"
+            else f"Not one of {count(use.measured)} measured pairs is"
         )
         return (
             f"{pairs} dependent by more than its noise: take single columns from this release, and no "
