@@ -66,11 +66,6 @@ class Scout:
         """That of the other."""
         return str(self.asked.name)
 
-    @property
-    def largest(self) -> int:
-        """Groups of a column with many codes, as the other has them."""
-        return int(self.asked.largest)
-
     def admit(self, domain: Any, cliques: Sequence[Any]) -> None:
         """As the other."""
         self.asked.admit(domain, cliques)
@@ -92,7 +87,7 @@ class Scout:
         """`fit_moments`, or what a training asks for, if the other has it."""
         if name == "fit_moments" and hasattr(self.asked, name):
             return lambda domain, measurements, moments, **more: self.fit(domain, measurements, **more)
-        if name in ("alone", "learner", "prepare") and hasattr(self.asked, name):
+        if name in ("alone", "largest", "learner", "most_cells", "prepare") and hasattr(self.asked, name):
             return getattr(self.asked, name)
         if name == "finished" and hasattr(self.asked, name):
             return lambda learner, weights, found, total: self.fit(learner.coding.domain, found, total=total)

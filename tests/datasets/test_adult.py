@@ -44,8 +44,8 @@ def test_reads_as_a_source() -> None:
     from margrave.engines.memory import open_source
 
     source, _ = open_source(adult_path(), missing=MISSING)
-    assert source.kinds("workclass").reveal().tolist() == [1836, 0, 0, 0, 0, 0, 30725]
-    assert source.kinds("age").reveal().tolist() == [0, 32_561, 0, 0, 0, 0, 0]
+    assert source.kinds("workclass").reveal().tolist()[:7] == [1836, 0, 0, 0, 0, 0, 30725]
+    assert source.kinds("age").reveal().tolist()[:7] == [0, 32_561, 0, 0, 0, 0, 0]
 
 
 def test_unknown_split() -> None:

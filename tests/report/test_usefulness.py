@@ -188,7 +188,7 @@ def test_no_distance_is_called_a_total_variation_above_one() -> None:
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a release of a key (sessions are left out of it), and all that the command line printed about it."""
+    """A folder with a release of a key, its sessions left out, and what the command line printed."""
     folder = tmp_path_factory.mktemp("keys")
     rng = np.random.default_rng(0)
     lines = [[f"k{key:09x}", f"s{key >> 3:09x}"] for key in rng.integers(0, 1 << 34, 2000).tolist()]
