@@ -99,7 +99,7 @@ def test_source_answers(source: str, tmp_path: Path) -> None:
     assert dict(zip(texts, counts.reveal().tolist(), strict=True)) == {"b": 2, "a": 1, "12": 1, "1_0": 1}
     nan_is_text = source == "csv"
     assert private.kinds("r").reveal().tolist()[:7] == (
-        [0, 0, 2, 0, 0, 0, 2] if nan_is_text else [2, 2, 2, 0, 0, 0, 0]
+        [0, 0, 2, 0, 0, 0, 1] if nan_is_text else [2, 2, 2, 0, 0, 0, 0]
     )
     assert private.histogram("r", np.array([0.0, 1.0, 2.5])).reveal().tolist() == [1, 3]
     names, counts = private.values("b")
