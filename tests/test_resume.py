@@ -189,13 +189,15 @@ def test_a_lost_answer_is_bought_again_from_what_is_left(
 
 
 def test_a_loss_at_the_end_keeps_what_was_released(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Declared: how many looks discovery takes hangs on the noise of the first ones.
     steps = []
     with killing(monkeypatch, 10**6, "lost") as calls:
-        run("mst", tmp_path / "count.jsonl").fit(frame())
+        run("mst", tmp_path / "count.jsonl", schema=SCHEMA).fit(frame())
         steps = calls
-    assert stopped(monkeypatch, "mst", tmp_path, "file", steps[0] - 1, "lost")
+    assert stopped(monkeypatch, "mst", tmp_path, "file", steps[0] - 1, "lost", schema=SCHEMA)
     said: list[str] = []
-    again = run("mst", tmp_path / "run.jsonl", on_step=lambda step: said.append(step.message))
+    listen = {"on_step": lambda step: said.append(step.message)}
+    again = run("mst", tmp_path / "run.jsonl", schema=SCHEMA, **listen)
     found = again.fit(frame(), resume=True)
     assert any("what was left was spent" in message for message in said)
     assert {len(m.clique) for m in found.release.measurements} == {1}

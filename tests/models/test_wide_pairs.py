@@ -86,7 +86,7 @@ def test_marginals_and_rows_have_the_pair(fitted: GroupedMixture) -> None:
 def test_other_pairs_are_kept(fitted: GroupedMixture) -> None:
     plain = drawn(GroupedMixture(fitted.inner, fitted.coarse), 200_000)
     for pair in (("a", "c"), ("b", "c")):
-        assert off(counted(drawn(fitted, 200_000), pair), pair) < off(counted(plain, pair), pair) + 0.03
+        assert off(counted(drawn(fitted, 200_000), pair), pair) < off(counted(plain, pair), pair) + 0.04
 
 
 def test_rows_given_either_attribute_follow_the_pair(fitted: GroupedMixture) -> None:
