@@ -113,13 +113,15 @@ def pair_up(columns: Sequence[Binned], most: int) -> list[Pair]:
         most: How many pairs, at most.
     """
     draws = {c.name: draw_overall(c, DRAWS, np.random.default_rng(place)) for place, c in enumerate(columns)}
-    found = []
+    alike = []
     for place, base in enumerate(columns):
         for column in columns[place + 1 :]:
             if _family(base) == _family(column):
-                found.append(_pair(base, column, draws[base.name], draws[column.name]))
-    found.sort(key=lambda pair: -pair.likeness)
-    return found[: max(most, 0)]
+                comparison = Comparison.between(column, base)
+                alike.append((_likeness(comparison, draws[base.name], draws[column.name]), base, column))
+    alike.sort(key=lambda entry: -entry[0])
+    chosen = alike[: max(most, 0)]
+    return [_pair(base, column, draws[base.name], draws[column.name], how) for how, base, column in chosen]
 
 
 def _family(column: Column) -> str:
@@ -129,7 +131,7 @@ def _family(column: Column) -> str:
     return column.kind if isinstance(column, Temporal) else "number"
 
 
-def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
+def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers, likeness: float) -> Pair:
     comparison = Comparison.between(column, base)
     rng = np.random.default_rng(len(left))
     turns = [comparison.values(rng.permutation(right), left) for _ in range(TURNS)]
@@ -138,7 +140,7 @@ def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
     cells = np.clip(np.searchsorted(edges, differences, side="right") - 1, 0, len(edges) - 2)
     counts = np.bincount(cells, minlength=len(edges) - 1).astype(np.float64) + 0.5
     chance: Array = counts / counts.sum()
-    return Pair(base, column, edges, chance, _likeness(comparison, left, right))
+    return Pair(base, column, edges, chance, likeness)
 
 
 def _edges(differences: Array, whole: bool) -> Array:

@@ -72,15 +72,18 @@ def group_attributes(
         for i, name in enumerate(domain.names)
         if name not in ruled and name not in barred and domain.sizes[i] >= FEWEST
     ]
+    single = [group[0] for group in groups]
+    means = np.asarray(tied[np.ix_(single, single)], dtype=np.float64)
     while len(groups) > 1:
-        means = [
-            (float(tied[np.ix_(groups[a], groups[b])].mean()), a, b)
-            for b in range(len(groups))
-            for a in range(b)
-            if len(groups[a]) + len(groups[b]) <= MOST
-        ]
-        if not means or max(means)[0] < TIED:
+        sizes = np.array([len(group) for group in groups])
+        open_pairs = np.triu(np.add.outer(sizes, sizes) <= MOST, 1)
+        held = np.where(open_pairs, means, -np.inf)
+        a, b = np.unravel_index(int(np.argmax(held)), held.shape)
+        if not held[a, b] >= TIED:
             break
-        _, a, b = max(means)
-        groups[a] += groups.pop(b)
+        # The mean over a union is that of its parts by their sizes.
+        joined = (sizes[a] * means[a] + sizes[b] * means[b]) / (sizes[a] + sizes[b])
+        means[a], means[:, a] = joined, joined
+        means = np.delete(np.delete(means, b, axis=0), b, axis=1)
+        groups[a] += groups.pop(int(b))
     return tuple(tuple(sorted(group)) for group in groups if len(group) > 1)
