@@ -38,7 +38,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.progress import silent
-from margrave.schema.columns import Binned, Whole
+from margrave.schema.columns import Binned, Relative, Whole
 from margrave.schema.draws import real_numbers, whole_numbers
 
 KINDS = ("born", "uniform", "normal", "lognormal", "age")
@@ -76,8 +76,11 @@ def discover(table: pa.Table, cap: int, epsilon: float) -> Any:
     return discovery.run(None, ledger.total * SHARE)[0]
 
 
-def compare(column: Binned, exact: NDArray[np.float64], rng: np.random.Generator) -> dict[str, float]:
-    """The scores of one column found."""
+def compare(
+    column: Binned | Relative, exact: NDArray[np.float64], rng: np.random.Generator
+) -> dict[str, float]:
+    """The scores of one column found; of one that is coded by another, those of its own range and bins."""
+    column = column.own if isinstance(column, Relative) else column
     low, high = float(column.lower), float(column.upper)
     outside = float(((exact < low) | (exact > high)).mean())
     edges, fine = column.edge_array, np.asarray(column.fine, dtype=np.float64)
