@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 from twin_losses import true_events
@@ -67,9 +68,18 @@ def test_no_vote_on_spellings_loses_more_than_it_declares(
     assert _asked(tape) >= {"spelling of score", "marks of gaps", "shapes of icd"}
 
 
-def _events(adjacency: Adjacency, k: int) -> list[tuple[Any, Any]]:
-    """True and declared events of a run on a table, answered on a neighbour with other codes as well."""
-    first, second = (_run(table, adjacency, k) for table in pair("a new category", COLUMNS, adjacency, k))
+def _events(adjacency: Adjacency, k: int, keys: int = 1) -> list[tuple[Any, Any]]:
+    """True and declared events of a run on a table, answered on a neighbour with other codes as well.
+
+    The odd unit, which stands last, has so many different keys in its rows.
+    """
+    tables = list(pair("a new category", COLUMNS, adjacency, k))
+    if keys > 1:
+        names = tables[1]["key"].to_pylist()
+        names[-keys:] = [f"W{place}" for place in range(keys)]
+        place = tables[1].column_names.index("key")
+        tables[1] = tables[1].set_column(place, "key", pa.array(names, tables[1]["key"].type))
+    first, second = (_run(table, adjacency, k) for table in tables)
     tape = record(first)
     again = replay(second, tape)
     assert tape.error is again.error is None
@@ -87,6 +97,12 @@ def test_what_is_declared_is_reached(adjacency: Adjacency) -> None:
     assert reached["beginnings of icd, 3 letters"] == (whole, whole)
     if adjacency == "add_remove":
         assert reached["distinct values of key"] == (1, 1)
+
+
+def test_an_owner_moves_the_number_of_distinct_values_by_all_its_rows() -> None:
+    """So a sensitivity of 1, or of the cap without its square, would be a finding."""
+    moved = {b.what: (a.l2_squared, b.l2_squared) for a, b in _events("add_remove", 3, keys=3)}
+    assert moved["distinct values of key"] == (9, 9)
 
 
 @pytest.mark.parametrize(
