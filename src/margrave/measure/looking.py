@@ -44,7 +44,7 @@ from margrave.schema.spelling import SPELLINGS
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARES", "Looking"]
+__all__ = ["SHARES", "Looking", "choose_fineness"]
 
 SHARES = {
     "profile": Fraction(1),
@@ -285,7 +285,8 @@ class Looking:
             return np.arange(lower, upper + 1), coarse, counts
         first_cell, end = trimmed_range(counts, SPARSE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
-        return refined_edges(lower, upper, whole, near, self._fineness(noisy), inner), coarse, counts
+        fineness = choose_fineness(rows, self._sigma())
+        return refined_edges(lower, upper, whole, near, fineness, inner), coarse, counts
 
     def _declared(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
         """The bounds, with those that are declared in the place of those found."""
@@ -328,12 +329,9 @@ class Looking:
             counts, _ = expected_counts(*self._first(days * tick, share), prior, leave=LEAVE_CELL)
             coarse, found = days, spans(days, counts)
         inside = self._within(found, tick)
-        edges = np.rint(span_edges(inside, clock, self._fineness(noisy)) * tick)
+        fineness = choose_fineness(self._rows(noisy), self._sigma())
+        edges = np.rint(span_edges(inside, clock, fineness) * tick)
         return edges, coarse * tick, counts
-
-    def _fineness(self, noisy: Array) -> float:
-        """Share of the finest look's cells that the rows suffice for: a few standard deviations each."""
-        return float(np.clip(self._rows(noisy) / (A_CELL * self._sigma() * FINEST), 1 / FINEST, 1.0))
 
     def _rows(self, noisy: Array | None) -> float:
         """How many rows there are, as released elsewhere, or else as a look says."""
@@ -357,6 +355,16 @@ class Looking:
             return self.source.histogram(column.name, edges, column.read).reveal()
 
         return self.look(f"bounds of {column.name}", exact, self.unit * share, False)
+
+
+def choose_fineness(rows: float, sigma: float) -> float:
+    """Share of the FINEST cells of a look that the rows suffice for: A_CELL deviations of noise in each.
+
+    Args:
+        rows: How many rows there are, about.
+        sigma: Standard deviation of the noise in each cell.
+    """
+    return float(np.clip(rows / (A_CELL * sigma * FINEST), 1 / FINEST, 1.0))
 
 
 def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:

@@ -50,14 +50,12 @@ class Pair:
         column: The second.
         edges: Edges of the cells of the difference, of which one is 0, shape [cells + 1].
         chance: Share of the rows with both values in each cell if the columns were independent, [cells].
-        likeness: How alike the columns are one by one, from 0 to 1; the likest pairs are looked at first.
     """
 
     base: Binned
     column: Binned
     edges: Array
     chance: Array
-    likeness: float
 
     @property
     def comparison(self) -> Comparison:
@@ -112,6 +110,8 @@ def pair_up(columns: Sequence[Binned], most: int) -> list[Pair]:
         columns: Of known bins and weights.
         most: How many pairs, at most.
     """
+    if most <= 0:
+        return []
     draws = {c.name: draw_overall(c, DRAWS, np.random.default_rng(place)) for place, c in enumerate(columns)}
     alike = []
     for place, base in enumerate(columns):
@@ -120,8 +120,7 @@ def pair_up(columns: Sequence[Binned], most: int) -> list[Pair]:
                 comparison = Comparison.between(column, base)
                 alike.append((_likeness(comparison, draws[base.name], draws[column.name]), base, column))
     alike.sort(key=lambda entry: -entry[0])
-    chosen = alike[: max(most, 0)]
-    return [_pair(base, column, draws[base.name], draws[column.name], how) for how, base, column in chosen]
+    return [_pair(base, column, draws[base.name], draws[column.name]) for _, base, column in alike[:most]]
 
 
 def _family(column: Column) -> str:
@@ -131,7 +130,7 @@ def _family(column: Column) -> str:
     return column.kind if isinstance(column, Temporal) else "number"
 
 
-def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers, likeness: float) -> Pair:
+def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
     comparison = Comparison.between(column, base)
     rng = np.random.default_rng(len(left))
     turns = [comparison.values(rng.permutation(right), left) for _ in range(TURNS)]
@@ -140,7 +139,7 @@ def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers, likeness:
     cells = np.clip(np.searchsorted(edges, differences, side="right") - 1, 0, len(edges) - 2)
     counts = np.bincount(cells, minlength=len(edges) - 1).astype(np.float64) + 0.5
     chance: Array = counts / counts.sum()
-    return Pair(base, column, edges, chance, likeness)
+    return Pair(base, column, edges, chance)
 
 
 def _edges(differences: Array, whole: bool) -> Array:

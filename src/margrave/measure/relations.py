@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from margrave.measure.cuts import Cut, cut
 from margrave.measure.gaussian import Gaussian
+from margrave.measure.looking import choose_fineness
 from margrave.measure.occupancy import weigh_cells
 from margrave.measure.pairs import Link, Pair, choose_links, eligible_columns, pair_up
 from margrave.measure.partition import EVIDENT
@@ -45,8 +46,6 @@ NOISE = 20.0
 """The first look is taken of as many pairs as leave its noise below the rows over NOISE."""
 SAVED = 0.15
 """Nats by which the coding has to be shorter than the column's own bins."""
-A_CELL, FINEST = 12.0, 512
-"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
 BINS = 32
 """Most bins of a difference or quotient."""
 Z_SIDE = 4.5
@@ -149,11 +148,9 @@ class Relations:
     ) -> tuple[Relative, NoisyMarginal] | None:
         """Look at a relation closely; None where the column's own bins say as much about it."""
         comparison = _comparison(column, base, link.sign)
-        detail = self._rows[0] / (A_CELL * self._gaussian.sigma(rho) * FINEST)
+        fineness = choose_fineness(self._rows[0], self._gaussian.sigma(rho))
         ends = _in_unit(bounds_of(base), comparison)
-        edges = relation_edges(
-            comparison, bounds_of(column), ends, link.sign, float(np.clip(detail, 1 / FINEST, 1.0))
-        )
+        edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
 
         def exact() -> NDArray[np.int64]:
             return self._compared(column, base, comparison, edges)

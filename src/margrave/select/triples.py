@@ -45,7 +45,8 @@ FINE, COARSE = 0.08, 0.35
 """The interaction that a query is to find: FINE if it can, for as little as that costs; a query that would
 miss COARSE is not asked. That of c = a xor b is 0.5, and pairs explain real tables to within 0.03."""
 MAX_ATTRIBUTES = 80
-"""Attributes, those of fewest codes, whose 82,160 triples are thought of."""
+"""Attributes, those of fewest codes, whose triples are thought of: 30 of them have MAX_TRIPLES already, and a
+list of all triples of 400 columns takes a minute."""
 PASSES = 5
 """Passes of iterative proportional fitting over the three pairs of a triple; it starts near its end."""
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)
@@ -132,7 +133,8 @@ def plan_query(
     Left out are triples that would be mostly noise if they were measured, and those whose interaction cannot
     be seen: the part of the rows that have not an attribute's commonest code, twice, bounds it. (Two tables
     with the same pairs differ, where the code is the commonest, by no more than where it is not.) Of too many
-    triples those of the target are kept, and those of least noise.
+    triples those of the target are kept, and those of least noise; on wide tables only the target and the
+    attributes of fewest codes, MAX_ATTRIBUTES in all, are thought of.
 
     Looks at releases and public settings only.
 
