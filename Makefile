@@ -8,7 +8,7 @@ CONSTRAINTS := $(if $(CONSTRAIN),-c constraints.txt,)
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test test-extras test-slow lint clean
+.PHONY: demo test test-extras test-slow lint docs clean
 
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "margrave needs Python 3.10 or newer; try: make PYTHON=python3.12")'
@@ -22,7 +22,7 @@ $(VENV)/.dev: $(VENV)/.core constraints.txt
 	@touch $@
 
 $(VENV)/.extras: $(VENV)/.dev
-	$(PIP) $(CONSTRAINTS) -e '.[test,lint,boost,engines,gpu]'
+	$(PIP) $(CONSTRAINTS) -e '.[test,lint,boost,engines,gpu,docs]'
 	@touch $@
 
 demo: $(VENV)/.core
@@ -40,10 +40,18 @@ test-extras: $(VENV)/.extras
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
+$(VENV)/.docs: $(VENV)/.core constraints.txt
+	$(PIP) $(CONSTRAINTS) -e '.[docs]'
+	@touch $@
+
+# The site, into site/; without a network, warnings as errors.
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --quiet
+
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench docs/site
+	$(BIN)/ruff format --check src tests bench docs/site
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) demo-output site build dist .mypy_cache .ruff_cache .pytest_cache

@@ -57,6 +57,7 @@ EXTRAS = {
     "ibis": Extra("margrave[ibis]", ("ibis", "sqlglot")),
     "spark": Extra("margrave[spark]", ("ibis", "pyspark"), ("java",)),
     "postgres": Extra("margrave[postgres]", ("ibis", "psycopg"), ("postgres",)),
+    "docs": Extra("margrave[docs]", ("mkdocs", "material", "mkdocstrings")),
     "boost": Extra("margrave[boost]", ("catboost", "xgboost")),
 }
 """Every name that the marker `needs_extra` takes."""

@@ -39,7 +39,6 @@ USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 app = typer.Typer(
     help="Differentially private releases of tables.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
