@@ -30,6 +30,7 @@ from margrave.parts import (
 )
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
+from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
@@ -99,6 +100,10 @@ class Synthesizer:
         max_seconds: Seconds of post-processing that `fit` may take before it ends early but complete.
             Reading, discovery, counting and noise are not counted and come on top, since what is asked must
             not depend on how long they take; see `margrave.limits.Limits`.
+        on_step: Told about each step.
+        not_private_test_seed: **Not private.** Draws the noise from this seed, so that tests of a program get
+            the same release twice. Nothing is promised then, and all that is made says so: see
+            docs/privacy/noise.md. Only without a ledger.
 
     Raises:
         InputError: An argument is outside its range.
@@ -135,6 +140,7 @@ class Synthesizer:
         max_memory: int | None = None,
         max_seconds: float | None = None,
         on_step: OnStep = silent,
+        not_private_test_seed: int | None = None,
     ) -> None:
         given = locals()
         self._params = {name: given[name] for name in parameters_of(type(self))}
@@ -154,6 +160,7 @@ class Synthesizer:
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.text = _text(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
+        self.test_seed = _test_seed(not_private_test_seed, self.place)
         self.discovery = _share(discovery)
         self.on_step = on_step
         self._ledger: Ledger | None = None
@@ -328,6 +335,7 @@ class Synthesizer:
             accountant=accountant(self.strategy, self.fitter, self.epsilon, self.delta, self.neighbours),
             partition_delta=Fraction(self.delta) * PARTITIONS if searches else Fraction(0),
             keep=keep,
+            test_seed=self.test_seed,
         )
 
     def discovery_share(self, schema: Schema) -> Fraction:
@@ -337,9 +345,7 @@ class Synthesizer:
 
     def promise(self, ledger: Ledger) -> Guarantee:
         """What a release under this ledger promises."""
-        return Guarantee(
-            self.epsilon, self.delta, float(ledger.total), self.neighbours, ledger.accountant.name
-        )
+        return Guarantee.of(ledger)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments it was made with, defaults included, by name, as scikit-learn has it.
@@ -380,7 +386,8 @@ class Synthesizer:
         return self.clone()
 
     def __repr__(self) -> str:
-        return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
+        seed = "" if self.test_seed is None else f", NOT PRIVATE: not_private_test_seed={self.test_seed}"
+        return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g}{seed})"
 
 
 def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng = None, **options: Any) -> Any:
@@ -390,7 +397,7 @@ def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng =
         data: As for `Synthesizer.fit`.
         epsilon: Above 0.
         rows: How many rows; the noisy row count by default.
-        rng: A generator or seed for sampling, which is post-processing.
+        rng: A generator or seed for sampling, which is post-processing; that of the noise where it has one.
         options: What else `Synthesizer` takes.
 
     Returns:
@@ -398,6 +405,7 @@ def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng =
     """
     run = Synthesizer(epsilon=epsilon, **options)
     synthesis = run.fit(data)
+    rng = run.test_seed if rng is None else rng
     return synthesis.sample(rows, rng=rng, max_seconds=run.sampling_seconds, on_step=run.on_step)
 
 
@@ -511,6 +519,16 @@ def parameters_of(kind: type) -> tuple[str, ...]:
     """Names of the arguments that a class is made with, in order."""
     code = kind.__init__.__code__  # type: ignore[misc]
     return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _test_seed(seed: int | None, place: Place) -> int | None:
+    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend."""
+    if seed is None:
+        return None
+    if place.ledger is not None:
+        remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
+        raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
+    return RepeatableSource(seed).seed
 
 
 def _share(value: Fraction | float) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from margrave.files import check_writable, written_whole
 from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.unit import Neighbours, Unit
-from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
+from margrave.release import Guarantee, KnownNoise, NoisyMarginal, Provenance, Release
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
@@ -32,7 +33,10 @@ __all__ = [
     "save_release",
 ]
 
-VERSION = 1
+VERSION = 2
+PRIVATE_VERSION = 1
+"""Releases of private runs are written as version 1. A test run, whose noise comes from a seed, is of version
+2: programs from before there were such runs refuse its file instead of showing it as private."""
 DOCUMENT = "release.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -53,7 +57,7 @@ def save_release(release: Release, path: str | Path) -> None:
     arrays |= {f"state/{name}": np.asarray(value) for name, value in release.state.items()}
     blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
     document = {
-        "margrave_release": VERSION,
+        "margrave_release": VERSION if release.guarantee.warning else PRIVATE_VERSION,
         "guarantee": guarantee_to_json(release.guarantee),
         "schema": release.schema.to_json(),
         "marginals": marginals,
@@ -113,10 +117,12 @@ def load_release(path: str | Path) -> Release:
 
 
 def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee as JSON."""
-    return {
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
+    """A guarantee as JSON: epsilon and delta are null where the noise is known and nothing is promised."""
+    known = guarantee.known_noise
+    mark = None if known is None else {"seed": known.seed, "epsilon": known.epsilon, "delta": known.delta}
+    return ({} if mark is None else {"NOT PRIVATE": guarantee.warning, "known_noise": mark}) | {
+        "epsilon": guarantee.epsilon if known is None else None,
+        "delta": guarantee.delta if known is None else None,
         "rho": guarantee.rho,
         "accounting": guarantee.accounting,
         "adjacency": guarantee.neighbours.adjacency,
@@ -127,12 +133,17 @@ def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
 
 def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
     """The guarantee that `guarantee_to_json` wrote."""
+    mark = promise.get("known_noise")
+    known = None
+    if mark is not None:
+        known = KnownNoise(int(mark["seed"]), float(mark["epsilon"]), float(mark["delta"]))
     return Guarantee(
-        float(promise["epsilon"]),
-        float(promise["delta"]),
+        float(promise["epsilon"]) if known is None else math.inf,
+        float(promise["delta"]) if known is None else 1.0,
         float(promise["rho"]),
         Neighbours(Unit(promise["owner"], promise["max_rows"]), promise["adjacency"]),
         str(promise["accounting"]),
+        known,
     )
 
 

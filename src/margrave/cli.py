@@ -101,6 +101,14 @@ Resume = Annotated[
 Run = Annotated[int | None, typer.Option("--run", help="Resume this run of the book.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
+TestSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--not-private-test-seed",
+        min=0,
+        help="NOT PRIVATE: draws the noise from this seed, for tests of programs. All output says so.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
@@ -136,10 +144,11 @@ def synthesize(
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    not_private_test_seed: TestSeed = None,
     text: Any = None,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
-    kept = _kept(ledger, out)
+    kept = _kept(ledger, out, not_private_test_seed)
     files = {"out": out, "ledger": kept, "report": report, "release": release}
     going_on = run if run is not None else resume
     _check_new(files, {"table": table}, force or going_on is not False)
@@ -147,9 +156,10 @@ def synthesize(
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
     options |= _named(dataset, operator or analyst, ledger)
+    options["not_private_test_seed"] = not_private_test_seed
     cap = _cap(owner, max_rows, quiet or as_json)
     asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
-    drawn = {"rows": rows, "rng": seed}
+    drawn = {"rows": rows, "rng": not_private_test_seed if seed is None else seed}
     with _progress(quiet or as_json) as options["on_step"]:
         synthesis = _synthesized(table, files, asked, options, drawn, going_on)
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
@@ -173,11 +183,13 @@ def plan(
     max_seconds: MaxSeconds = None,
     rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
     as_json: AsJson = False,
+    not_private_test_seed: TestSeed = None,
     text: Any = None,
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
     options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
+    options["not_private_test_seed"] = not_private_test_seed
     cap = _cap(owner, max_rows, as_json)
     synthesizer = _synthesizer(method, epsilon, delta, schema, owner, cap, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
@@ -313,11 +325,15 @@ def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> di
     return {"provenance": provenance, "dataset": None if ledger is None else dataset}
 
 
-def _kept(ledger: Path | None, out: Path) -> Path:
-    """Where the ledger goes: where it was asked for, or beside the output."""
+def _kept(ledger: Path | None, out: Path, test_seed: int | None) -> Path | None:
+    """Where the ledger goes: where it was asked for, or beside the output; a test run keeps none."""
     from margrave.files import suffix_of
+    from margrave.release import check_marked_name
 
     suffix_of(out)
+    if test_seed is not None:
+        check_marked_name(out)
+        return ledger  # which the synthesizer refuses
     return ledger or out.with_name(out.name + ".ledger.jsonl")
 
 
@@ -361,6 +377,8 @@ def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool
     """Print what may be done with the release, what was promised and what was written."""
     from margrave.archive import guarantee_to_json
 
+    if synthesis.guarantee.warning:
+        typer.echo(f"warning: {synthesis.guarantee.warning}", err=True)
     if as_json:
         verdict = synthesis.usefulness().to_json()
         guarantee = guarantee_to_json(synthesis.guarantee)

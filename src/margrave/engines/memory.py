@@ -109,7 +109,7 @@ class MemorySource:
                 )
         return MemorySource(self._table.select(list(names)), self._loose & set(names))
 
-    def bounded(self, owner: str, max_rows: int) -> MemorySource:
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> MemorySource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         Raises:
@@ -125,7 +125,7 @@ class MemorySource:
             )
         rest = self._table.drop_columns([owner])
         if len(codes):
-            rest = rest.take(pa.array(_bounded_rows(codes, max_rows)))
+            rest = rest.take(pa.array(_bounded_rows(codes, max_rows, key)))
         return MemorySource(rest, self._loose - {owner})
 
     def sizes(self, owner: str, most: int) -> Counts:
@@ -233,9 +233,9 @@ class MemorySource:
         raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
-def _bounded_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
+def _bounded_rows(codes: NDArray[np.int32], max_rows: int, key: bytes | None) -> NDArray[np.int64]:
     """Rows to keep, in the table's order: of each code at most max_rows, every choice equally likely."""
-    generator = fresh_generator()
+    generator = fresh_generator(key)
     shuffled = generator.permutation(len(codes))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     ends = np.flatnonzero(np.diff(codes[order])) + 1

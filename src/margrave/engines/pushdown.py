@@ -136,7 +136,7 @@ class PushdownSource:
         kinds = pa.schema([self._schema.field(name) for name in names])
         return PushdownSource(self._table.select(*names), kinds)
 
-    def bounded(self, owner: str, max_rows: int) -> PushdownSource:
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         See `pushdown_owners.draw_rows` for the draw and its proof. What is drawn is stored in the backend
@@ -155,7 +155,7 @@ class PushdownSource:
             )
         names = [name for name in self._schema.names if name != owner]
         columns = {name: self._stored(name) for name in names}
-        table = draw_rows(self._table, self._stored(owner), columns, max_rows)
+        table = draw_rows(self._table, self._stored(owner), columns, max_rows, key)
         table = quiet(table.cache, "a table whose backend can store a part of it")
         return PushdownSource(table, pa.schema([self._schema.field(name) for name in names]))
 

@@ -17,6 +17,7 @@ __all__ = [
     "describe_difference",
     "describe_unit",
     "guarantee_section",
+    "not_private_banner",
     "overview",
     "owner_box",
     "public_facts",
@@ -50,7 +51,7 @@ _LAW = "It is a mathematical property. Whether it meets a legal standard is for 
 
 def owner_box(release: Release) -> Markup | None:
     """A red box where no owner was named: one row is not one person."""
-    if release.guarantee.neighbours.unit.owner is not None:
+    if release.guarantee.neighbours.unit.owner is not None or release.guarantee.warning:
         return None
     return tag(
         "div",
@@ -67,6 +68,20 @@ def owner_box(release: Release) -> Markup | None:
     )
 
 
+def not_private_banner(guarantee: Guarantee) -> Markup | None:
+    """A red box above everything, where the noise came from a seed."""
+    if not guarantee.warning:
+        return None
+    return tag(
+        "aside",
+        tag("strong", "NOT PRIVATE"),
+        tag("p", guarantee.warning),
+        tag("p", "Keep this page, and all that was made from the run, where the private table is kept."),
+        class_="banner",
+        aria_label="Warning",
+    )
+
+
 def overview(release: Release, rows: int | None) -> Markup:
     """The key facts of the release.
 
@@ -76,7 +91,7 @@ def overview(release: Release, rows: int | None) -> Markup:
     """
     guarantee = release.guarantee
     public = guarantee.neighbours.rows_are_public
-    entries: list[tuple[str, Child]] = [
+    promised: list[tuple[str, Child]] = [
         (
             "Guarantee",
             join(
@@ -88,6 +103,14 @@ def overview(release: Release, rows: int | None) -> Markup:
         ),
         ("Protects", tag("span", describe_unit(guarantee.neighbours))),
         ("Accounting", guarantee.accountant.removeprefix("accounting ")),
+    ]
+    none: list[tuple[str, Child]] = [
+        ("Guarantee", "NOT PRIVATE: none"),
+        ("Protects", "nobody"),
+        ("Noise", f"as for ε = {significant(guarantee.noise_epsilon)}, drawn from a seed"),
+    ]
+    entries: list[tuple[str, Child]] = [
+        *(none if guarantee.warning else promised),
         ("Columns", count(len(release.schema.columns))),
         ("Rows, public" if public else "Rows, with noise", count(release.total)),
         ("Noisy tables released", count(len(release.measurements))),
@@ -101,6 +124,16 @@ def overview(release: Release, rows: int | None) -> Markup:
 def guarantee_section(release: Release) -> Markup:
     """The guarantee: a sentence, exactly, what it means, what it does not mean, what was public."""
     guarantee = release.guarantee
+    if guarantee.warning:
+        return join(
+            tag("p", guarantee.warning, class_="lead"),
+            tag("h3", "What it means", id="meaning"),
+            tag("p", "Whoever subtracts the noise has the exact counts of the private table."),
+            tag("h3", "What it does not mean", id="limits"),
+            tag("p", "It is no release with a large ε: no number would be large enough."),
+            tag("h3", "What was taken as public", id="public"),
+            public_facts(release),
+        )
     return join(
         tag("p", _sentence(guarantee), class_="lead"),
         _exactly(guarantee),
