@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import platform
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import Schema
+from margrave.schema.selection import Selection
 from margrave.schema.text_format import TextFormat
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
@@ -82,6 +84,8 @@ class Synthesizer:
             `Schema.absorb_outside`.
         select: A strategy object instead of the method's.
         model: A fitter object or its name instead of the method's.
+        columns: Names of the columns to release, where not all are; others are as if they were not there.
+        drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
             "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
         missing: Texts that mean a missing value in CSV and TSV files.
@@ -128,6 +132,8 @@ class Synthesizer:
         outside: Literal["refuse", "absorb"] = "refuse",
         select: Strategy | None = None,
         model: Fitter | str | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
         target: str | None = None,
         missing: Sequence[str] = ("",),
         text: TextFormat | None = None,
@@ -149,7 +155,9 @@ class Synthesizer:
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
-        self.schema = declared_schema(schema, outside, whom.owner)
+        self.selection = Selection(columns, drop)
+        self.selection.check_owner(whom.owner)
+        self.schema = declared_schema(schema, outside, whom.owner, self.selection)
         self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
@@ -157,6 +165,8 @@ class Synthesizer:
         self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
+            self.selection.check_used("target", [target])
+        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.text = _text(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
@@ -223,6 +233,7 @@ class Synthesizer:
             notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
             declared=tuple(column.name for column in declared.columns if column.known),
             text=frame.text,
+            rules_left_out=tuple(rule for rule in declared.rules if rule not in schema.rules),
         )
 
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
@@ -251,12 +262,18 @@ class Synthesizer:
         """Names and storage types of the table, checked; its rows are not read."""
         from margrave.engines.heads import open_head
 
-        return self._checked(*open_head(data, missing=self.missing, text=self.text, engine=self.engine))
+        return self._checked(*open_head(data, **self._reading))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        return self._checked(*open_source(data, missing=self.missing, text=self.text, engine=self.engine))
+        return self._checked(*open_source(data, **self._reading))
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """How the table is read, and which of its columns."""
+        choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
+        return {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
 
     def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner

@@ -21,6 +21,7 @@ from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, Provenance, Release
+from margrave.schema.rules import rule_from_json
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
@@ -72,6 +73,7 @@ def save_release(release: Release, path: str | Path) -> None:
         "declared": None if release.declared is None else list(release.declared),
         "text": release.text.to_json(),
         "provenance": provenance_to_json(release.provenance),
+        "rules_left_out": [rule.to_json() for rule in release.rules_left_out],
         "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
     body = json.dumps(document, indent=1, ensure_ascii=False).encode()
@@ -196,6 +198,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         declared=_names(document.get("declared"), schema),
         text=TextFormat.from_json(document.get("text", {})),
         provenance=_provenance(document.get("provenance", {})),
+        rules_left_out=tuple(rule_from_json(entry) for entry in document.get("rules_left_out", [])),
     )
 
 

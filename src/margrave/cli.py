@@ -21,9 +21,9 @@ from margrave.cli_ledger import ledger_app
 from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
-from margrave.cli_show import column_notes, show
+from margrave.cli_show import column_notes, rule_notes, show
 from margrave.cli_tables import fit, owners, tables
-from margrave.cli_text import with_text_options
+from margrave.cli_text import Columns, Drop, split_names, with_text_options
 from margrave.errors import MargraveError
 
 __all__ = ["app", "main"]
@@ -127,6 +127,8 @@ def synthesize(
     max_rows: MaxRows = None,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
+    columns: Columns = None,
+    drop: Drop = None,
     target: Target = None,
     engine: Engine = "auto",
     max_memory: MaxMemory = None,
@@ -155,6 +157,7 @@ def synthesize(
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
+    options |= _selected(columns, drop)
     options |= _named(dataset, operator or analyst, ledger)
     options["not_private_test_seed"] = not_private_test_seed
     cap = _cap(owner, max_rows, quiet or as_json)
@@ -178,6 +181,8 @@ def plan(
     max_rows: MaxRows = None,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
+    columns: Columns = None,
+    drop: Drop = None,
     target: Target = None,
     max_memory: MaxMemory = None,
     max_seconds: MaxSeconds = None,
@@ -189,7 +194,7 @@ def plan(
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
     options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
-    options["not_private_test_seed"] = not_private_test_seed
+    options |= {"not_private_test_seed": not_private_test_seed, **_selected(columns, drop)}
     cap = _cap(owner, max_rows, as_json)
     synthesizer = _synthesizer(method, epsilon, delta, schema, owner, cap, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
@@ -317,6 +322,11 @@ def _synthesized(
     return synthesis
 
 
+def _selected(columns: list[str] | None, drop: list[str] | None) -> dict[str, Any]:
+    """The columns to release, as arguments of the synthesizer."""
+    return {"columns": split_names("columns", columns), "drop": split_names("drop", drop) or ()}
+
+
 def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
     """Where the release comes from, for its report; with a ledger, the data set is one of its book."""
     from margrave.release import Provenance
@@ -384,6 +394,8 @@ def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool
         guarantee = guarantee_to_json(synthesis.guarantee)
         typer.echo(json.dumps({"usefulness": verdict, "guarantee": guarantee, "files": files}))
     elif not quiet:
+        for line in rule_notes(synthesis.release):
+            typer.echo(f"warning: {line}", err=True)
         _tell_usefulness(synthesis)
         typer.echo(f"guarantee: {synthesis.guarantee}")
         for line in column_notes(synthesis.release):

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from margrave.release import Guarantee, Release
 
-__all__ = ["column_notes", "show", "tell_warning"]
+__all__ = ["column_notes", "rule_notes", "show", "tell_warning"]
 
 
 def show(
@@ -37,11 +37,13 @@ def show(
             "measurements": [list(marginal.clique) for marginal in found.measurements],
             "text": found.text.to_json(),
             "notes": dict(found.notes),
+            "rules left out": [rule.to_json() for rule in found.rules_left_out],
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
     warning = [found.guarantee.warning] if found.guarantee.warning else []
-    typer.echo("\n".join([*warning, str(synthesis.usefulness()), *describe_release(found)]))
+    notes = [f"warning: {line}" for line in rule_notes(found)]
+    typer.echo("\n".join([*warning, *notes, str(synthesis.usefulness()), *describe_release(found)]))
 
 
 def tell_warning(guarantee: Guarantee, out: Path) -> None:
@@ -92,6 +94,17 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
     return lines
+
+
+def rule_notes(release: Release) -> list[str]:
+    """Declared rules that the rows of a release may break, with the reason."""
+    from margrave.schema.summary import describe_rule
+
+    return [
+        f"the rule {describe_rule(rule)} is left out, and rows may break it: no row of the values that were "
+        "discovered obeys it. Declare bounds and values of its columns, or check the rule"
+        for rule in release.rules_left_out
+    ]
 
 
 def column_notes(release: Release) -> list[str]:

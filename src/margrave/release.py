@@ -18,6 +18,7 @@ from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
+from margrave.schema.rules import Rule
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
@@ -304,6 +305,7 @@ class Release:
         text: How the text file that went in was written, and how rows are written to one.
         declared: Names of the columns of which nothing had to be discovered; None in files of older versions.
         provenance: Where it comes from.
+        rules_left_out: Declared rules that no row could obey under what was discovered: rows may break them.
     """
 
     schema: Schema
@@ -320,6 +322,7 @@ class Release:
     text: TextFormat = field(default_factory=TextFormat)
     declared: tuple[str, ...] | None = None
     provenance: Provenance = Provenance()
+    rules_left_out: tuple[Rule, ...] = ()
 
     @property
     def declared_columns(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
-from margrave.engines.files import PLAIN
+from margrave.engines.files import PLAIN, Choose, all_columns
 from margrave.engines.frames import check_owner, read_table
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
@@ -36,7 +36,11 @@ MAX_CELLS = 1 << 27
 
 
 def open_source(
-    data: Any, *, missing: Sequence[str] = ("",), text: TextFormat = PLAIN
+    data: Any,
+    *,
+    missing: Sequence[str] = ("",),
+    text: TextFormat = PLAIN,
+    choose: Choose = all_columns,
 ) -> tuple[MemorySource, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -47,6 +51,7 @@ def open_source(
             path of a CSV, TSV, Excel, Parquet or Arrow file.
         missing: Texts that mean missing, in text files only, as in ("", "?").
         text: How a text file is written.
+        choose: Picks the columns to read by their names.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -56,7 +61,7 @@ def open_source(
         >>> source, frame.dtypes
         (MemorySource(['age', 'sex']), {'age': 'int64', 'sex': 'string'})
     """
-    table, frame = read_table(data, missing, text)
+    table, frame = read_table(data, missing, text, choose)
     loose = frozenset(name for name, dtype in frame.dtypes.items() if dtype == TEXT_FILE)
     return MemorySource(table, loose), frame
 

@@ -26,6 +26,7 @@ from margrave.engines.expressions import (
     whole,
 )
 from margrave.engines.fetching import fetched, quiet
+from margrave.engines.files import Choose, all_columns, chosen_columns
 from margrave.engines.frames import is_rounded, read_table, rounded_owner
 from margrave.engines.memory import MemorySource
 from margrave.engines.pushdown_engine import PushdownEngine
@@ -45,13 +46,15 @@ from margrave.schema.spelling import spellings
 __all__ = ["PushdownSource", "open_table"]
 
 
-def open_table(table: Any) -> tuple[PushdownSource, Frame]:
+def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource, Frame]:
     """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**
 
     Raises:
         InputError: A column stores what has no column kind, a name repeats, or there is text and it is not
             known how this backend gives its bytes.
     """
+    kept = chosen_columns(table.columns, choose)
+    table = table if kept is None else table.select(*kept)
     schema = _arrow_schema(table)
     frame = read_table(schema.empty_table())[1]
     backend = table.get_backend().name

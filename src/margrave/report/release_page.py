@@ -22,7 +22,13 @@ from margrave.report.record import record_section
 from margrave.report.relations import relations_section
 from margrave.report.released import Fitted, Released
 from margrave.report.schema_table import schema_section
-from margrave.report.summary import guarantee_section, not_private_banner, overview, owner_box
+from margrave.report.summary import (
+    guarantee_section,
+    not_private_banner,
+    overview,
+    owner_box,
+    rules_box,
+)
 from margrave.report.usefulness import Usefulness, judge_release
 from margrave.schema.encoded import Encoded
 
@@ -117,6 +123,7 @@ def _summary(release: Release, sides: Sides, use: Usefulness) -> Markup:
     return join(
         usefulness_box(use),
         owner_box(release),
+        rules_box(release),
         overview(release, None if sides.synthetic is None else sides.synthetic.rows),
         tag("h3", "Questions that this page answers"),
         question_links(),

@@ -10,6 +10,7 @@ from margrave.report.markup import Child, Markup, join, named, tag
 from margrave.report.numerals import count, equals, percent, significant
 from margrave.report.tables import details, facts
 from margrave.schema.frame import type_warning
+from margrave.schema.summary import describe_rule
 
 __all__ = [
     "FALSE_ALARM",
@@ -21,6 +22,7 @@ __all__ = [
     "overview",
     "owner_box",
     "public_facts",
+    "rules_box",
 ]
 
 FALSE_ALARM = 0.05
@@ -65,6 +67,27 @@ def owner_box(release: Release) -> Markup | None:
         class_="box far",
         role="note",
         aria_label="Whom the guarantee protects",
+    )
+
+
+def rules_box(release: Release) -> Markup | None:
+    """A box with the declared rules that rows may break."""
+    if not release.rules_left_out:
+        return None
+    rules = [tag("li", describe_rule(rule)) for rule in release.rules_left_out]
+    return tag(
+        "div",
+        tag("p", tag("strong", "Rules that rows may break")),
+        tag(
+            "p",
+            "These were declared and are left out: no row of the values that were discovered, with noise, "
+            "obeys them together with the rules that were kept. Either a rule is not true of the table, or "
+            "noise hid what a column holds: declare bounds and values of its columns, or check the rule.",
+        ),
+        tag("ul", *rules),
+        class_="box care",
+        role="note",
+        aria_label="Rules that rows may break",
     )
 
 
