@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import margrave as mg
-from margrave.measure import curator
+from margrave.privacy import ledger as ledgers
 from margrave.privacy.book_run import BookRun
 from margrave.privacy.journal import Journal
 from margrave.privacy.ledger import Ledger
@@ -44,7 +44,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
         return true(self, *args)
 
     monkeypatch.setattr(Ledger, "ask", ask)
-    monkeypatch.setattr(curator, "SecureSource", lambda: source)
+    monkeypatch.setattr(ledgers, "SecureSource", lambda: source)
 
 
 @contextmanager

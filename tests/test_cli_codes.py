@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from command_line import call, write_csv
-from margrave.measure import curator
+from margrave.privacy import ledger as ledgers
 from seeded_noise import SeededSource
 
 ROWS = 8000
@@ -32,7 +32,7 @@ def visits(tmp_path: Path) -> Path:
 def test_rows_look_as_they_did_and_what_does_not_is_said(
     visits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curator, "SecureSource", lambda: SeededSource(1))
+    monkeypatch.setattr(ledgers, "SecureSource", lambda: SeededSource(1))
     out = tmp_path / "out.csv"
     done = call(
         "synthesize", visits, "-e", 3, "--method", "independent", "--seed", 1, "-o", out,

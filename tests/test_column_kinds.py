@@ -18,7 +18,7 @@ import pytest
 
 from margrave._api import Synthesizer
 from margrave.files import write_table
-from margrave.measure import curator
+from margrave.privacy import ledger as ledgers
 from margrave.schema.columns import Identifier, Ordinal
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
@@ -102,7 +102,7 @@ CHECKS: dict[str, Check] = {
 
 @pytest.fixture(autouse=True)
 def _same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curator, "SecureSource", lambda: SeededSource(5))
+    monkeypatch.setattr(ledgers, "SecureSource", lambda: SeededSource(5))
 
 
 def made(data: Any, schema: Schema | None = None) -> Any:

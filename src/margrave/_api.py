@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import platform
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from margrave.parts import (
 )
 from margrave.plan import Plan
 from margrave.privacy.ledger import Keep, Ledger, check_budget
+from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.place import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
@@ -38,6 +40,7 @@ from margrave.resuming import check_clockless, check_unfinished, facts, modelled
 from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import Schema
+from margrave.schema.selection import Selection
 from margrave.schema.text_format import TextFormat
 from margrave.synthesis import Rng, Synthesis
 from margrave.threads import one_blas_thread
@@ -81,6 +84,8 @@ class Synthesizer:
             `Schema.absorb_outside`.
         select: A strategy object instead of the method's.
         model: A fitter object or its name instead of the method's.
+        columns: Names of the columns to release, where not all are; others are as if they were not there.
+        drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
             "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
         missing: Texts that mean a missing value in CSV and TSV files.
@@ -99,6 +104,10 @@ class Synthesizer:
         max_seconds: Seconds of post-processing that `fit` may take before it ends early but complete.
             Reading, discovery, counting and noise are not counted and come on top, since what is asked must
             not depend on how long they take; see `margrave.limits.Limits`.
+        on_step: Told about each step.
+        not_private_test_seed: **Not private.** Draws the noise from this seed, so that tests of a program get
+            the same release twice. Nothing is promised then, and all that is made says so: see
+            docs/privacy/noise.md. Only without a ledger.
 
     Raises:
         InputError: An argument is outside its range.
@@ -123,6 +132,8 @@ class Synthesizer:
         outside: Literal["refuse", "absorb"] = "refuse",
         select: Strategy | None = None,
         model: Fitter | str | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
         target: str | None = None,
         missing: Sequence[str] = ("",),
         text: TextFormat | None = None,
@@ -135,6 +146,7 @@ class Synthesizer:
         max_memory: int | None = None,
         max_seconds: float | None = None,
         on_step: OnStep = silent,
+        not_private_test_seed: int | None = None,
     ) -> None:
         given = locals()
         self._params = {name: given[name] for name in parameters_of(type(self))}
@@ -143,7 +155,9 @@ class Synthesizer:
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency)
-        self.schema = declared_schema(schema, outside, whom.owner)
+        self.selection = Selection(columns, drop)
+        self.selection.check_owner(whom.owner)
+        self.schema = declared_schema(schema, outside, whom.owner, self.selection)
         self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
@@ -151,9 +165,12 @@ class Synthesizer:
         self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
+            self.selection.check_used("target", [target])
+        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.text = _text(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
+        self.test_seed = _test_seed(not_private_test_seed, self.place)
         self.discovery = _share(discovery)
         self.on_step = on_step
         self._ledger: Ledger | None = None
@@ -216,6 +233,7 @@ class Synthesizer:
             notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
             declared=tuple(column.name for column in declared.columns if column.known),
             text=frame.text,
+            rules_left_out=tuple(rule for rule in declared.rules if rule not in schema.rules),
         )
 
     def plan(self, data: Any, *, rows: int | None = None) -> Plan:
@@ -244,12 +262,18 @@ class Synthesizer:
         """Names and storage types of the table, checked; its rows are not read."""
         from margrave.engines.heads import open_head
 
-        return self._checked(*open_head(data, missing=self.missing, text=self.text, engine=self.engine))
+        return self._checked(*open_head(data, **self._reading))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        return self._checked(*open_source(data, missing=self.missing, text=self.text, engine=self.engine))
+        return self._checked(*open_source(data, **self._reading))
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """How the table is read, and which of its columns."""
+        choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
+        return {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
 
     def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
@@ -328,6 +352,7 @@ class Synthesizer:
             accountant=accountant(self.strategy, self.fitter, self.epsilon, self.delta, self.neighbours),
             partition_delta=Fraction(self.delta) * PARTITIONS if searches else Fraction(0),
             keep=keep,
+            test_seed=self.test_seed,
         )
 
     def discovery_share(self, schema: Schema) -> Fraction:
@@ -337,9 +362,7 @@ class Synthesizer:
 
     def promise(self, ledger: Ledger) -> Guarantee:
         """What a release under this ledger promises."""
-        return Guarantee(
-            self.epsilon, self.delta, float(ledger.total), self.neighbours, ledger.accountant.name
-        )
+        return Guarantee.of(ledger)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments it was made with, defaults included, by name, as scikit-learn has it.
@@ -380,7 +403,8 @@ class Synthesizer:
         return self.clone()
 
     def __repr__(self) -> str:
-        return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
+        seed = "" if self.test_seed is None else f", NOT PRIVATE: not_private_test_seed={self.test_seed}"
+        return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g}{seed})"
 
 
 def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng = None, **options: Any) -> Any:
@@ -390,7 +414,7 @@ def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng =
         data: As for `Synthesizer.fit`.
         epsilon: Above 0.
         rows: How many rows; the noisy row count by default.
-        rng: A generator or seed for sampling, which is post-processing.
+        rng: A generator or seed for sampling, which is post-processing; that of the noise where it has one.
         options: What else `Synthesizer` takes.
 
     Returns:
@@ -398,6 +422,7 @@ def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng =
     """
     run = Synthesizer(epsilon=epsilon, **options)
     synthesis = run.fit(data)
+    rng = run.test_seed if rng is None else rng
     return synthesis.sample(rows, rng=rng, max_seconds=run.sampling_seconds, on_step=run.on_step)
 
 
@@ -511,6 +536,16 @@ def parameters_of(kind: type) -> tuple[str, ...]:
     """Names of the arguments that a class is made with, in order."""
     code = kind.__init__.__code__  # type: ignore[misc]
     return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _test_seed(seed: int | None, place: Place) -> int | None:
+    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend."""
+    if seed is None:
+        return None
+    if place.ledger is not None:
+        remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
+        raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
+    return RepeatableSource(seed).seed
 
 
 def _share(value: Fraction | float) -> Fraction:

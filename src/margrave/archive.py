@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ from margrave.files import check_writable, written_whole
 from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.unit import Neighbours, Unit
-from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
+from margrave.release import Guarantee, KnownNoise, NoisyMarginal, Provenance, Release
+from margrave.schema.rules import rule_from_json
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
@@ -32,7 +34,10 @@ __all__ = [
     "save_release",
 ]
 
-VERSION = 1
+VERSION = 2
+PRIVATE_VERSION = 1
+"""Releases of private runs are written as version 1. A test run, whose noise comes from a seed, is of version
+2: programs from before there were such runs refuse its file instead of showing it as private."""
 DOCUMENT = "release.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -53,7 +58,7 @@ def save_release(release: Release, path: str | Path) -> None:
     arrays |= {f"state/{name}": np.asarray(value) for name, value in release.state.items()}
     blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
     document = {
-        "margrave_release": VERSION,
+        "margrave_release": VERSION if release.guarantee.warning else PRIVATE_VERSION,
         "guarantee": guarantee_to_json(release.guarantee),
         "schema": release.schema.to_json(),
         "marginals": marginals,
@@ -68,6 +73,7 @@ def save_release(release: Release, path: str | Path) -> None:
         "declared": None if release.declared is None else list(release.declared),
         "text": release.text.to_json(),
         "provenance": provenance_to_json(release.provenance),
+        "rules_left_out": [rule.to_json() for rule in release.rules_left_out],
         "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
     body = json.dumps(document, indent=1, ensure_ascii=False).encode()
@@ -113,10 +119,12 @@ def load_release(path: str | Path) -> Release:
 
 
 def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee as JSON."""
-    return {
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
+    """A guarantee as JSON: epsilon and delta are null where the noise is known and nothing is promised."""
+    known = guarantee.known_noise
+    mark = None if known is None else {"seed": known.seed, "epsilon": known.epsilon, "delta": known.delta}
+    return ({} if mark is None else {"NOT PRIVATE": guarantee.warning, "known_noise": mark}) | {
+        "epsilon": guarantee.epsilon if known is None else None,
+        "delta": guarantee.delta if known is None else None,
         "rho": guarantee.rho,
         "accounting": guarantee.accounting,
         "adjacency": guarantee.neighbours.adjacency,
@@ -127,12 +135,17 @@ def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
 
 def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
     """The guarantee that `guarantee_to_json` wrote."""
+    mark = promise.get("known_noise")
+    known = None
+    if mark is not None:
+        known = KnownNoise(int(mark["seed"]), float(mark["epsilon"]), float(mark["delta"]))
     return Guarantee(
-        float(promise["epsilon"]),
-        float(promise["delta"]),
+        float(promise["epsilon"]) if known is None else math.inf,
+        float(promise["delta"]) if known is None else 1.0,
         float(promise["rho"]),
         Neighbours(Unit(promise["owner"], promise["max_rows"]), promise["adjacency"]),
         str(promise["accounting"]),
+        known,
     )
 
 
@@ -185,6 +198,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         declared=_names(document.get("declared"), schema),
         text=TextFormat.from_json(document.get("text", {})),
         provenance=_provenance(document.get("provenance", {})),
+        rules_left_out=tuple(rule_from_json(entry) for entry in document.get("rules_left_out", [])),
     )
 
 

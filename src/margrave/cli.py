@@ -21,9 +21,9 @@ from margrave.cli_ledger import ledger_app
 from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
-from margrave.cli_show import column_notes, show
+from margrave.cli_show import column_notes, rule_notes, show
 from margrave.cli_tables import fit, owners, tables
-from margrave.cli_text import with_text_options
+from margrave.cli_text import Columns, Drop, split_names, with_text_options
 from margrave.errors import MargraveError
 
 __all__ = ["app", "main"]
@@ -100,6 +100,14 @@ Resume = Annotated[
 Run = Annotated[int | None, typer.Option("--run", help="Resume this run of the book.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
+TestSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--not-private-test-seed",
+        min=0,
+        help="NOT PRIVATE: draws the noise from this seed, for tests of programs. All output says so.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
@@ -118,6 +126,8 @@ def synthesize(
     max_rows: MaxRows = None,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
+    columns: Columns = None,
+    drop: Drop = None,
     target: Target = None,
     engine: Engine = "auto",
     max_memory: MaxMemory = None,
@@ -135,20 +145,23 @@ def synthesize(
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    not_private_test_seed: TestSeed = None,
     text: Any = None,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
-    kept = _kept(ledger, out)
+    kept = _kept(ledger, out, not_private_test_seed)
     files = {"out": out, "ledger": kept, "report": report, "release": release}
     going_on = run if run is not None else resume
     _check_new(files, {"table": table}, force or going_on is not False)
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
+    options |= _selected(columns, drop)
     options |= _named(dataset, operator or analyst, ledger)
+    options["not_private_test_seed"] = not_private_test_seed
     cap = _cap(owner, max_rows, quiet or as_json)
     asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
-    drawn = {"rows": rows, "rng": seed}
+    drawn = {"rows": rows, "rng": not_private_test_seed if seed is None else seed}
     with _progress(quiet or as_json) as options["on_step"]:
         synthesis = _synthesized(table, files, asked, options, drawn, going_on)
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
@@ -167,16 +180,20 @@ def plan(
     max_rows: MaxRows = None,
     adjacency: Adjacency = "add_remove",
     missing: Missing = None,
+    columns: Columns = None,
+    drop: Drop = None,
     target: Target = None,
     max_memory: MaxMemory = None,
     max_seconds: MaxSeconds = None,
     rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
     as_json: AsJson = False,
+    not_private_test_seed: TestSeed = None,
     text: Any = None,
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
     options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
+    options |= {"not_private_test_seed": not_private_test_seed, **_selected(columns, drop)}
     cap = _cap(owner, max_rows, as_json)
     synthesizer = _synthesizer(method, epsilon, delta, schema, owner, cap, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
@@ -304,6 +321,11 @@ def _synthesized(
     return synthesis
 
 
+def _selected(columns: list[str] | None, drop: list[str] | None) -> dict[str, Any]:
+    """The columns to release, as arguments of the synthesizer."""
+    return {"columns": split_names("columns", columns), "drop": split_names("drop", drop) or ()}
+
+
 def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
     """Where the release comes from, for its report; with a ledger, the data set is one of its book."""
     from margrave.release import Provenance
@@ -312,11 +334,15 @@ def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> di
     return {"provenance": provenance, "dataset": None if ledger is None else dataset}
 
 
-def _kept(ledger: Path | None, out: Path) -> Path:
-    """Where the ledger goes: where it was asked for, or beside the output."""
+def _kept(ledger: Path | None, out: Path, test_seed: int | None) -> Path | None:
+    """Where the ledger goes: where it was asked for, or beside the output; a test run keeps none."""
     from margrave.files import suffix_of
+    from margrave.release import check_marked_name
 
     suffix_of(out)
+    if test_seed is not None:
+        check_marked_name(out)
+        return ledger  # which the synthesizer refuses
     return ledger or out.with_name(out.name + ".ledger.jsonl")
 
 
@@ -360,11 +386,15 @@ def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool
     """Print what may be done with the release, what was promised and what was written."""
     from margrave.archive import guarantee_to_json
 
+    if synthesis.guarantee.warning:
+        typer.echo(f"warning: {synthesis.guarantee.warning}", err=True)
     if as_json:
         verdict = synthesis.usefulness().to_json()
         guarantee = guarantee_to_json(synthesis.guarantee)
         typer.echo(json.dumps({"usefulness": verdict, "guarantee": guarantee, "files": files}))
     elif not quiet:
+        for line in rule_notes(synthesis.release):
+            typer.echo(f"warning: {line}", err=True)
         _tell_usefulness(synthesis)
         typer.echo(f"guarantee: {synthesis.guarantee}")
         for line in column_notes(synthesis.release):

@@ -33,6 +33,7 @@ def release(
 ) -> None:
     """Make a release as one file says it, and check it. Ends with code 3 if a requirement is not met."""
     from margrave.archive import guarantee_to_json
+    from margrave.cli_show import rule_notes
     from margrave.console import listening
     from margrave.specification import make_release, read_specification
 
@@ -63,6 +64,8 @@ def release(
         promise = guarantee_to_json(made.synthesis.guarantee)
         typer.echo(json.dumps({"guarantee": promise, "files": files, "checks": checks, "met": made.met}))
     elif not quiet:
+        for line in rule_notes(made.synthesis.release):
+            typer.echo(f"warning: {line}", err=True)
         typer.echo(f"guarantee: {made.synthesis.guarantee}")
         for name, path in made.files.items():
             typer.echo(f"{name}: {path}")

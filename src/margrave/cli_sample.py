@@ -39,6 +39,7 @@ def sample(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Draw synthetic rows from a release file. Free: post-processing."""
+    from margrave.cli_show import tell_warning
     from margrave.files import check_outputs, suffix_of, write_table
     from margrave.synthesis import load
 
@@ -46,6 +47,7 @@ def sample(
     inputs = {"release": release, "given table": given_table}
     check_outputs({"out": out, "report": report}, inputs, new=not force)
     synthesis = load(release)
+    tell_warning(synthesis.guarantee, out)
     text = synthesis.release.text
     values: Any = _given(given, missing, synthesis)
     if given_table is not None:

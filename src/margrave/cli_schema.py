@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from margrave.cli_text import Columns, Drop, split_names
+
 if TYPE_CHECKING:
     from margrave.schema.columns import Column
+    from margrave.schema.selection import Selection
 
 __all__ = ["schema"]
 
@@ -25,6 +29,8 @@ def schema(
         str | None,
         typer.Option(help="Column that says whose row it is: left out, since it is not released."),
     ] = None,
+    columns: Columns = None,
+    drop: Drop = None,
     from_sdv: Annotated[
         Path | None, typer.Option("--from-sdv", help="Metadata of SDV, as JSON, instead of a table.")
     ] = None,
@@ -42,18 +48,21 @@ def schema(
     from margrave.files import check_outputs, write_text
     from margrave.schema.proposals import propose_declarations
     from margrave.schema.schema import Schema
+    from margrave.schema.selection import Selection
 
     if (table is None) == (from_sdv is None):
         raise InputError(invalid("table", "given, or --from-sdv instead", "Give one of them."))
     check_outputs({"out": out}, {"table": table, "metadata": from_sdv}, new=not force)
-    columns, formats = _stored_columns(table, text), dict[str, str]()
+    selection = Selection(split_names("columns", columns), split_names("drop", drop) or ())
+    selection.check_owner(owner)
+    stored, formats = _stored_columns(table, text, selection, owner), dict[str, str]()
     if from_sdv is not None:
-        columns, formats = _sdv_columns(from_sdv, sdv_table)
-    names = [column.name for column in columns]
+        stored, formats = _sdv_columns(from_sdv, sdv_table, selection, owner)
+    names = [column.name for column in stored]
     if owner is not None and (owner not in names or len(names) == 1):
         constraint = f"one of {names}" if owner not in names else "beside another column"
         raise InputError(invalid("owner", constraint, "Check the spelling.", got=owner))
-    kept = tuple(column for column in columns if column.name != owner)
+    kept = tuple(column for column in stored if column.name != owner)
     document = json.dumps(Schema(kept).to_json(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(document, nl=False)
@@ -71,15 +80,22 @@ def schema(
         )
 
 
-def _stored_columns(table: Path | None, text: Any) -> tuple[Column, ...]:
+def _stored_columns(
+    table: Path | None, text: Any, selection: Selection, owner: str | None
+) -> tuple[Column, ...]:
     from margrave.engines.opening import open_source
 
-    return () if table is None else tuple(open_source(table, text=text)[0].columns)
+    choose = functools.partial(selection.choose, owner=owner)
+    return () if table is None else tuple(open_source(table, text=text, choose=choose)[0].columns)
 
 
-def _sdv_columns(path: Path, table: str | None) -> tuple[tuple[Column, ...], dict[str, str]]:
+def _sdv_columns(
+    path: Path, table: str | None, selection: Selection, owner: str | None
+) -> tuple[tuple[Column, ...], dict[str, str]]:
     """The columns that metadata of SDV describes, and the date formats that a text file needs."""
     from margrave.schema.sdv import columns_from_sdv, dates_from_sdv, table_from_sdv
 
     described = table_from_sdv(path, table)
-    return columns_from_sdv(described), dates_from_sdv(described)
+    columns = columns_from_sdv(described)
+    chosen = selection.choose([column.name for column in columns], owner)
+    return tuple(column for column in columns if column.name in chosen), dates_from_sdv(described)

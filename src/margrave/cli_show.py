@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from margrave.release import Release
+    from margrave.release import Guarantee, Release
 
-__all__ = ["column_notes", "show"]
+__all__ = ["column_notes", "rule_notes", "show", "tell_warning"]
 
 
 def show(
@@ -25,7 +25,9 @@ def show(
     synthesis = load(release)
     found = synthesis.release
     if as_json:
+        marked = {"NOT PRIVATE": found.guarantee.warning} if found.guarantee.warning else {}
         document = {
+            **marked,
             "usefulness": synthesis.usefulness().to_json(),
             "provenance": provenance_to_json(found.provenance),
             "guarantee": guarantee_to_json(found.guarantee),
@@ -35,10 +37,30 @@ def show(
             "measurements": [list(marginal.clique) for marginal in found.measurements],
             "text": found.text.to_json(),
             "notes": dict(found.notes),
+            "rules left out": [rule.to_json() for rule in found.rules_left_out],
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
-    typer.echo("\n".join([str(synthesis.usefulness()), *describe_release(found)]))
+    warning = [found.guarantee.warning] if found.guarantee.warning else []
+    notes = [f"warning: {line}" for line in rule_notes(found)]
+    typer.echo("\n".join([*warning, *notes, str(synthesis.usefulness()), *describe_release(found)]))
+
+
+def tell_warning(guarantee: Guarantee, out: Path) -> None:
+    """Say on standard error, however quiet the command is to be, that rows or tables are not private.
+
+    Args:
+        guarantee: Of the release that they come from.
+        out: The file to write.
+
+    Raises:
+        InputError: They are not private and the name of the file does not say so.
+    """
+    from margrave.release import check_marked_name
+
+    if guarantee.warning:
+        check_marked_name(out)
+        typer.echo(f"warning: {guarantee.warning}", err=True)
 
 
 def describe_release(release: Release) -> list[str]:
@@ -72,6 +94,17 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
     return lines
+
+
+def rule_notes(release: Release) -> list[str]:
+    """Declared rules that the rows of a release may break, with the reason."""
+    from margrave.schema.summary import describe_rule
+
+    return [
+        f"the rule {describe_rule(rule)} is left out, and rows may break it: no row of the values that were "
+        "discovered obeys it. Declare bounds and values of its columns, or check the rule"
+        for rule in release.rules_left_out
+    ]
 
 
 def column_notes(release: Release) -> list[str]:

@@ -22,11 +22,13 @@ def tables(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Write noisy contingency tables with standard errors from a release file. Free: post-processing."""
+    from margrave.cli_show import tell_warning
     from margrave.files import check_outputs
     from margrave.synthesis import load
 
     check_outputs({"out": out}, {"release": release}, new=not force)
     synthesis = load(release)
+    tell_warning(synthesis.guarantee, out)
     cliques = [_names(text, synthesis.schema.names) for text in columns] if columns else None
     synthesis.write_tables(out, cliques, level=level, on_refit=None if quiet else _tell_refit)
     if not quiet:
@@ -70,6 +72,7 @@ def fit(
     text: Any = None,
 ) -> None:
     """Fit a model to noisy tables alone and draw rows from it. Spends nothing: the tables are public."""
+    from margrave.cli_show import tell_warning
     from margrave.files import check_outputs, suffix_of, write_table
     from margrave.fitting import fit_tables, stated_guarantee
     from margrave.privacy.unit import Neighbours, Unit
@@ -81,6 +84,7 @@ def fit(
     if epsilon is not None:
         promise = stated_guarantee(epsilon, delta, Neighbours(Unit(owner, max_rows), adjacency))
     synthesis = fit_tables(table, schema=schema, model=model, total=total, guarantee=promise)
+    tell_warning(synthesis.guarantee, out)
     if release is not None:
         synthesis.save(release)
     drawn = synthesis.sample_arrow(rows, rng=seed)

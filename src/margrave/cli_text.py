@@ -1,7 +1,8 @@
-"""The options that say how a text file is written, shared by all commands that read or write one."""
+"""Options that commands share: how a text file is written, and which of its columns are read."""
 
 from __future__ import annotations
 
+import csv
 import functools
 import inspect
 from collections.abc import Callable
@@ -11,8 +12,18 @@ import typer
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["with_text_options"]
+__all__ = ["Columns", "Drop", "split_names", "with_text_options"]
 
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        help="Columns to release, parted by commas; names with commas in quotes; repeatable. All by default.",
+    ),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", help="Columns to leave out, instead: written alike; repeatable.")
+]
 Locale = Annotated[
     str | None,
     typer.Option(
@@ -71,6 +82,24 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "dates": (Dates, None),
     "formats": (Formats, None),
 }
+
+
+def split_names(param: str, texts: list[str] | None) -> list[str] | None:
+    """The names in lists that are parted by commas as in a CSV file; None where nothing was said.
+
+    Raises:
+        InputError: A name is empty.
+
+    Example:
+        >>> split_names("drop", ['age,"height, cm"', "sex"])
+        ['age', 'height, cm', 'sex']
+    """
+    if texts is None:
+        return None
+    names = [name for line in csv.reader(texts, skipinitialspace=True) for name in line]
+    if "" in names or not names:
+        raise InputError(invalid(param, "names parted by commas", f"Try --{param} age,sex.", got=texts))
+    return names
 
 
 def with_text_options(command: Callable[..., None]) -> Callable[..., None]:

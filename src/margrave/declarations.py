@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import Binned, Unknown
 from margrave.schema.schema import Schema
+from margrave.schema.selection import Selection
 
 if TYPE_CHECKING:
     from margrave.privacy.place import Place
@@ -16,27 +17,33 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTSIDE", "check_no_oracle", "check_rows", "check_ruled_kinds", "declared_schema"]
 
+ALL_COLUMNS = Selection()
 OUTSIDE = ("refuse", "absorb")
 """What may become of a value outside its column's declaration; see `Schema.absorb_outside`."""
 
 
 def declared_schema(
-    schema: Schema | str | Path | None, outside: str, owner: str | None = None
+    schema: Schema | str | Path | None,
+    outside: str,
+    owner: str | None = None,
+    selection: Selection = ALL_COLUMNS,
 ) -> Schema | None:
-    """The schema that a run is given, without the owner's column, which is not released.
+    """The schema that a run is given, without the owner's column and others that are not released.
 
     Args:
         schema: The schema, or the path of its file.
         outside: One of `OUTSIDE`: what becomes of values that the schema rules out.
         owner: Name of the column that says whose row it is.
+        selection: The columns that are released.
 
     Raises:
         InputError: The file cannot be read, or outside is not one of `OUTSIDE`.
+        SchemaError: A rule is about a column that is not released.
     """
     if outside not in OUTSIDE:
         raise InputError(invalid("outside", f"one of {list(OUTSIDE)}", "Leave it out.", got=outside))
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
-    released = None if known is None else known.without(owner)
+    released = selection.restrict(None if known is None else known.without(owner))
     return released.absorb_outside() if released is not None and outside == "absorb" else released
 
 

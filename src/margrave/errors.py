@@ -19,6 +19,7 @@ __all__ = [
     "InputError",
     "MargraveError",
     "MissingExtraError",
+    "NotPrivateWarning",
     "ReleaseError",
     "SchemaError",
     "UnsupportedEventError",
@@ -52,6 +53,10 @@ class ReleaseError(MargraveError, ValueError):
 
 class MissingExtraError(MargraveError, ImportError):
     """An optional dependency that is not installed."""
+
+
+class NotPrivateWarning(UserWarning):
+    """Rows were drawn from a test run, whose noise comes from a seed: they are not private."""
 
 
 _NOTHING = object()

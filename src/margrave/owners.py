@@ -148,7 +148,7 @@ def owner_sizes(
         keep = place.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             found = ask(source, most, book)
-            promise = Guarantee(book.epsilon, book.delta, float(book.total), neighbours, "gdp")
+            promise = Guarantee.of(book)
     return OwnerSizes(size_starts(most), found.values, float(found.sigma), promise)
 
 

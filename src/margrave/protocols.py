@@ -62,8 +62,11 @@ class Source(Protocol):
     def only(self, names: Sequence[str]) -> Source:
         """The table with some of its columns, in the order given."""
 
-    def bounded(self, owner: str, max_rows: int) -> Source:
-        """The table with at most max_rows rows of each owner, drawn at random, and no owner column."""
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> Source:
+        """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
+
+        key: settles the draw, 32 bytes; from the system where it is None, as in every private run.
+        """
 
     def rows(self) -> Counts:
         """How many rows there are: shape [1]."""

@@ -5,21 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import ReleaseError, invalid
+from margrave.errors import InputError, ReleaseError, invalid
 from margrave.html_card import html_card
 from margrave.privacy.dataset_history import DatasetHistory
 from margrave.privacy.events import Event
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
+from margrave.schema.rules import Rule
 from margrave.schema.schema import Schema
 from margrave.schema.text_format import TextFormat
 
-__all__ = ["Guarantee", "InferredMarginal", "NoisyMarginal", "NoisyMoments", "Provenance", "Release"]
+if TYPE_CHECKING:
+    from margrave.privacy.ledger import Ledger
+
+__all__ = [
+    "Guarantee",
+    "InferredMarginal",
+    "KnownNoise",
+    "NoisyMarginal",
+    "NoisyMoments",
+    "Provenance",
+    "Release",
+    "check_marked_name",
+]
 
 SURE = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
@@ -116,11 +131,25 @@ class NoisyMoments:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownNoise:
+    """Noise that a seed settled, so that it hides nothing.
+
+    Args:
+        seed: What it was drawn from.
+        epsilon, delta: What a private run with as much noise would promise.
+    """
+
+    seed: int
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
     """What was promised, to whom.
 
     The release is (epsilon, delta)-differentially private for tables that differ in one `unit`, under
-    the stated adjacency.
+    the stated adjacency. Where the noise is known nothing is promised: epsilon is infinite and delta is 1.
 
     Args:
         epsilon: As declared for the whole run, discovery included.
@@ -129,6 +158,10 @@ class Guarantee:
             Renyi divergence of order a over a.
         neighbours: The unit protected and the adjacency.
         accounting: "zcdp", "gdp", or "rdp-" and an order.
+        known_noise: What the noise was, in a run with a seed; None in every private run.
+
+    Raises:
+        ReleaseError: epsilon is finite although the noise is known, or infinite although it is not.
     """
 
     epsilon: float
@@ -136,6 +169,38 @@ class Guarantee:
     rho: float
     neighbours: Neighbours
     accounting: str
+    known_noise: KnownNoise | None = None
+
+    def __post_init__(self) -> None:
+        if (self.known_noise is None) != math.isfinite(self.epsilon):
+            constraint = "finite, or infinite with noise that is known"
+            raise ReleaseError(invalid("epsilon", constraint, "Known noise promises nothing."))
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Guarantee:
+        """What a release under a ledger promises: nothing, if the ledger's noise comes from a seed."""
+        epsilon, delta, known = ledger.epsilon, ledger.delta, None
+        if ledger.test_seed is not None:
+            known = KnownNoise(ledger.test_seed, epsilon, delta)
+            epsilon, delta = math.inf, 1.0
+        rho, neighbours = float(ledger.total), ledger.neighbours
+        return cls(epsilon, delta, rho, neighbours, ledger.accountant.name, known)
+
+    @property
+    def warning(self) -> str:
+        """What has to stand before anything else that is said of the release; empty where it is private."""
+        if self.known_noise is None:
+            return ""
+        return (
+            f"NOT PRIVATE: a test run. Its noise was drawn from the seed {self.known_noise.seed}, and "
+            "whoever knows or guesses the seed can subtract it. No epsilon is promised."
+        )
+
+    @property
+    def noise_epsilon(self) -> float:
+        """The epsilon that the noise was sized for: `epsilon`, or where nothing is promised that of the run
+        that it stands in for."""
+        return self.epsilon if self.known_noise is None else self.known_noise.epsilon
 
     @property
     def accountant(self) -> str:
@@ -147,6 +212,8 @@ class Guarantee:
         return f"accounting by Rényi divergence of order {self.accounting.removeprefix('rdp-')}"
 
     def __str__(self) -> str:
+        if self.warning:
+            return self.warning
         verb = "added or removed" if self.neighbours.adjacency == "add_remove" else "replaced"
         return (
             f"differential privacy with epsilon = {self.epsilon:g} and delta = {self.delta:g} for "
@@ -160,6 +227,8 @@ class Guarantee:
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """The promise as names and values, in words for readers."""
+        if self.warning:
+            return (("NOT PRIVATE", self.warning.removeprefix("NOT PRIVATE: ")),)
         verb = "adding or removing" if self.neighbours.adjacency == "add_remove" else "replacing"
         return (
             ("epsilon", f"{self.epsilon:g}"),
@@ -167,6 +236,20 @@ class Guarantee:
             ("protects", f"{self.neighbours.unit}, {verb} one"),
             ("accounting", f"{self.accountant.removeprefix('accounting ')}, rho = {self.rho:.6g}"),
         )
+
+
+def check_marked_name(path: str | Path, param: str = "out") -> None:
+    """Refuse a file of numbers or rows of a test run whose name does not say what it is.
+
+    A text file of rows has no place for a remark, and its rows look like those of a private release.
+
+    Raises:
+        InputError: The name has not "not-private" in it.
+    """
+    name = Path(path).name
+    if "notprivate" not in "".join(letter for letter in name.lower() if letter.isalpha()):
+        constraint = 'a name with "not-private" in it, where the noise comes from a seed'
+        raise InputError(invalid(param, constraint, f"Try not-private-{name}.", got=str(path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +305,7 @@ class Release:
         text: How the text file that went in was written, and how rows are written to one.
         declared: Names of the columns of which nothing had to be discovered; None in files of older versions.
         provenance: Where it comes from.
+        rules_left_out: Declared rules that no row could obey under what was discovered: rows may break them.
     """
 
     schema: Schema
@@ -238,6 +322,7 @@ class Release:
     text: TextFormat = field(default_factory=TextFormat)
     declared: tuple[str, ...] | None = None
     provenance: Provenance = Provenance()
+    rules_left_out: tuple[Rule, ...] = ()
 
     @property
     def declared_columns(self) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ ENTRIES: dict[str, dict[str, type]] = {
         "owner": str,
         "max_rows": int,
         "missing": list,
+        "columns": list,
+        "drop": list,
         "engine": str,
         "text": dict,
     },
@@ -147,7 +149,7 @@ class Specification:
         memory = method.get("max_memory")
         options: dict[str, Any] = {name: privacy[name] for name in ("dataset", "analyst") if name in privacy}
         options |= {name: privacy[name] for name in ("delta", "adjacency") if name in privacy}
-        options |= {name: data[name] for name in ("outside", "engine") if name in data}
+        options |= {name: data[name] for name in ("outside", "engine", "columns", "drop") if name in data}
         return Synthesizer(
             method.get("name", "auto"),
             epsilon=privacy["epsilon"],

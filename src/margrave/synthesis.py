@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, NotPrivateWarning, invalid
 from margrave.limits import Deadline, Limits, Stopwatch
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
@@ -29,6 +30,8 @@ __all__ = ["Rng", "Synthesis", "load"]
 Rng = np.random.Generator | int | None
 
 
+MARK = "margrave"
+"""Under this name the rows of a test run say in their metadata that they are not private."""
 REPORT_ROWS = 100_000
 """Most synthetic rows drawn for the pictures of a report."""
 
@@ -119,10 +122,13 @@ class Synthesis:
             on_refit: Told how many refits of the model are done, and how many there are: tables that were not
                 measured take some.
         """
+        from margrave.release import check_marked_name
         from margrave.tables.estimate import ignore_refit
         from margrave.tables.estimates import estimates, released
         from margrave.tables.files import write_tables
 
+        if self.guarantee.warning:
+            check_marked_name(path, "path")
         if cliques is None:
             chosen = released(self.release)
         else:
@@ -156,11 +162,17 @@ class Synthesis:
             InputError: rows is negative or not that of the given table, a column is unknown, a given value is
                 outside its column, or no row that obeys the schema's rules has the given values.
 
+        Warns:
+            NotPrivateWarning: The noise came from a seed. Arrow tables say so in their metadata, pandas
+                frames in `attrs`.
+
         Example:
             ``synthesis.sample(1000, given={"sex": "Female", "age": 40})``
             ``synthesis.sample(1000, given={"ward": {"surgery", "medicine"}, "age": mg.Between(65, None)})``
             ``synthesis.sample(given=frame[["sex", "age"]])``
         """
+        if self.guarantee.warning:
+            warnings.warn(self.guarantee.warning, NotPrivateWarning, stacklevel=2)
         return self._table(
             Frame(self.release.frame, self.release.dtypes), rows, given, rng, on_step, max_seconds
         )
@@ -174,7 +186,7 @@ class Synthesis:
         max_seconds: float | None = None,
         on_step: OnStep = silent,
     ) -> pa.Table:
-        """As `sample`, as an Arrow table whatever went in: what is written to files."""
+        """As `sample`, as an Arrow table whatever went in: what is written to files. It does not warn."""
         same = self.release.frame == "arrow"
         frame = Frame("arrow", self.release.dtypes if same else {})
         return self._table(frame, rows, given, rng, on_step, max_seconds)
@@ -275,7 +287,8 @@ class Synthesis:
             if deadline is not None and deadline.passed:
                 tell(Step("sample", "time is up: rows are left as they were drawn", 0, 1.0))
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
-            return decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+            table = decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+        return _marked(table, frame.kind, self.guarantee.warning)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the guarantee, the size and the columns, from released quantities alone."""
@@ -291,10 +304,20 @@ class Synthesis:
             ("measured", f"{len(release.measurements)} tables"),
         ]
         columns = [(column.name, describe_column(column)) for column in self.schema.columns]
-        return html_card("Synthesis", facts) + html_card("Columns", columns)
+        title = "NOT PRIVATE: Synthesis" if self.guarantee.warning else "Synthesis"
+        return html_card(title, facts) + html_card("Columns", columns)
 
     def __repr__(self) -> str:
         return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"
+
+
+def _marked(table: Any, kind: str, warning: str) -> Any:
+    """A table with what has to be said of it, where its library has a place for that."""
+    if warning and kind == "arrow":
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), MARK: warning})
+    if warning and kind == "pandas":
+        table.attrs[MARK] = warning
+    return table
 
 
 def load(path: str | Path) -> Synthesis:

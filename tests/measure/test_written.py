@@ -13,7 +13,7 @@ import pytest
 from margrave._api import Synthesizer
 from margrave.errors import SchemaError
 from margrave.files import write_table
-from margrave.measure import curator
+from margrave.privacy import ledger as ledgers
 from margrave.schema.columns import Boolean, Integer, Real
 from margrave.schema.schema import Schema
 from margrave.schema.spelling import SPELLINGS, spell_numbers, spellings
@@ -61,7 +61,7 @@ def _read(path: Path) -> dict[str, list[str]]:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     path = _file(tmp_path_factory.mktemp("written") / "in.csv", CELLS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curator, "SecureSource", lambda: SeededSource(3))
+        patch.setattr(ledgers, "SecureSource", lambda: SeededSource(3))
         return Synthesizer("independent", epsilon=20.0).fit(path)
 
 

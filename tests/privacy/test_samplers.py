@@ -292,7 +292,8 @@ def test_the_secure_source_never_repeats_itself() -> None:
     assert abs(ones - 0.5) < 5 / (2 * math.sqrt(64 * 3000))
 
 
-def test_the_package_has_no_source_of_bits_but_the_secure_one() -> None:
+def test_the_package_has_no_source_of_bits_but_the_secure_one_and_the_marked_one() -> None:
+    """`RepeatableSource` is made by a ledger that then promises nothing: tests/test_seeded_runs.py."""
     sources = []
     for path in SRC.rglob("*.py"):
         assert "seeded" not in path.stem, path
@@ -306,7 +307,7 @@ def test_the_package_has_no_source_of_bits_but_the_secure_one() -> None:
                 sources += [
                     node.name for part in drawing if part.name == "words" and len(part.args.args) == 2
                 ]
-    assert sorted(sources) == ["BitSource", "SecureSource"]
+    assert sorted(sources) == ["BitSource", "RepeatableSource", "SecureSource"]
 
 
 def test_the_wheel_is_the_package_and_nothing_of_the_tests() -> None:

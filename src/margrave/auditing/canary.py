@@ -15,6 +15,7 @@ from margrave.auditing.found import Audit, Claim
 from margrave.auditing.telling import best_detector
 from margrave.auditing.world import World, generated
 from margrave.errors import InputError, invalid
+from margrave.synthesis import Synthesis
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
@@ -100,9 +101,9 @@ def runner(
     select: Strategy | None,
     model: Fitter | str | None,
 ) -> Run:
-    """What makes a release of a table: the callable itself, or a new synthesizer each time."""
+    """What makes a release of a table: the callable, or a new synthesizer each time."""
     if not isinstance(method, str):
-        return method
+        return _unseeded(method)
     name, neighbours = method, world.neighbours
 
     def run(table: Any) -> Any:
@@ -116,6 +117,19 @@ def runner(
             select=select,
             model=model,
         ).fit(table)
+
+    return run
+
+
+def _unseeded(given: Run) -> Run:
+    """The callable, which may not return releases whose noise comes from a seed."""
+
+    def run(table: Any) -> Any:
+        made = given(table)
+        if isinstance(made, Synthesis) and made.guarantee.warning:
+            remedy = "There is no claim to audit with it, and runs with one seed are not independent."
+            raise InputError(invalid("run", "without not_private_test_seed", remedy))
+        return made
 
     return run
 

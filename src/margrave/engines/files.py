@@ -27,7 +27,17 @@ from margrave.schema import storage
 from margrave.schema.text_cells import read_cells
 from margrave.schema.text_format import TextFormat
 
-__all__ = ["PLAIN", "check_names", "is_text_file", "is_untyped_file", "read_file", "text_table"]
+__all__ = [
+    "PLAIN",
+    "Choose",
+    "all_columns",
+    "check_names",
+    "chosen_columns",
+    "is_text_file",
+    "is_untyped_file",
+    "read_file",
+    "text_table",
+]
 
 BLANKS = " \t"
 PLAIN = TextFormat()
@@ -38,6 +48,21 @@ ENCODING = (
 BLOCK = 1 << 22
 """Least number of bytes that the reader takes at a time."""
 TEXT = pa.dictionary(pa.int32(), pa.string())
+Choose = Callable[[Sequence[str]], list[str]]
+"""Picks the columns of a table that are read, by their names."""
+
+
+def all_columns(names: Sequence[str]) -> list[str]:
+    """All of them."""
+    return list(names)
+
+
+def chosen_columns(names: Sequence[Any], choose: Choose) -> list[str] | None:
+    """The columns to read; None for all, also where names repeat or are no texts, which is refused later."""
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        return None
+    kept = choose(names)
+    return None if kept == list(names) else kept
 
 
 def is_text_file(path: Path) -> bool:

@@ -10,7 +10,14 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from margrave.engines.files import PLAIN, is_untyped_file, read_file
+from margrave.engines.files import (
+    PLAIN,
+    Choose,
+    all_columns,
+    chosen_columns,
+    is_untyped_file,
+    read_file,
+)
 from margrave.errors import InputError, invalid
 from margrave.schema import clock, storage
 from margrave.schema.frame import TEXT_FILE, Frame
@@ -22,7 +29,9 @@ ROUNDED = {b"margrave": b"rounded"}
 """Marks a column of the storage forms that may hold one value where the table has two."""
 
 
-def read_table(data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLAIN) -> tuple[Any, Frame]:
+def read_table(
+    data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLAIN, choose: Choose = all_columns
+) -> tuple[Any, Frame]:
     """Any table as a pyarrow.Table in the storage forms, and its public description.
 
     **Not private**: the table holds the rows.
@@ -33,33 +42,43 @@ def read_table(data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLA
             left out.
         missing: Texts that mean missing, in text files only.
         text: How a text file is written, and how synthetic rows are to be.
+        choose: Picks the columns to read by their names; others may store anything.
 
     Raises:
         InputError: It is none of these, a name repeats or is no text, or a column stores what has no
             column kind, such as lists.
     """
     if isinstance(data, (str, os.PathLike)):
-        return _from_path(str(data), missing, text)
+        return _from_path(str(data), missing, text, choose)
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):
         from margrave.engines.pandas_frames import arrow_columns as from_pandas
 
-        names, arrays, dtypes = from_pandas(data)
+        kept = chosen_columns(list(data.columns), choose)
+        names, arrays, dtypes = from_pandas(data if kept is None else data[kept])
         return _table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)
     if nw.dependencies.is_polars_dataframe(data):
         from margrave.engines.polars_frames import arrow_columns as from_polars
 
-        names, arrays, dtypes = from_polars(data)
+        kept = chosen_columns(data.columns, choose)
+        names, arrays, dtypes = from_polars(data if kept is None else data.select(kept))
         return _table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)), text)
-    return _from_arrow(_as_arrow(data), text)
+    return _from_arrow(_chosen(_as_arrow(data), choose), text)
 
 
-def _from_path(name: str, missing: Sequence[str], text: TextFormat) -> tuple[Any, Frame]:
+def _chosen(table: Any, choose: Choose) -> Any:
+    """An Arrow table with the columns to read."""
+    kept = chosen_columns(table.column_names, choose)
+    return table if kept is None else table.select(kept)
+
+
+def _from_path(name: str, missing: Sequence[str], text: TextFormat, choose: Choose) -> tuple[Any, Frame]:
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     plain, _, sheet = name.partition("::")
     path = Path(plain if sheet and not Path(name).exists() else name)
     table, found = read_file(path, missing, text, sheet or None)
+    table = _chosen(table, choose)
     if not is_untyped_file(path):
         return _from_arrow(table, found)
     names = list(table.column_names)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from margrave.engines import memory, opening
 from margrave.engines.batches import guarded
-from margrave.engines.files import PLAIN, check_names, is_text_file, text_table
+from margrave.engines.files import PLAIN, Choose, all_columns, check_names, is_text_file, text_table
 from margrave.engines.frames import read_table
 from margrave.engines.memory import MemorySource
 from margrave.engines.text_head import TextHead, read_head, text_blocks
@@ -34,7 +34,12 @@ LONGEST = 1 << 26
 
 
 def open_head(
-    data: Any, *, missing: Sequence[str] = ("",), text: TextFormat = PLAIN, engine: str = "auto"
+    data: Any,
+    *,
+    missing: Sequence[str] = ("",),
+    text: TextFormat = PLAIN,
+    engine: str = "auto",
+    choose: Choose = all_columns,
 ) -> tuple[Source, Frame]:
     """A table without its rows: a source whose `columns` are those of `open_source`, and the frame.
 
@@ -48,6 +53,7 @@ def open_head(
         missing: As there.
         text: As there.
         engine: As there.
+        choose: As there.
 
     Raises:
         InputError: The table cannot be used, as far as its head tells.
@@ -55,17 +61,18 @@ def open_head(
             openpyxl is not.
     """
     if not isinstance(data, (str, os.PathLike)):
-        return opening.open_source(_without_rows(data), missing=missing, text=text, engine=engine)
+        empty = _without_rows(data)
+        return opening.open_source(empty, missing=missing, text=text, engine=engine, choose=choose)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     name, _, sheet = str(data).partition("::")
     if name.lower().endswith(".xlsx"):
-        return _sheet_head(Path(name), sheet or None, missing, text)
+        return _sheet_head(Path(name), sheet or None, missing, text, choose)
     path = Path(name)
     if path.is_file() and is_text_file(path) and not sheet:
-        return _text_head(path, text, missing)
+        return _text_head(path, text, missing, choose)
     batches = opening.open_batches(str(data))
-    return memory.open_source(batches.schema.empty_table(), missing=missing, text=text)
+    return memory.open_source(batches.schema.empty_table(), missing=missing, text=text, choose=choose)
 
 
 def file_bytes(data: Any) -> int | None:
@@ -91,9 +98,12 @@ def _without_rows(data: Any) -> Any:
     return data
 
 
-def _text_head(path: Path, text: TextFormat, missing: Sequence[str]) -> tuple[MemorySource, Frame]:
+def _text_head(
+    path: Path, text: TextFormat, missing: Sequence[str], choose: Choose
+) -> tuple[MemorySource, Frame]:
     head = read_head(path, text)
     table = text_table(_first_line(path, head), head, missing)
+    table = table.select(choose(table.column_names))
     frame = Frame("arrow", dict.fromkeys(table.column_names, TEXT_FILE), head.text)
     return MemorySource(table, frozenset(table.column_names)), frame
 
@@ -119,7 +129,7 @@ def _first_line(path: Path, head: TextHead) -> bytes:
 
 
 def _sheet_head(
-    path: Path, sheet: str | None, missing: Sequence[str], text: TextFormat
+    path: Path, sheet: str | None, missing: Sequence[str], text: TextFormat, choose: Choose
 ) -> tuple[Source, Frame]:
     from margrave.engines.excel import read_sheet
 
@@ -127,5 +137,6 @@ def _sheet_head(
         raise InputError(invalid("data", "a table or the path of a file", "Check the path.", got=str(path)))
     table = read_sheet(path, sheet, missing, text, most=1)
     check_names(list(table.column_names), text)
+    table = table.select(choose(table.column_names))
     frame = Frame("arrow", dict.fromkeys(table.column_names, TEXT_FILE), text)
     return MemorySource(read_table(table)[0], frozenset(table.column_names)), frame

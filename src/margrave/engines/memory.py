@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
-from margrave.engines.files import PLAIN
+from margrave.engines.files import PLAIN, Choose, all_columns
 from margrave.engines.frames import check_owner, read_table
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
@@ -36,7 +36,11 @@ MAX_CELLS = 1 << 27
 
 
 def open_source(
-    data: Any, *, missing: Sequence[str] = ("",), text: TextFormat = PLAIN
+    data: Any,
+    *,
+    missing: Sequence[str] = ("",),
+    text: TextFormat = PLAIN,
+    choose: Choose = all_columns,
 ) -> tuple[MemorySource, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -47,6 +51,7 @@ def open_source(
             path of a CSV, TSV, Excel, Parquet or Arrow file.
         missing: Texts that mean missing, in text files only, as in ("", "?").
         text: How a text file is written.
+        choose: Picks the columns to read by their names.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -56,7 +61,7 @@ def open_source(
         >>> source, frame.dtypes
         (MemorySource(['age', 'sex']), {'age': 'int64', 'sex': 'string'})
     """
-    table, frame = read_table(data, missing, text)
+    table, frame = read_table(data, missing, text, choose)
     loose = frozenset(name for name, dtype in frame.dtypes.items() if dtype == TEXT_FILE)
     return MemorySource(table, loose), frame
 
@@ -109,7 +114,7 @@ class MemorySource:
                 )
         return MemorySource(self._table.select(list(names)), self._loose & set(names))
 
-    def bounded(self, owner: str, max_rows: int) -> MemorySource:
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> MemorySource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         Raises:
@@ -125,7 +130,7 @@ class MemorySource:
             )
         rest = self._table.drop_columns([owner])
         if len(codes):
-            rest = rest.take(pa.array(_bounded_rows(codes, max_rows)))
+            rest = rest.take(pa.array(_bounded_rows(codes, max_rows, key)))
         return MemorySource(rest, self._loose - {owner})
 
     def sizes(self, owner: str, most: int) -> Counts:
@@ -233,9 +238,9 @@ class MemorySource:
         raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
-def _bounded_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
+def _bounded_rows(codes: NDArray[np.int32], max_rows: int, key: bytes | None) -> NDArray[np.int64]:
     """Rows to keep, in the table's order: of each code at most max_rows, every choice equally likely."""
-    generator = fresh_generator()
+    generator = fresh_generator(key)
     shuffled = generator.permutation(len(codes))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     ends = np.flatnonzero(np.diff(codes[order])) + 1

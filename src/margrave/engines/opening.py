@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from margrave.engines import memory
 from margrave.engines.batches import ArrowBatches, Batches, DuckBatches, ParquetBatches, guarded
-from margrave.engines.files import PLAIN, is_text_file
+from margrave.engines.files import PLAIN, Choose, all_columns, chosen_columns, is_text_file
 from margrave.engines.frames import read_table
 from margrave.engines.memory import MemorySource
 from margrave.engines.scratch import HELD
@@ -43,6 +43,7 @@ def open_source(
     text: TextFormat = PLAIN,
     engine: str = "auto",
     held: int = HELD,
+    choose: Choose = all_columns,
 ) -> tuple[Source, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -57,6 +58,7 @@ def open_source(
         text: How a text file is written.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
         held: Most bytes of codes that streaming holds in memory.
+        choose: Picks the columns to read by their names, which are public; others may store anything.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -71,12 +73,12 @@ def open_source(
             raise InputError(
                 invalid("engine", "left out for an ibis table", "Its backend counts.", got=engine)
             )
-        return open_table(data)
+        return open_table(data, choose)
     if not isinstance(data, (str, os.PathLike)):
         if engine == "stream":
             raise InputError(invalid("engine", "left out for a table in memory", "Pass a file to stream."))
-        return memory.open_source(data, missing=missing, text=text)
-    return _from_path(str(data), missing, text, engine, held)
+        return memory.open_source(data, missing=missing, text=text, choose=choose)
+    return _from_path(str(data), missing, text, engine, held, choose)
 
 
 def open_here(
@@ -99,25 +101,26 @@ def _is_ibis(data: Any) -> bool:
 
 
 def _from_path(
-    address: str, missing: Sequence[str], text: TextFormat, engine: str, held: int
+    address: str, missing: Sequence[str], text: TextFormat, engine: str, held: int, choose: Choose
 ) -> tuple[Source, Frame]:
     name, _, table = address.partition("::")
     if name.lower().endswith(".xlsx"):
-        return memory.open_source(address, missing=missing, text=text)
+        return memory.open_source(address, missing=missing, text=text, choose=choose)
     path, in_batches = Path(name), _is_read_in_batches(name, table)
     if engine == "memory" and in_batches:
         constraint = "left out for databases and for more than one file"
         raise InputError(invalid("engine", constraint, "They are read in batches.", got=engine))
     if not in_batches and (engine == "memory" or not path.is_file()):
-        return memory.open_source(address, missing=missing, text=text)
+        return memory.open_source(address, missing=missing, text=text, choose=choose)
     if not in_batches and engine == "auto" and content_bytes(path) < LARGE:
-        return memory.open_source(address, missing=missing, text=text)
+        return memory.open_source(address, missing=missing, text=text, choose=choose)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if is_text_file(path) and not in_batches:
-        return _text(*text_batches(path, text, missing), held)
+        return _text(*text_batches(path, text, missing), held, choose)
     batches = open_batches(address)
-    return StreamSource(batches, held=held), read_table(batches.schema.empty_table(), text=text)[1]
+    frame = read_table(batches.schema.empty_table(), text=text, choose=choose)[1]
+    return _chosen(StreamSource(batches, held=held), batches, choose), frame
 
 
 def _is_read_in_batches(name: str, table: str) -> bool:
@@ -141,10 +144,15 @@ def open_batches(address: str) -> Batches:
     return ParquetBatches(several) if several else _batches(Path(name), table or None)
 
 
-def _text(batches: Batches, text: TextFormat, held: int) -> tuple[Source, Frame]:
+def _text(batches: Batches, text: TextFormat, held: int, choose: Choose) -> tuple[Source, Frame]:
     names = batches.schema.names
-    frame = Frame("arrow", dict.fromkeys(names, TEXT_FILE), text)
-    return StreamSource(batches, frozenset(names), held=held), frame
+    frame = Frame("arrow", dict.fromkeys(choose(names), TEXT_FILE), text)
+    return _chosen(StreamSource(batches, frozenset(names), held=held), batches, choose), frame
+
+
+def _chosen(source: StreamSource, batches: Batches, choose: Choose) -> StreamSource:
+    kept = chosen_columns(batches.schema.names, choose)
+    return source if kept is None else source.only(kept)
 
 
 def _batches(path: Path, table: str | None) -> Batches:

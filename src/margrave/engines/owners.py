@@ -30,7 +30,9 @@ ONES = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, 8).sum(axis=1)
 Batches = Callable[[], Iterator[Texts]]
 
 
-def kept_rows(batches: Batches, rows: int, max_rows: int, most: int = MOST) -> NDArray[np.uint8]:
+def kept_rows(
+    batches: Batches, rows: int, max_rows: int, most: int = MOST, key: bytes | None = None
+) -> NDArray[np.uint8]:
     """Which rows to keep: of each owner at most max_rows, every choice equally likely. **Not private.**
 
     Every row draws 64 random bits from a generator seeded by the system's, and each owner keeps the rows with
@@ -41,6 +43,7 @@ def kept_rows(batches: Batches, rows: int, max_rows: int, most: int = MOST) -> N
         rows: In all.
         max_rows: At least 1.
         most: Rows held at a time.
+        key: As for `margrave.entropy.fresh_generator`.
 
     Returns:
         One bit a row, packed with the lowest first.
@@ -49,7 +52,7 @@ def kept_rows(batches: Batches, rows: int, max_rows: int, most: int = MOST) -> N
     todo = [Part()]
     while todo:
         part = todo.pop()
-        held = _survivors(batches(), part, max_rows, most)
+        held = _survivors(batches(), part, max_rows, most, key)
         if held is None:
             todo += part.halves()
             continue
@@ -62,9 +65,11 @@ def ones(bits: NDArray[np.uint8]) -> int:
     return int(np.bincount(bits, minlength=256) @ ONES)
 
 
-def _survivors(batches: Iterator[Texts], part: Part, max_rows: int, most: int) -> NDArray[np.int64] | None:
+def _survivors(
+    batches: Iterator[Texts], part: Part, max_rows: int, most: int, key: bytes | None
+) -> NDArray[np.int64] | None:
     """The rows of one part to keep; None if they are too many to hold and of more than one owner."""
-    generator = fresh_generator()
+    generator = fresh_generator(key)
     none = np.empty(0, dtype=np.int64)
     held = _Held(pa.array([], pa.large_string()), none, none)
     waiting, fresh, first = [held], 0, 0

@@ -26,6 +26,7 @@ from margrave.engines.expressions import (
     whole,
 )
 from margrave.engines.fetching import fetched, quiet
+from margrave.engines.files import Choose, all_columns, chosen_columns
 from margrave.engines.frames import is_rounded, read_table, rounded_owner
 from margrave.engines.memory import MemorySource
 from margrave.engines.pushdown_engine import PushdownEngine
@@ -45,13 +46,15 @@ from margrave.schema.spelling import spellings
 __all__ = ["PushdownSource", "open_table"]
 
 
-def open_table(table: Any) -> tuple[PushdownSource, Frame]:
+def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource, Frame]:
     """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**
 
     Raises:
         InputError: A column stores what has no column kind, a name repeats, or there is text and it is not
             known how this backend gives its bytes.
     """
+    kept = chosen_columns(table.columns, choose)
+    table = table if kept is None else table.select(*kept)
     schema = _arrow_schema(table)
     frame = read_table(schema.empty_table())[1]
     backend = table.get_backend().name
@@ -136,7 +139,7 @@ class PushdownSource:
         kinds = pa.schema([self._schema.field(name) for name in names])
         return PushdownSource(self._table.select(*names), kinds)
 
-    def bounded(self, owner: str, max_rows: int) -> PushdownSource:
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         See `pushdown_owners.draw_rows` for the draw and its proof. What is drawn is stored in the backend
@@ -155,7 +158,7 @@ class PushdownSource:
             )
         names = [name for name in self._schema.names if name != owner]
         columns = {name: self._stored(name) for name in names}
-        table = draw_rows(self._table, self._stored(owner), columns, max_rows)
+        table = draw_rows(self._table, self._stored(owner), columns, max_rows, key)
         table = quiet(table.cache, "a table whose backend can store a part of it")
         return PushdownSource(table, pa.schema([self._schema.field(name) for name in names]))
 

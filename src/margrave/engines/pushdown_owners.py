@@ -37,7 +37,9 @@ SPELLS_FLOATS = frozenset({"databricks", "duckdb", "pyspark"})
 """Backends that write different float64 as different texts; PostgreSQL may be set to round them."""
 
 
-def draw_rows(table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows: int) -> Any:
+def draw_rows(
+    table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows: int, key: bytes | None = None
+) -> Any:
     """The table with at most max_rows rows of each owner, drawn at random, and without the owner column.
 
     See the head of this file for the draw and the proof that it is made for each owner apart.
@@ -47,10 +49,11 @@ def draw_rows(table: Any, owner: Stored, columns: Mapping[str, Stored], max_rows
         owner: The storage form of the owner column, no value missing.
         columns: The storage forms of the columns to keep, by name.
         max_rows: At least 1.
+        key: The 256 bits; from the system where it is None, as in every private run.
     """
     backend = table.get_backend().name
-    key = secrets.token_hex(32)
-    written = [ibis.literal(key), *(_text(column, backend) for column in (owner, *columns.values()))]
+    digits = secrets.token_hex(32) if key is None else key.hex()
+    written = [ibis.literal(digits), *(_text(column, backend) for column in (owner, *columns.values()))]
     floats = {f"f{i}": c.value for i, c in enumerate(columns.values()) if c.form == "float"}
     floats = {} if backend in SPELLS_FLOATS else floats
     kept = {f"c{i}": table[name] for i, name in enumerate(columns)}

@@ -88,8 +88,13 @@ class StreamSource:
         other._names, other._kept, other._codes = names, kept, codes
         return other
 
-    def bounded(self, owner: str, max_rows: int) -> StreamSource:
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> StreamSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
+
+        Args:
+            owner: Its name.
+            max_rows: At least 1.
+            key: Settles the draw, 32 bytes; from the system where it is None, as in every private run.
 
         Raises:
             InputError: There is no such column, it has missing values, it is the only one, or max_rows is
@@ -104,7 +109,7 @@ class StreamSource:
             )
         if self._kept is not None:
             raise InputError(invalid("bounded", "called once", "Bound the table that was opened."))
-        kept = kept_rows(lambda: self._owners(owner), self._batches.rows, max_rows)
+        kept = kept_rows(lambda: self._owners(owner), self._batches.rows, max_rows, key=key)
         return self._like(tuple(name for name in self._names if name != owner), kept, {})
 
     def sizes(self, owner: str, most: int) -> Counts:

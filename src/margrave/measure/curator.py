@@ -19,7 +19,7 @@ from margrave.measure.gaussian import Gaussian
 from margrave.measure.gradients import Course, train
 from margrave.measure.moments import moments
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise import BitSource, SecureSource
+from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Clique, Domain
@@ -74,21 +74,30 @@ class Curator:
     Args:
         source: The private table.
         ledger: Where spends are recorded; its neighbours set every sensitivity.
-        noise: Source of random bits; secure by default, anything else is for tests.
+        noise: Source of random bits, the ledger's by default; anything else is for tests of margrave itself.
+
+    Raises:
+        InputError: The noise comes from a seed and the ledger does not say so.
     """
 
     def __init__(self, source: Source, ledger: Ledger, noise: BitSource | None = None) -> None:
         unit = ledger.neighbours.unit
         self._stopwatch = Stopwatch()
-        self._source = source if unit.owner is None else source.bounded(unit.owner, unit.max_rows)
         self._ledger = ledger
-        self._noise = SecureSource() if noise is None else noise
+        self._noise = ledger.choose_noise(noise)
+        self._source = source if unit.owner is None else self._bounded(source, unit.owner, unit.max_rows)
         self._gaussian = Gaussian(ledger, self._noise)
         self._engine: Engine | None = None
         self._row_count = 0
         self._measurements: list[NoisyMarginal] = []
         self._cache: dict[Clique, NDArray[np.int64]] = {}
         self._total = ledger.planned
+
+    def _bounded(self, source: Source, owner: str, max_rows: int) -> Source:
+        """The table with each owner's rows cut; the seed of a run that is not private settles which stay."""
+        if self._ledger.test_seed is None:
+            return source.bounded(owner, max_rows)
+        return source.bounded(owner, max_rows, key=self._noise.words(4).tobytes())
 
     @property
     def stopwatch(self) -> Stopwatch:

@@ -25,7 +25,7 @@ from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Categorical, Column, Listed, Moment, Real, Time, Unknown
-from margrave.schema.schema import Schema
+from margrave.schema.schema import Schema, apply_rules
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -118,6 +118,9 @@ class Discovery:
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
 
+    *Rules.* What was discovered may leave no row that obeys a rule. The run has spent by then and does not
+    end: such rules are left out (`apply_rules`), by released bounds and values alone.
+
     Looks 3 (with 4) and 7 are kept as measurements of the column, so their rho is not lost to the model.
 
     Args:
@@ -159,11 +162,14 @@ class Discovery:
                 invalid("rho", "above 0 when columns are not fully declared", "Declare them all.")
             )
         left = self._ledger.planned - rho
-        profiled = self._profiles(schema, rho)
+        ruled = frozenset(name for rule in schema.rules for name in rule.names)
+        profiled = self._profiles(Schema(schema.columns), rho)
         open_columns = [column for column in profiled.columns if not column.known]
-        reserve = (self._ledger.planned - left) * SHARE if may_relate(profiled) else Fraction(0)
+        reserve = (
+            (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
+        )
         open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
-        self._attributes |= {name for rule in schema.rules for name in rule.names}
+        self._attributes |= ruled
         found = []
         for place, column in enumerate(open_columns):
             weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
@@ -172,6 +178,8 @@ class Discovery:
             known, marginal = self._complete(column, (self._ledger.planned - left - reserve) / weight, delta)
             profiled = profiled.replace([known])
             found += [] if marginal is None else [marginal]
+        discovered = frozenset(column.name for column in schema.columns if not column.known)
+        profiled = apply_rules(profiled.columns, schema.rules, discovered)
         if reserve:
             profiled, found = self._related(profiled, found, reserve)
         return self._with_attribute(profiled, open_columns, found)

@@ -17,7 +17,7 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.measure.gaussian import Gaussian
 from margrave.privacy.ledger import Ledger
-from margrave.privacy.noise import BitSource, SecureSource
+from margrave.privacy.noise import BitSource
 from margrave.release import NoisyMarginal
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def owner_sizes(source: Source, most: int, ledger: Ledger, noise: BitSource | No
         source: The private table, all rows in it.
         most: Owners with more rows share the last cell; at least 1.
         ledger: Of a run that protects owners.
-        noise: Source of random bits; secure by default, anything else is for tests.
+        noise: Source of random bits, the ledger's by default; anything else is for tests of margrave itself.
 
     Returns:
         The counts in owners, one a cell of `size_starts(most)`.
@@ -62,7 +62,7 @@ def owner_sizes(source: Source, most: int, ledger: Ledger, noise: BitSource | No
         raise InputError(invalid("most", "at least 1", "Try most=64.", got=most))
     squared = 2 if neighbours.adjacency == "replace_one" else 1
     exact = source.sizes(neighbours.unit.owner, most)
-    gaussian = Gaussian(ledger, SecureSource() if noise is None else noise, squared)
+    gaussian = Gaussian(ledger, ledger.choose_noise(noise), squared)
     rho = ledger.remaining
     starts = np.asarray(size_starts(most)) - 1
     names = [f"owners by rows, 1 to {most} and more"]

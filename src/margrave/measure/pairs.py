@@ -6,7 +6,7 @@ Everything here is made from public things and released numbers only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,10 +95,14 @@ def eligible_columns(schema: Schema) -> list[Binned]:
     ]
 
 
-def may_relate(schema: Schema) -> bool:
-    """Whether two columns of one family, of which no rule speaks, are such that one is to be discovered."""
-    ruled = {name for rule in schema.rules for name in rule.names}
-    open_columns = [c for c in schema.columns if isinstance(c, Binned) and c.name not in ruled]
+def may_relate(columns: Iterable[Column], ruled: Collection[str]) -> bool:
+    """Whether two columns of one family, of which no rule speaks, are such that one is to be discovered.
+
+    Args:
+        columns: All of the table, their kinds known.
+        ruled: Names of those that rules are about.
+    """
+    open_columns = [c for c in columns if isinstance(c, Binned) and c.name not in ruled]
     families = [_family(column) for column in open_columns if not column.known or column.weights]
     return len(set(families)) < len(families)
 

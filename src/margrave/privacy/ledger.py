@@ -19,6 +19,7 @@ from margrave.privacy.event_json import event_from_json, event_to_json
 from margrave.privacy.events import Event
 from margrave.privacy.history import FULLY_SPENT, History, LedgerHeader, Replay, RunJournal
 from margrave.privacy.journal import Journal, read_ledger
+from margrave.privacy.noise.source import BitSource, RepeatableSource, SecureSource
 from margrave.privacy.purse import Purse
 from margrave.privacy.unit import Neighbours
 
@@ -83,6 +84,10 @@ class Ledger:
     post-processing and costs nothing. What of rho the run may still plan with, after answers were lost, is
     told by `planned` and `price`: see `Purse`.
 
+    *Noise.* The ledger owns the bits that noise is drawn from, so that one place decides where they come from
+    and what may be promised. With `test_seed` they come from a seed: then nothing is promised, which
+    `Guarantee.of` reads here, and no file or book takes the run for an ordinary spend.
+
     Args:
         epsilon: Promised for the whole run, above 0.
         delta: Promised for the whole run, between 0 and 1.
@@ -91,15 +96,18 @@ class Ledger:
         partition_delta: The part of delta kept for partition events.
         path: A new file to keep the ledger in.
         keep: Opens the journal instead of path: a run of a `Book`, or a run to be resumed.
+        test_seed: Draws all noise from this seed. **Not private**: epsilon and delta then say how much noise
+            is drawn, and nothing of what is known afterwards.
 
     Raises:
-        InputError: A parameter is out of range, or the file exists or cannot be written.
+        InputError: A parameter is out of range, or the file exists or cannot be written; or there is a seed,
+            and the ledger is to be kept.
         BudgetError: The journal belongs to a book whose cap leaves no room for the run.
     """
 
     __slots__ = (
         "_accountant", "_delta", "_deltas", "_epsilon", "_events", "_journal", "_lock",
-        "_neighbours", "_pid", "_replay", "_rho",
+        "_neighbours", "_noise", "_pid", "_replay", "_rho",
     )  # fmt: skip
 
     def __init__(
@@ -112,8 +120,13 @@ class Ledger:
         partition_delta: Fraction = Fraction(0),
         path: str | Path | None = None,
         keep: Keep | None = None,
+        test_seed: int | None = None,
     ) -> None:
         check_budget(epsilon, delta)
+        self._noise: BitSource = SecureSource() if test_seed is None else RepeatableSource(test_seed)
+        if test_seed is not None and (path is not None or keep is not None):
+            remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
+            raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy))
         rest = Fraction(float(delta)) - Fraction(partition_delta)
         if not 0 < rest <= Fraction(float(delta)):
             remedy = "Keep most of delta for the noise."
@@ -157,6 +170,25 @@ class Ledger:
     def neighbours(self) -> Neighbours:
         """Whom the promise protects, and under which adjacency."""
         return self._neighbours
+
+    def choose_noise(self, other: BitSource | None = None) -> BitSource:
+        """The bits that all noise of the run is drawn from.
+
+        Args:
+            other: A source to take instead, for tests of margrave itself.
+
+        Raises:
+            InputError: The other is one with a seed, of which this ledger would know nothing.
+        """
+        if isinstance(other, RepeatableSource):
+            remedy = "Give the seed to the ledger, which then promises nothing."
+            raise InputError(invalid("noise", "that of the ledger where it comes from a seed", remedy))
+        return self._noise if other is None else other
+
+    @property
+    def test_seed(self) -> int | None:
+        """The seed that settles these bits, in a run that promises nothing; None in every private run."""
+        return self._noise.seed if isinstance(self._noise, RepeatableSource) else None
 
     @property
     def accountant(self) -> Accountant:

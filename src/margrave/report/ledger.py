@@ -154,5 +154,6 @@ def _totals(release: Release, spends: Sequence[Spend], total: Fraction) -> Marku
     if partitions:
         entries.append(("δ spent on thresholds", significant(partitions)))
     epsilon, delta = significant(release.guarantee.epsilon), significant(release.guarantee.delta)
-    entries.append(("Declared", f"{equals('ε', epsilon)}, {equals('δ', delta)}"))
+    promised = f"{equals('ε', epsilon)}, {equals('δ', delta)}"
+    entries.append(("Declared", "NOT PRIVATE: nothing" if release.guarantee.warning else promised))
     return facts(entries, css="terms totals")

@@ -65,7 +65,7 @@ def questions_section(release: Release, use: Usefulness, outputs: Mapping[str, s
         tag(
             "div",
             tag("h3", one.words, id=f"q-{one.key}"),
-            tag("div", one.answer(case), class_="para answer"),
+            tag("div", _answer(one, case), class_="para answer"),
             tag(
                 "p",
                 tag("a", "More", href=f"#{one.more}", aria_label=f"More: {one.short}"),
@@ -240,6 +240,18 @@ def _retention(case: Case) -> Markup:
     )
 
 
+def _answer(question: Question, case: Case) -> Markup:
+    """The answer; where nothing is promised, that to questions about the promise says so."""
+    warning = case.release.guarantee.warning
+    if warning and question.key in PROMISED:
+        return join(warning)
+    return join(tag("strong", "NOT PRIVATE. ") if warning else None, question.answer(case))
+
+
+PROMISED = frozenset(
+    {"unit", "epsilon", "adjacency", "rho", "attacker", "uncovered", "copied", "checks", "gdpr", "hipaa"}
+)
+"""Keys of the questions whose answers rest on a promise."""
 QUESTIONS: tuple[Question, ...] = (
     Question("usable", "What is it good for?", "What may this release be used for?", _usable, "usefulness"),
     Question("unit", "Who is protected?", "Is one person protected, or one row?", _unit, "guarantee"),

@@ -22,7 +22,13 @@ from margrave.report.record import record_section
 from margrave.report.relations import relations_section
 from margrave.report.released import Fitted, Released
 from margrave.report.schema_table import schema_section
-from margrave.report.summary import guarantee_section, overview, owner_box
+from margrave.report.summary import (
+    guarantee_section,
+    not_private_banner,
+    overview,
+    owner_box,
+    rules_box,
+)
 from margrave.report.usefulness import Usefulness, judge_release
 from margrave.schema.encoded import Encoded
 
@@ -66,21 +72,27 @@ def render(
     rows = synthetic if synthetic is not None and synthetic.rows else None
     judged = judge_release(release, model) if use is None else use
     sections = _sections(release, Sides(Released(release), Fitted(model, rows), rows), judged, outputs or {})
-    lead = tag(
+    heading, banner = title or _title(release), not_private_banner(release.guarantee)
+    window = None if banner is None else f"NOT PRIVATE: {heading}"
+    return document(heading, _lead(release), sections, _footer(release), banner=banner, window=window)
+
+
+def _lead(release: Release) -> Markup:
+    """What stands under the title."""
+    return tag(
         "p",
         "What was released about a private table, what it may be used for, and what it cost in privacy. "
-        "This page is made of released quantities alone: it may be published with the release.",
+        "This page is made of released quantities alone: it may be published with the release."
+        if not release.guarantee.warning
+        else "What a test run made of a private table. None of it is for anybody who may not see that table.",
         class_="lead",
     )
-    heading = title or _title(release)
-    return document(heading, lead, sections, _footer(release))
 
 
 def _title(release: Release) -> str:
     dataset = release.provenance.dataset
-    return (
-        f"Report of a private release: {shorten(dataset, 80)}" if dataset else "Report of a private release"
-    )
+    what = "Report of a test run" if release.guarantee.warning else "Report of a private release"
+    return f"{what}: {shorten(dataset, 80)}" if dataset else what
 
 
 def _sections(
@@ -111,6 +123,7 @@ def _summary(release: Release, sides: Sides, use: Usefulness) -> Markup:
     return join(
         usefulness_box(use),
         owner_box(release),
+        rules_box(release),
         overview(release, None if sides.synthetic is None else sides.synthetic.rows),
         tag("h3", "Questions that this page answers"),
         question_links(),
@@ -118,8 +131,10 @@ def _summary(release: Release, sides: Sides, use: Usefulness) -> Markup:
 
 
 def _footer(release: Release) -> Markup:
+    warning = release.guarantee.warning
     notes = [f"{shorten(key, 40)}: {shorten(value, 200)}" for key, value in sorted(release.notes.items())]
     return join(
+        tag("p", warning) if warning else None,
         tag(
             "p",
             (

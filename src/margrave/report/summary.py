@@ -10,6 +10,7 @@ from margrave.report.markup import Child, Markup, join, named, tag
 from margrave.report.numerals import count, equals, percent, significant
 from margrave.report.tables import details, facts
 from margrave.schema.frame import type_warning
+from margrave.schema.summary import describe_rule
 
 __all__ = [
     "FALSE_ALARM",
@@ -17,9 +18,11 @@ __all__ = [
     "describe_difference",
     "describe_unit",
     "guarantee_section",
+    "not_private_banner",
     "overview",
     "owner_box",
     "public_facts",
+    "rules_box",
 ]
 
 FALSE_ALARM = 0.05
@@ -50,7 +53,7 @@ _LAW = "It is a mathematical property. Whether it meets a legal standard is for 
 
 def owner_box(release: Release) -> Markup | None:
     """A red box where no owner was named: one row is not one person."""
-    if release.guarantee.neighbours.unit.owner is not None:
+    if release.guarantee.neighbours.unit.owner is not None or release.guarantee.warning:
         return None
     return tag(
         "div",
@@ -67,6 +70,41 @@ def owner_box(release: Release) -> Markup | None:
     )
 
 
+def rules_box(release: Release) -> Markup | None:
+    """A box with the declared rules that rows may break."""
+    if not release.rules_left_out:
+        return None
+    rules = [tag("li", describe_rule(rule)) for rule in release.rules_left_out]
+    return tag(
+        "div",
+        tag("p", tag("strong", "Rules that rows may break")),
+        tag(
+            "p",
+            "These were declared and are left out: no row of the values that were discovered, with noise, "
+            "obeys them together with the rules that were kept. Either a rule is not true of the table, or "
+            "noise hid what a column holds: declare bounds and values of its columns, or check the rule.",
+        ),
+        tag("ul", *rules),
+        class_="box care",
+        role="note",
+        aria_label="Rules that rows may break",
+    )
+
+
+def not_private_banner(guarantee: Guarantee) -> Markup | None:
+    """A red box above everything, where the noise came from a seed."""
+    if not guarantee.warning:
+        return None
+    return tag(
+        "aside",
+        tag("strong", "NOT PRIVATE"),
+        tag("p", guarantee.warning),
+        tag("p", "Keep this page, and all that was made from the run, where the private table is kept."),
+        class_="banner",
+        aria_label="Warning",
+    )
+
+
 def overview(release: Release, rows: int | None) -> Markup:
     """The key facts of the release.
 
@@ -76,7 +114,7 @@ def overview(release: Release, rows: int | None) -> Markup:
     """
     guarantee = release.guarantee
     public = guarantee.neighbours.rows_are_public
-    entries: list[tuple[str, Child]] = [
+    promised: list[tuple[str, Child]] = [
         (
             "Guarantee",
             join(
@@ -88,6 +126,14 @@ def overview(release: Release, rows: int | None) -> Markup:
         ),
         ("Protects", tag("span", describe_unit(guarantee.neighbours))),
         ("Accounting", guarantee.accountant.removeprefix("accounting ")),
+    ]
+    none: list[tuple[str, Child]] = [
+        ("Guarantee", "NOT PRIVATE: none"),
+        ("Protects", "nobody"),
+        ("Noise", f"as for ε = {significant(guarantee.noise_epsilon)}, drawn from a seed"),
+    ]
+    entries: list[tuple[str, Child]] = [
+        *(none if guarantee.warning else promised),
         ("Columns", count(len(release.schema.columns))),
         ("Rows, public" if public else "Rows, with noise", count(release.total)),
         ("Noisy tables released", count(len(release.measurements))),
@@ -101,6 +147,16 @@ def overview(release: Release, rows: int | None) -> Markup:
 def guarantee_section(release: Release) -> Markup:
     """The guarantee: a sentence, exactly, what it means, what it does not mean, what was public."""
     guarantee = release.guarantee
+    if guarantee.warning:
+        return join(
+            tag("p", guarantee.warning, class_="lead"),
+            tag("h3", "What it means", id="meaning"),
+            tag("p", "Whoever subtracts the noise has the exact counts of the private table."),
+            tag("h3", "What it does not mean", id="limits"),
+            tag("p", "It is no release with a large ε: no number would be large enough."),
+            tag("h3", "What was taken as public", id="public"),
+            public_facts(release),
+        )
     return join(
         tag("p", _sentence(guarantee), class_="lead"),
         _exactly(guarantee),

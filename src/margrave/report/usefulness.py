@@ -111,7 +111,7 @@ class Usefulness:
         rows: The number of rows, with noise.
         sigma: Median standard deviation of the noise in a table of one column, in rows; 0 without one.
         max_rows: Rows an owner that were used.
-        epsilon: Of the release.
+        epsilon: Of the release; where nothing is promised, that of the run whose noise it has.
     """
 
     level: int
@@ -203,7 +203,7 @@ def judge_release(release: Release, model: Model | None) -> Usefulness:
         float(release.total),
         _noise_of_columns(release),
         release.guarantee.neighbours.unit.max_rows,
-        release.guarantee.epsilon,
+        release.guarantee.noise_epsilon,
     )
 
 

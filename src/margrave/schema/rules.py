@@ -56,6 +56,11 @@ class Rule(ABC):
     def names(self) -> tuple[str, ...]:
         """The columns it speaks of."""
 
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return False
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the rule's kind and fields."""
         fields = {field.name: _listed(getattr(self, field.name)) for field in dataclasses.fields(self)}
@@ -83,6 +88,11 @@ class Combinations(Rule):
     def names(self) -> tuple[str, ...]:
         """The columns it speaks of."""
         return self.columns
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return any(value is None for found in self.combinations for value in found)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -161,6 +171,11 @@ class Determines(Rule):
                 remedy = "Name each determining value once."
                 raise SchemaError(invalid("table", "one value for each determining value", remedy))
             object.__setattr__(self, "table", pairs)
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return any(value is None for _, value in self.pairs)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -267,6 +282,11 @@ class Within(Rule):
         if len({entry[0] for entry in found}) != len(found):
             raise SchemaError(invalid("ranges", "one for each value", "Name each value once."))
         object.__setattr__(self, "ranges", found)
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return any(value is None for value, _, _ in self.entries)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,7 +14,16 @@ from margrave.schema.rules import Ordered, Rule, Sum, Within
 from margrave.schema.rules_linear import Inequality, Tower, eliminated
 from margrave.schema.temporal import iso_number
 
-__all__ = ["ROUNDING", "NumberRules", "check_numbers", "code_of", "is_own", "number_rules", "spans"]
+__all__ = [
+    "ROUNDING",
+    "NumberRules",
+    "check_numbers",
+    "code_of",
+    "is_comparable",
+    "is_own",
+    "number_rules",
+    "spans",
+]
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -225,7 +234,7 @@ def number_rules(columns: Mapping[str, Column], rules: Sequence[Rule]) -> list[N
     """
     groups: list[list[Rule]] = []
     for rule in rules:
-        if not isinstance(rule, Ordered | Sum | Within) or not _comparable(columns, rule):
+        if not isinstance(rule, Ordered | Sum | Within) or not is_comparable(columns, rule):
             continue
         near = [group for group in groups if _numbers_of(rule) & set().union(*map(_numbers_of, group))]
         groups = [group for group in groups if group not in near]
@@ -325,7 +334,7 @@ def _numbers_of(rule: Rule) -> set[str]:
     return {rule.column} if isinstance(rule, Within) else set(rule.names)
 
 
-def _comparable(columns: Mapping[str, Column], rule: Rule) -> bool:
+def is_comparable(columns: Mapping[str, Column], rule: Rule) -> bool:
     """Whether a rule can be applied.
 
     Raises:

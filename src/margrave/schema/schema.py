@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,15 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.domain import Domain
-from margrave.schema.listed import other_label
+from margrave.schema.listed import Listed, other_label
 from margrave.schema.relative import in_turn
-from margrave.schema.rules import Rule, check_names, rule_from_json
+from margrave.schema.rules import Ordered, Rule, Sum, Within, check_names, rule_from_json
 from margrave.schema.rules_codes import CodeRules, check_rules, code_rules
+from margrave.schema.rules_numbers import is_comparable
 from margrave.schema.sdv import columns_from_sdv, table_from_sdv
 from margrave.schema.summary import describe_schema
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "apply_rules"]
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind
@@ -276,6 +277,73 @@ class Schema:
             raise SchemaError(
                 invalid("schema", "valid JSON in UTF-8", "Check it with a JSON editor.")
             ) from None
+
+
+def apply_rules(columns: Iterable[Column], rules: Sequence[Rule], discovered: Collection[str]) -> Schema:
+    """The schema of discovered columns under the rules that they leave possible.
+
+    All rules, if some row of listed values and numbers obeys them together. Otherwise each in the order in
+    which it was declared, if some row obeys it and those that were kept before: the first rules of a schema
+    outlive later ones. Of columns that were discovered, missing and other values do not count, unless a rule
+    names missing ones: a rule that only such rows obey would leave nothing else in the release. A rule about
+    numbers is left out as well where a column turned out to hold none.
+
+    **Privacy.** What is left out follows from the columns, which were released, and from the rules, which are
+    public; no row is looked at.
+
+    Args:
+        columns: All known.
+        rules: What was declared about them.
+        discovered: Names of the columns of which something was discovered.
+    """
+    whole = tuple(columns)
+    named = {column.name: column for column in whole}
+    able = [rule for rule in rules if _is_applicable(named, rule)]
+    if _is_possible(whole, able, discovered):
+        return Schema(whole, tuple(able))
+    kept: list[Rule] = []
+    for rule in able:
+        if _is_possible(whole, [*kept, rule], discovered):
+            kept.append(rule)
+    return Schema(whole, tuple(kept))
+
+
+def _is_applicable(columns: Mapping[str, Column], rule: Rule) -> bool:
+    """Whether a rule finds the kinds of columns that it is about."""
+    try:
+        return not isinstance(rule, Ordered | Sum | Within) or is_comparable(columns, rule)
+    except SchemaError:
+        return False
+
+
+def _is_possible(columns: tuple[Column, ...], rules: Sequence[Rule], discovered: Collection[str]) -> bool:
+    """Whether some row of listed values and numbers can obey all of some rules."""
+    ruled = {name for rule in rules for name in rule.names}
+    spoken = {name for rule in rules if rule.names_missing for name in rule.names}
+    narrow = tuple(
+        _narrowed(column, column.name in spoken) if column.name in discovered else column
+        for column in columns
+        if column.name in ruled
+    )
+    try:
+        Schema(columns, tuple(rules))
+        if narrow:
+            Schema(narrow, tuple(rules))
+    except SchemaError:
+        return False
+    return True
+
+
+def _narrowed(column: Column, missing: bool) -> Column:
+    """A column without `other`, and without missing values unless these are to stay; as it is if nothing else
+    is left of it."""
+    changes: dict[str, Any] = {} if missing else {"missing": False}
+    if isinstance(column, Listed) and not column.stems:
+        changes["other"] = None
+    try:
+        return dataclasses.replace(column, **changes)
+    except SchemaError:
+        return column
 
 
 def _all_but_missing(column: Column) -> bool:

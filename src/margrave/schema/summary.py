@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Unknown
 from margrave.schema.rules import Rule
 
-__all__ = ["describe_column", "describe_schema"]
+__all__ = ["describe_column", "describe_rule", "describe_schema"]
 
 MAX_SHOWN = 60
 """Letters of a column's values that are shown, at most."""
@@ -21,9 +21,13 @@ def describe_schema(columns: Sequence[Column], rules: Sequence[Rule]) -> list[st
     width = max(len(column.name) for column in columns)
     lines += [f"  {column.name:<{width}}  {describe_column(column)}" for column in columns]
     if rules:
-        said = [f"{rule.kind} ({', '.join(rule.names)})" for rule in rules]
-        lines.append(f"  rules: {', '.join(said)}")
+        lines.append(f"  rules: {', '.join(map(describe_rule, rules))}")
     return lines
+
+
+def describe_rule(rule: Rule) -> str:
+    """The kind of a rule and its columns."""
+    return f"{rule.kind} ({', '.join(rule.names)})"
 
 
 def describe_column(column: Column) -> str:

@@ -1,4 +1,4 @@
-"""Exact noise from a secure source: Gaussian, Laplace and the exponential mechanism."""
+"""Exact noise from a source of bits: Gaussian, Laplace and the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from margrave.privacy.noise.exponential import exponential
 from margrave.privacy.noise.gaussian import discrete_gaussian
 from margrave.privacy.noise.laplace import discrete_laplace
 from margrave.privacy.noise.rounded import rounded_gaussian
-from margrave.privacy.noise.source import BitSource, SecureSource
+from margrave.privacy.noise.source import BitSource, RepeatableSource, SecureSource
 
 __all__ = [
     "BitSource",
+    "RepeatableSource",
     "SecureSource",
     "discrete_gaussian",
     "discrete_laplace",
