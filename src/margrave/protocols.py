@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -101,6 +101,13 @@ class Source(Protocol):
         """The distinct present values as text, and how many rows hold each.
 
         absent: whether rows without a value are counted, too, in one more cell at the end.
+        """
+
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """The same in parts without a value in common, one at least, for columns of very many values.
+
+        Shape of each part's counts: [values + 1]. The last cell holds the rows without a value, in the first
+        part; it is 0 in the others. How many parts there are follows from what memory holds, never an error.
         """
 
     def bind(self, schema: Schema) -> Engine:

@@ -108,6 +108,14 @@ def test_some_tables_are_counted_row_by_row(backends: Backends, engine: str, in_
     check_small(backends, engine, SOME, in_memory)
 
 
+@pytest.mark.parametrize("engine", [name for name in STREAMED if name.startswith("stream")])
+def test_columns_of_more_values_than_are_listed_are_counted_in_parts(
+    backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("margrave.engines.streaming.MOST_VALUES", 2)
+    check_small(backends, engine, SOME // 4, in_memory)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", STREAMED)
@@ -144,7 +152,7 @@ def test_many_tables_in_spark_are_counted_row_by_row(
     check_pushed(backends, engine, tables, in_memory, every=40)
 
 
-def merged_groups(table: Any, value: Any, name: str) -> tuple[Any, Any]:
+def merged_groups(table: Any, value: Any) -> tuple[Any, Any]:
     """What a backend gives that groups text without regard to case and names a group by one of its rows."""
     found = table.select(v=value, k=value.cast("string").lower())
     found = found.group_by("k").agg(v=found.v.arbitrary(), n=found.count()).to_pyarrow()
@@ -164,7 +172,7 @@ def double_keys(honest: Any) -> Any:
 @pytest.mark.parametrize(
     ("place", "fault", "seen"),
     [
-        ("pushdown.PushdownSource._few", name_groups_by_a_row, "values of"),
+        ("pushdown.PushdownSource._group_values", name_groups_by_a_row, "values of"),
         ("pushdown_engine._lookup", double_keys, r"\(\) of"),
     ],
 )

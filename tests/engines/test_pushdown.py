@@ -92,10 +92,16 @@ def test_what_cannot_be_asked(table: Any) -> None:
     assert repr(engine) == "PushdownEngine(['code', 'n', 'r', 'few'])"
 
 
-def test_distinct_values_are_bounded(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distinct_values_are_listed_in_parts(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_source(table)[0]
+    whole = source.values("code", absent=True)
     monkeypatch.setattr(pushdown, "MOST_VALUES", 10)
-    with pytest.raises(InputError, match="at most 10 different values"):
-        open_source(table)[0].values("code")
+    parts = [(texts, counts.reveal().tolist()) for texts, counts in source.value_parts("code")]
+    assert len(parts) > 1
+    assert sorted(text for texts, _ in parts for text in texts) == list(whole[0])
+    found = {text: rows for texts, counts in parts for text, rows in zip(texts, counts, strict=False)}
+    listed = [*(found[text] for text in whole[0]), parts[0][1][-1]]
+    np.testing.assert_array_equal(listed, whole[1].reveal())
 
 
 def test_backends_errors_are_not_passed_on() -> None:

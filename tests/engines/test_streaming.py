@@ -153,14 +153,29 @@ def test_kept_rows_of_an_owner_are_a_uniform_choice() -> None:
     assert np.abs(mine - draws / 3).max() < 5.5 * np.sqrt(draws * (1 / 3) * (2 / 3))
 
 
-def test_values_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_listed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = StreamSource(ParquetBatches([written(tmp_path)]))
-    assert len(source.values("n")[0]) == 100
-    monkeypatch.setattr(streaming, "MOST_VALUES", 99)
-    with pytest.raises(InputError, match="at most 99 different values"):
-        source.values("n")
-    assert len(source.values("t")[0]) == 7
+    whole = source.values("n", absent=True)
+    assert len(whole[0]) == 100
+    assert len(list(source.value_parts("n"))) == 1
+    monkeypatch.setattr(streaming, "MOST_VALUES", 9)
+    again = source.values("n", absent=True)
+    assert again[0] == whole[0]
+    np.testing.assert_array_equal(again[1].reveal(), whole[1].reveal())
+    parts = [(texts, counts.reveal()) for texts, counts in source.value_parts("n")]
+    assert len(parts) > 10
+    assert max(len(texts) for texts, _ in parts) <= 9
+    assert [int(counts[-1]) for _, counts in parts[1:]] == [0] * (len(parts) - 1)
     assert tallies.MOST_VALUES > 10**6
+
+
+@pytest.mark.parametrize("ways", [2, 3, 8, 100])
+def test_parts_of_a_part_make_it_up(ways: int) -> None:
+    names = pa.array([f"name {k}" for k in range(1000)])
+    whole = tallies.Part(2, 1)
+    held = np.sum([part.has(names) for part in whole.split(ways)], axis=0)
+    np.testing.assert_array_equal(held, whole.has(names))
+    assert 0 < held.sum() < 1000
 
 
 def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:

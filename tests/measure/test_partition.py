@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
 from margrave.measure.gaussian import Gaussian
 from margrave.measure.partition import listed_values, threshold
@@ -69,3 +72,41 @@ def test_the_share_is_of_all_rows_where_more_are_known_than_are_listed() -> None
     plain, merged = _listed(0.0), _listed(0.02, rows=5000.0)
     assert sum(plain.values()) < 5000
     assert merged == {text: count for text, count in plain.items() if count >= 100}
+
+
+class Parted:
+    """A source that gives its values in parts of three, as one does that holds very many."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        texts, counts = self.source.values(column, absent=True)
+        held = counts.reveal()
+        for start in range(0, len(texts), 3):
+            none = held[-1] if start == 0 else 0
+            yield texts[start : start + 3], Counts(np.array([*held[:-1][start : start + 3], none]))
+
+
+def test_parts_are_searched_as_the_whole_is() -> None:
+    """The same values pass from the same counts, and the rows without one are counted once."""
+    texts = (
+        ["a"] * 900 + ["b"] * 700 + ["c"] * 800 + ["d"] * 600 + [f"x{k}" for k in range(40)] + [None] * 500
+    )
+    source, _ = open_source(pa.table({"t": pa.array(texts)}))
+    found = []
+    for asked in (source, Parted(source)):
+        ledger = Ledger(
+            epsilon=5.0, delta=0.5, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=DELTA
+        )
+        gaussian = Gaussian(ledger, SeededSource(1))
+        column, marginal = listed_values(
+            Categorical(name="t"), asked, gaussian, ledger, Fraction(1, 2 * SIGMA**2), Fraction(1, 10**9)
+        )
+        assert isinstance(column, Listed)
+        assert (column.values, column.missing) == (("a", "b", "c", "d"), True)
+        assert len(ledger.events) == 1
+        found.append(marginal.values[[0, 1, 2, 3, 5]])
+    exact = np.array([900, 700, 800, 600, 500])
+    for values in found:
+        assert np.abs(values - exact).max() < 6 * SIGMA

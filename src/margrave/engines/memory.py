@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -212,6 +212,10 @@ class MemorySource:
         found = np.array([*(count for _, count in held), *none], dtype=np.int64)
         return tuple(text for text, _ in held), Counts(found)
 
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """`values` with the rows without one, in one part."""
+        yield self.values(column, absent=True)
+
     def bind(self, schema: Schema) -> MemoryEngine:
         """The table encoded under a known schema.
 
@@ -226,10 +230,11 @@ class MemorySource:
         return storage.normal(self._array(name, param), name)
 
     def _array(self, name: str, param: str = "column") -> Any:
-        names = self._table.column_names
-        if name not in names:
+        place = self._table.schema.get_field_index(name)  # a list of all names takes as long as a short look
+        if place < 0:
+            names = self._table.column_names
             raise InputError(invalid(param, f"one of {list(names)}", "Check the spelling.", got=name))
-        return self._table.column(name)
+        return self._table.column(place)
 
     def __repr__(self) -> str:
         return f"MemorySource({list(self._table.column_names)})"

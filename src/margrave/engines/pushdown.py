@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, final
 
 import ibis
@@ -96,10 +96,10 @@ def _instants(table: Any) -> frozenset[str]:
 class PushdownSource:
     """A private table that its own backend counts (the `Source` of protocols). **Not private.**
 
-    Only grouped counts come here. For text those are the rows of each distinct value, at most MOST_VALUES of
-    them, which the functions that read tables in memory then look at. Text is grouped, compared and joined by
-    its bytes (`expressions.text_bytes`), so that what a row counts for depends on that row alone, whatever
-    the backend's collations hold for equal. Its repr shows names only and it refuses to be pickled.
+    Only grouped counts come here. For text those are the rows of each distinct value, however many there are,
+    which the functions that read tables in memory then look at. Text is grouped, compared and joined by its
+    bytes (`expressions.text_bytes`), so that what a row counts for depends on that row alone, whatever the
+    backend's collations hold for equal. Its repr shows names only and it refuses to be pickled.
 
     Args:
         table: An ibis.Table.
@@ -223,11 +223,9 @@ class PushdownSource:
             m=ibis.ifelse(odd, number.value, ibis.literal(0.0)),
             w=number.value.notnull(),
         )
-        most = MOST_VALUES + len(steps) + 2
-        found = fetched(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()).limit(most))
+        found = fetched(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()))
         counts = np.asarray(found["n"].to_numpy(), dtype=np.int64)
         large = np.asarray(found["p"].is_null().to_numpy(), dtype=np.bool_)
-        _check_values(int(large.sum()), number.name)
         result = np.zeros(len(steps) + 1, dtype=np.int64)
         places = np.asarray(found["p"].fill_null(0).to_numpy(), dtype=np.int64)
         np.add.at(result, places[~large], counts[~large])
@@ -282,18 +280,31 @@ class PushdownSource:
         """The distinct present values as text, sorted, and how many rows hold each.
 
         absent: Whether rows without a value are counted, too, in one more cell at the end.
-
-        Raises:
-            InputError: There are more than MOST_VALUES.
         """
+        names, counts, none = self._texts(column)
+        listed = sorted(zip(names.to_pylist(), counts.tolist(), strict=True))
+        found = np.array([*(count for _, count in listed), *([none] if absent else [])], dtype=np.int64)
+        return tuple(text for text, _ in listed), Counts(found)
+
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """The same by MOST_VALUES values, with the rows without one in the first part.
+
+        The backend's answer is kept as it came; only what a part holds is spelt out.
+        """
+        names, counts, none = self._texts(column)
+        for start in range(0, max(len(names), 1), MOST_VALUES):
+            part = names.slice(start, MOST_VALUES).to_pylist()
+            held = [*counts[start : start + MOST_VALUES].tolist(), none if start == 0 else 0]
+            yield tuple(part), Counts(np.array(held, dtype=np.int64))
+
+    def _texts(self, column: str) -> tuple[Any, NDArray[np.int64], int]:
+        """The distinct present values as an Arrow array of text, the rows of each, and those without one."""
         array, rows = self._distinct(column)
         codes, names = storage.texts(storage.listed(self._stored(column).arrow(array), column))
         counts = np.zeros(len(names), dtype=np.int64)
         np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
-        listed = sorted((t, n) for t, n in zip(names.to_pylist(), counts.tolist(), strict=True) if n)
-        none = [int(rows[codes < 0].sum())] if absent else []
-        found = Counts(np.array([*(count for _, count in listed), *none], dtype=np.int64))
-        return tuple(text for text, _ in listed), found
+        held = np.flatnonzero(counts)
+        return names.take(pa.array(held)), counts[held], int(rows[codes < 0].sum())
 
     def bind(self, schema: Schema) -> PushdownEngine:
         """The table encoded under a known schema, by expressions; strict columns are checked in one scan.
@@ -343,19 +354,18 @@ class PushdownSource:
     def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
         """The distinct values of a column in their storage form, null among them, and their rows."""
         if self._last is None or self._last[0] != name:
-            self._last = (name, *self._few(self._table, self._stored(name).value, name))
+            self._last = (name, *self._group_values(self._table, self._stored(name).value))
         return self._last[1], self._last[2]
 
     @staticmethod
-    def _few(table: Any, value: Any, name: str) -> tuple[Any, NDArray[np.int64]]:
+    def _group_values(table: Any, value: Any) -> tuple[Any, NDArray[np.int64]]:
         # Nulls apart: what reads the backend's answer may make whole numbers with nulls floats.
         filled = value
         if not value.type().is_binary():
             zero = ibis.literal(False if value.type().is_boolean() else 0, type=value.type())
             filled = ibis.ifelse(value.isnull(), zero, value)
         rows = table.select(v=filled, m=value.isnull())
-        found = fetched(rows.group_by("v", "m").agg(n=lambda t: t.count()).limit(MOST_VALUES + 2))
-        _check_values(len(found), name)
+        found = fetched(rows.group_by("v", "m").agg(n=lambda t: t.count()))
         values = pc.if_else(found["m"], None, found["v"]).combine_chunks()
         return values, np.asarray(found["n"].to_numpy(), dtype=np.int64)
 
@@ -383,13 +393,6 @@ class PushdownSource:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A private table cannot be pickled. Release it through a Curator.")
-
-
-def _check_values(found: int, name: str) -> None:
-    if found > MOST_VALUES:
-        constraint = f"of at most {MOST_VALUES} different values"
-        remedy = "Declare its values, or that it is an identifier, or drop it."
-        raise InputError(invalid(f"column {name!r}", constraint, remedy))
 
 
 def _weighed(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:

@@ -36,7 +36,8 @@ class StreamSource:
     Every look is one pass over the columns it is about, and `bind` one over all, batch by batch with the
     functions that read tables in memory: the answers are the same. In memory are one batch, at most `held`
     bytes of codes (2 GiB; those after them are in files without a name, and the kernel keeps of them what
-    it has room for), and for owners and listed values what `owners.MOST` and MOST_VALUES say.
+    it has room for), and for owners and listed values what `owners.MOST` and MOST_VALUES say; where there are
+    more, they are looked at in parts.
 
     Its repr shows names only and it refuses to be pickled.
 
@@ -171,28 +172,42 @@ class StreamSource:
         """The distinct present values as text, sorted, and how many rows hold each.
 
         absent: Whether rows without a value are counted, too, in one more cell at the end.
+        """
+        parts = [(texts, counts.reveal()) for texts, counts in self.value_parts(column)]
+        pairs = [pair for texts, counts in parts for pair in zip(texts, counts[:-1].tolist(), strict=True)]
+        if len(parts) > 1:
+            pairs.sort()
+        none = [int(parts[0][1][-1])] if absent else []
+        found = np.array([*(count for _, count in pairs), *none], dtype=np.int64)
+        return tuple(text for text, _ in pairs), Counts(found)
 
-        Raises:
-            InputError: There are more than MOST_VALUES.
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """The same by parts of at most MOST_VALUES values, with the rows without one in the first.
+
+        A column of more values is parted by a hash of its texts, and read once for each part, so that no
+        number of values ends in an error. How many parts there are decides nothing but time and memory.
         """
         self._known(column)
-        none = 0
+        none, todo, first = 0, [Part()], True
 
         def read() -> Iterator[Texts]:
             nonlocal none
+            none = 0
             for table in self._tables([column]):
                 codes, names = storage.texts(storage.listed(table.column(column), column))
                 none += int((codes < 0).sum())
                 yield codes, names
 
-        held = tally(read(), Part(), MOST_VALUES)
-        if held is None:
-            constraint = f"of at most {MOST_VALUES} different values"
-            remedy = "Declare its values, or that it is an identifier, or drop it."
-            raise InputError(invalid(f"column {column!r}", constraint, remedy))
-        listed = sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True))
-        counts = [*(count for _, count in listed), *([none] if absent else [])]
-        return tuple(text for text, _ in listed), Counts(np.array(counts, dtype=np.int64))
+        while todo:
+            part = todo.pop()
+            held = tally(read(), part, MOST_VALUES)
+            if held is None:
+                todo += part.halves() if part.parts > 1 else part.split(self._rows // MOST_VALUES)
+                continue
+            pairs = sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True))
+            counts = np.array([*(count for _, count in pairs), none if first else 0], dtype=np.int64)
+            first = False
+            yield tuple(text for text, _ in pairs), Counts(counts)
 
     def _sum(self, column: str, look: Callable[[MemorySource], Counts]) -> Counts:
         self._known(column)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 __all__ = ["MOST_VALUES", "Part", "Tally", "Texts", "tally"]
 
 MOST_VALUES = 1 << 22
-"""Most distinct values of a column that are listed: what listing holds in memory grows with them."""
+"""Most distinct values of a column that are listed at a time: what listing holds in memory grows with them. A
+column of more is listed in parts, and nobody is told: an error here would be a sharp fact about the rows."""
 
 Texts = tuple[NDArray[np.int32], Any]
 """A batch: a code for each row, -1 where the value is missing, and the texts that the codes stand for."""
@@ -37,7 +38,12 @@ class Part:
 
     def halves(self) -> list[Part]:
         """The two parts that make up this one."""
-        return [Part(2 * self.parts, self.rest), Part(2 * self.parts, self.rest + self.parts)]
+        return self.split(2)
+
+    def split(self, ways: int) -> list[Part]:
+        """The parts that make up this one: the power of two that is at least `ways` of them, 2 at least."""
+        ways = 1 << max((ways - 1).bit_length(), 1)
+        return [Part(ways * self.parts, self.rest + k * self.parts) for k in range(ways)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    the look, and a row is in one at most: a marginal's sensitivity, no threshold and no delta.
 
 The exact answers of 2 to 5 are made from the values and their counts, so they are additive on every engine on
-which `Source.values` is.
+which `Source.value_parts` is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.measure.gaussian import Gaussian
-from margrave.measure.partition import find_texts, listed_values
+from margrave.measure.partition import Parts, find_texts, listed_values
 from margrave.privacy.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
@@ -149,14 +149,14 @@ class TextSearch:
         """
         self.tell(what)
 
-        def exact() -> tuple[tuple[str, ...], Counts]:
+        def exact() -> Parts:
             found: Counter[str] = Counter()
             for text, count in self._rest(column):
                 shape = shape_of(text)
                 if shape:
                     found[widen_shape(shape) if sort == "shapes" else shape] += count
             names = tuple(sorted(found))
-            return names, np.array([*(found[name] for name in names), 0], dtype=np.int64)
+            return [(names, np.array([*(found[name] for name in names), 0], dtype=np.int64))]
 
         rho = self.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
         delta = self.delta * SHARES_OF_DELTA[sort]
@@ -165,12 +165,12 @@ class TextSearch:
 
     def _rest(self, column: Categorical) -> Iterable[tuple[str, int]]:
         """Texts that are not listed and have no released beginning, and their rows. **Not private.**"""
-        texts, counts = self.source.values(column.name)
         listed, prefixes = set(column.values or ()), set(column.prefixes)
         lengths = {len(prefix) for prefix in prefixes}
-        for text, count in zip(texts, counts.reveal().tolist(), strict=True):
-            if text not in listed and not any(text[:length] in prefixes for length in lengths):
-                yield text, count
+        for texts, counts in self.source.value_parts(column.name):
+            for text, count in zip(texts, counts.reveal()[:-1].tolist(), strict=True):
+                if text not in listed and not any(text[:length] in prefixes for length in lengths):
+                    yield text, count
 
     def _are_unlike(self, column: Categorical, rest: float, spread: float) -> bool:
         """Whether nearly every row that is not listed has a text of its own; not where noise hides it."""

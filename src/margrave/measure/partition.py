@@ -15,8 +15,9 @@ the rows.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -35,9 +36,13 @@ from margrave.schema.columns import Column, Listed
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
+Parts = Iterable[tuple[Sequence[str], NDArray[np.int64]]]
+"""Texts and their counts, shape [texts + 1], in parts without a text in common."""
+
 __all__ = [
     "EVIDENT",
     "OTHER",
+    "Parts",
     "find_texts",
     "listed_values",
     "may_be_missing",
@@ -102,7 +107,7 @@ def listed_values(
 
 def find_texts(
     what: str,
-    exact: Callable[[], tuple[tuple[str, ...], NDArray[np.int64]]],
+    exact: Callable[[], Parts],
     gaussian: Gaussian,
     ledger: Ledger,
     rho: Fraction,
@@ -111,11 +116,13 @@ def find_texts(
     """The texts whose noisy count passes the threshold, by name, and the standard deviation of the noise.
 
     **Privacy.** Costs rho and delta; proof at the head of this file, for any exact answer in which each row
-    is in one cell at most, which depends on that row and on released things alone.
+    is in one cell at most, which depends on that row and on released things alone. Each cell gets noise of
+    its own, so that it makes no difference how the cells are parted.
 
     Args:
         what: The search, in public words.
-        exact: The texts and their counts, shape [texts + 1]; the last is the count of a public cell.
+        exact: The texts and their counts, shape [texts + 1], in parts without a text in common, one part at
+            least. The last count is that of a public cell, all of it in the first part.
         gaussian: The mechanism.
         ledger: Where the spend is recorded.
         rho: What it may cost of rho; `delta`, of delta.
@@ -124,26 +131,35 @@ def find_texts(
     delta = ledger.price_delta(delta)
     bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
     event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
-    found = ledger.ask(
-        [event], exact, lambda truth: _passing(truth[0], gaussian.noisy(truth[1], variance), bar)
-    )
+    found = ledger.ask([event], exact, lambda parts: _passing(parts, gaussian, variance, bar))
     return found, gaussian.sigma(rho)
 
 
-def _exact(source: Source, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """All values of a column, and how many rows hold each and none of them, in one scan. **Not private.**"""
-    texts, counts = source.values(name, absent=True)
-    return texts, counts.reveal()
+def _exact(source: Source, name: str) -> Parts:
+    """All values of a column, and how many rows hold each and none of them, in parts. **Not private.**
+
+    The first part is read at once, so that what keeps a table from being read is found before the spend.
+    """
+    parts = ((texts, counts.reveal()) for texts, counts in source.value_parts(name))
+    return itertools.chain([next(parts)], parts)
 
 
-def _passing(texts: Sequence[str], noisy: NDArray[np.float64], bar: int) -> Answer:
-    """The values whose noisy count passes, by name, and the count of rows without one.
+def _passing(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: int) -> Answer:
+    """The values whose noisy count passes, by name, and the noisy count of rows without one.
 
     What does not pass is private still: it must not be part of the answer.
     """
-    kept = sorted((text, value) for text, value in zip(texts, noisy[:-1], strict=True) if value >= bar)
-    counts = [value for _, value in kept]
-    return Answer((np.array([*counts, noisy[-1]]),), tuple(text for text, _ in kept))
+    kept: list[tuple[str, float]] = []
+    public: list[float] = []
+    for texts, counts in parts:
+        noisy = gaussian.noisy(counts[: len(texts) + (not public)], variance)
+        kept += [
+            (texts[place], float(noisy[place]))
+            for place in np.flatnonzero(noisy[: len(texts)] >= bar).tolist()
+        ]
+        public = public or [float(noisy[-1])]
+    kept.sort()
+    return Answer((np.array([*(value for _, value in kept), *public]),), tuple(text for text, _ in kept))
 
 
 def _common(found: Answer, sigma: float, least: float) -> tuple[tuple[str, ...], list[float]]:
