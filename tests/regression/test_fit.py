@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import margrave as mg
 from margrave.errors import InputError
 from margrave.regression import Coefficients, linear, logistic, poisson
-from margrave.regression.encoding import scores_of
 from margrave.regression.families import QUADRATIC
+from margrave.tables.scores import scores_of
 
 Floats = NDArray[np.float64]
 SCHEMA = mg.Schema(

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Integer, Listed, Ordinal, Real, Whole
+from margrave.schema.columns import Binned, Column, Listed, Ordinal
 from margrave.schema.schema import Schema
 from margrave.tables.labelled import labels_of
+from margrave.tables.scores import scores_of
 
 __all__ = [
     "ENCODINGS",
@@ -22,7 +23,6 @@ __all__ = [
     "encode_feature",
     "encode_target",
     "release_column",
-    "scores_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -60,26 +60,6 @@ def release_column(schema: Schema, name: str, param: str) -> Column:
         remedy = "Check the spelling; only columns of the release can be used."
         raise InputError(invalid(param, f"among {held}", remedy, got=name))
     return schema[name]
-
-
-def scores_of(column: Column) -> Floats | None:
-    """A number for each code, shape [codes], NaN where a code has none; None if no code has.
-
-    The number of a bin is the middle of its values, that of a listed value is the value. Missing values, and
-    "(other)", have none. Dates, times and durations are not numbers here.
-    """
-    found: Floats = np.full(column.size, np.nan)
-    if isinstance(column, Integer | Real):
-        edges = column.edge_array
-        last = 1.0 if isinstance(column, Whole) else 0.0
-        found[: column.present] = (edges[:-1] + edges[1:] - last) / 2.0
-        return found
-    if not isinstance(column, Listed) or column.values is None or column.stems:
-        return None
-    if not column.values or any(isinstance(value, str) for value in column.values):
-        return None
-    found[: len(column.values)] = [float(value) for value in column.values]
-    return found
 
 
 def encode_feature(
