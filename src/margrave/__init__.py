@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from margrave import datasets, errors, models, select
+    from margrave import datasets, errors, models, regression, select
     from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.auditing import Audit, audit
     from margrave.dummy import make_dummy
@@ -90,6 +90,7 @@ _ROOMS = {
     "datasets": "margrave.datasets",
     "errors": "margrave.errors",
     "models": "margrave.models",
+    "regression": "margrave.regression",
     "rules": "margrave.schema.rules",
     "select": "margrave.select",
 }
@@ -130,6 +131,7 @@ __all__ = [
     "models",
     "owner_sizes",
     "read_tables",
+    "regression",
     "review",
     "rules",
     "select",

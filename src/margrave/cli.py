@@ -18,6 +18,7 @@ from margrave.cli_dummy import dummy
 from margrave.cli_evaluate import evaluate
 from margrave.cli_example import demo, example
 from margrave.cli_ledger import ledger_app
+from margrave.cli_regress import regress
 from margrave.cli_release import release as make_release
 from margrave.cli_sample import sample
 from margrave.cli_schema import schema
@@ -206,6 +207,7 @@ app.command()(audit)
 app.command()(with_text_options(evaluate))
 app.command()(tables)
 app.command()(with_text_options(fit))
+app.command()(regress)
 app.command()(with_text_options(owners))
 app.command()(with_text_options(schema))
 app.command(name="release")(make_release)

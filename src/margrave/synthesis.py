@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from margrave.report.usefulness import Usefulness
     from margrave.schema.encoded import Encoded
     from margrave.schema.given import Given
+    from margrave.tables.quantities import GroupEstimates, NumberEstimate, Of
 
 __all__ = ["Rng", "Synthesis", "load"]
 
@@ -104,6 +105,82 @@ class Synthesis:
 
         found = estimates(self.release, self.model, [names], source=source, replicates=replicates, rng=rng)
         return pa.table(cells_of(found[0], self.schema, level))
+
+    @overload
+    def mean(self, name: str, *, of: Of = ..., level: float = ...) -> NumberEstimate: ...
+
+    @overload
+    def mean(self, name: str, by: str, *, of: Of = ..., level: float = ...) -> GroupEstimates: ...
+
+    def mean(
+        self, name: str, by: str | None = None, *, of: Of = "population", level: float = 0.95
+    ) -> NumberEstimate | GroupEstimates:
+        """The mean of a column of numbers over rows that have one, with an interval from the known noise.
+
+        A number in a bin counts as the bin's middle.
+
+        Args:
+            name: A column of numbers.
+            by: A column whose levels are the groups; a mapping of labels to estimates comes back, which has
+                `difference(first, second)` as well.
+            of: "population": intervals hold sampling and privacy noise; "table": privacy noise alone.
+            level: Of the intervals.
+
+        Raises:
+            SchemaError: There is no such column.
+            InputError: It has no numbers, or no noisy table holds both columns.
+
+        Example:
+            ``synthesis.mean("income", by="sex").difference("Male", "Female")``
+        """
+        from margrave.tables.quantities import estimate_mean
+
+        return estimate_mean(self.release, name, by, of=of, level=level)
+
+    @overload
+    def share(self, name: str, value: object, *, of: Of = ..., level: float = ...) -> NumberEstimate: ...
+
+    @overload
+    def share(
+        self, name: str, value: object, by: str, *, of: Of = ..., level: float = ...
+    ) -> GroupEstimates: ...
+
+    def share(
+        self, name: str, value: object, by: str | None = None, *, of: Of = "population", level: float = 0.95
+    ) -> NumberEstimate | GroupEstimates:
+        """The share of rows that hold a value, or the label of a bin, with an interval; as `mean` otherwise.
+
+        Raises:
+            SchemaError: There is no such column.
+            InputError: The column has no such level, or no noisy table holds both columns.
+        """
+        from margrave.tables.quantities import estimate_share
+
+        return estimate_share(self.release, name, value, by, of=of, level=level)
+
+    @overload
+    def quantile(self, name: str, q: float = ..., *, of: Of = ..., level: float = ...) -> NumberEstimate: ...
+
+    @overload
+    def quantile(
+        self, name: str, q: float, by: str, *, of: Of = ..., level: float = ...
+    ) -> GroupEstimates: ...
+
+    def quantile(
+        self, name: str, q: float = 0.5, by: str | None = None, *, of: Of = "population", level: float = 0.95
+    ) -> NumberEstimate | GroupEstimates:
+        """A quantile of a column of numbers, the median by default, with an interval; as `mean` otherwise.
+
+        The interval is made of whole bins, so it holds the quantile at least as often as it says. Differences
+        of quantiles have none.
+
+        Raises:
+            SchemaError: There is no such column.
+            InputError: It has no numbers, q is not between 0 and 1, or no noisy table holds both columns.
+        """
+        from margrave.tables.quantities import estimate_quantile
+
+        return estimate_quantile(self.release, name, q, by, of=of, level=level)
 
     def write_tables(
         self,

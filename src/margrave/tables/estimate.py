@@ -21,7 +21,16 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Model
 
-__all__ = ["REPLICATES", "Estimate", "OnRefit", "checked_clique", "ignore_refit", "measured", "modelled"]
+__all__ = [
+    "REPLICATES",
+    "Estimate",
+    "OnRefit",
+    "checked_clique",
+    "ignore_refit",
+    "measured",
+    "modelled",
+    "sum_out",
+]
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +108,9 @@ def measured(domain: Domain, measurements: Sequence[NoisyMarginal], clique: Cliq
     precision: Floats = np.zeros(domain.shape(clique))
     for table in measurements:
         if set(clique) <= set(table.clique):
-            values, variance = (_onto(part, table.clique, clique) for part in (table.values, table.sigmas**2))
+            values, variance = (
+                sum_out(part, table.clique, clique) for part in (table.values, table.sigmas**2)
+            )
             weighted += values / variance
             precision += 1.0 / variance
     if not precision.all():
@@ -107,7 +118,7 @@ def measured(domain: Domain, measurements: Sequence[NoisyMarginal], clique: Cliq
     return Estimate(clique, weighted / precision, precision**-0.5, "measured")
 
 
-def _onto(values: Floats, held: Clique, clique: Clique) -> Floats:
+def sum_out(values: Floats, held: Clique, clique: Clique) -> Floats:
     """A table summed out to some of its attributes, axes in the order of `clique`."""
     kept = [name for name in held if name in clique]
     summed = values.sum(axis=tuple(axis for axis, name in enumerate(held) if name not in clique))

@@ -1,0 +1,133 @@
+"""Design: which numbers of a release's columns a regression is about, centred and scaled for computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.regression.encoding import Encoding
+from margrave.schema.encoded import Encoded
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+
+__all__ = ["Design", "centre"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A target and features as numbers of codes, with column 0 the constant 1.
+
+    Features are centred at the model's means and scaled to the model's standard deviations. Centring matters
+    for more than rounding: noisy tables do not agree with each other, and the noise of a product of two
+    columns is in proportion to how far their numbers are from 0.
+
+    Args:
+        target: Name of the target.
+        labels: Number of each code of the target less `middle`, shape [codes]; 0 where it has none.
+        present: Which codes of the target have a number; the other rows are left out.
+        middle: What was taken off the labels.
+        encodings: Of the features, as they will be reported.
+        matrices: Centred and scaled numbers of each feature, shape [numbers, codes].
+        starts: Place of each feature's first number, and one past the last: shape [features + 1].
+        to_raw: Linear map from coefficients of the centred design to those of the encodings, [p, p].
+        intercept: Whether the constant has a coefficient.
+    """
+
+    target: str
+    labels: Floats
+    present: NDArray[np.bool_]
+    middle: float
+    encodings: tuple[Encoding, ...]
+    matrices: tuple[Floats, ...]
+    starts: tuple[int, ...]
+    to_raw: Floats
+    intercept: bool
+
+    @property
+    def size(self) -> int:
+        """Number of numbers a row has, the constant included: p."""
+        return self.starts[-1]
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """Places of the coefficients that are fitted."""
+        return np.arange(0 if self.intercept else 1, self.size)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features, in order."""
+        return tuple(encoding.column for encoding in self.encodings)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row has a target."""
+        return bool(self.present.all())
+
+    def places(self, feature: int) -> NDArray[np.int64]:
+        """Places of a feature's numbers among all."""
+        return np.arange(self.starts[feature], self.starts[feature + 1])
+
+    def rows(self, encoded: Encoded) -> tuple[Floats, Floats]:
+        """Numbers of rows that have a target: the design, shape [rows, p], and the labels, shape [rows]."""
+        codes = encoded.column(self.target)
+        kept = self.present[codes]
+        parts = [np.ones((int(kept.sum()), 1))]
+        parts += [
+            matrix.T[encoded.column(name)[kept]]
+            for name, matrix in zip(self.names, self.matrices, strict=True)
+        ]
+        return np.hstack(parts), self.labels[codes[kept]]
+
+
+def centre(
+    model: Model, target: str, labels: Floats, encodings: Sequence[Encoding], intercept: bool
+) -> Design:
+    """A design centred and scaled by the model's one-way tables.
+
+    Args:
+        model: Of the release.
+        target: Its name.
+        labels: The number of each code, NaN where it has none.
+        encodings: Of the features.
+        intercept: Whether the constant has a coefficient; without one features are scaled and not centred.
+
+    A number that is the same in all rows of the model becomes 0 and counts as left out: the intercept is that
+    of a regression without it.
+    """
+    present = ~np.isnan(labels)
+    table = np.maximum(model.project((target,)), 0.0) * present
+    held = float(table.sum())
+    middle = float(np.nan_to_num(labels) @ table / held) if held > 0 else 0.0
+    matrices, shifts, scales = [], [0.0], [1.0]
+    for encoding in encodings:
+        ways = np.maximum(model.project((encoding.column,)), 0.0)
+        shares = ways / ways.sum() if ways.sum() > 0 else np.full(len(ways), 1.0 / len(ways))
+        means = encoding.matrix @ shares if intercept else np.zeros(len(encoding.matrix))
+        moved = encoding.matrix - means[:, None]
+        spread = np.sqrt(moved**2 @ shares)
+        means, spread = np.where(spread > 0.0, means, 0.0), np.where(spread > 0.0, spread, 1.0)
+        matrices.append(moved / spread[:, None])
+        shifts += means.tolist()
+        scales += spread.tolist()
+    to_raw = np.diag(1.0 / np.asarray(scales))
+    to_raw[0] -= np.asarray(shifts) / np.asarray(scales)
+    to_raw[0, 0] = 1.0
+    starts = np.cumsum([1, *(len(matrix) for matrix in matrices)])
+    return Design(
+        target,
+        np.where(present, np.nan_to_num(labels) - middle, 0.0),
+        present,
+        middle,
+        tuple(encodings),
+        tuple(matrices),
+        tuple(int(start) for start in starts),
+        to_raw,
+        intercept,
+    )

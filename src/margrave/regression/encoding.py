@@ -1,0 +1,192 @@
+"""Encoding: the numbers that stand for a column's codes in a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.schema.columns import Binned, Column, Listed, Ordinal
+from margrave.schema.schema import Schema
+from margrave.tables.labelled import labels_of
+from margrave.tables.scores import scores_of
+
+__all__ = [
+    "ENCODINGS",
+    "Encoding",
+    "EncodingName",
+    "chosen_encodings",
+    "encode_feature",
+    "encode_target",
+    "release_column",
+]
+
+Floats = NDArray[np.float64]
+EncodingName = Literal["scores", "levels", "ranks"]
+ENCODINGS: tuple[str, ...] = get_args(EncodingName)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How one column enters a regression.
+
+    Args:
+        column: Name of the column.
+        names: A name for each number, such as "age" or "sex=Male".
+        levels: The label of the level that a number marks; "" for numbers on a scale.
+        matrix: The numbers of each code: shape [numbers, codes].
+        reference: The label of the level that the others are compared with; "" where there is none.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    levels: tuple[str, ...]
+    matrix: Floats
+    reference: str = ""
+
+
+def release_column(schema: Schema, name: str, param: str) -> Column:
+    """A column of a release that has codes.
+
+    Raises:
+        InputError: The release has no such column, or it is an identifier or was left out.
+    """
+    held = [column.name for column in schema.attributes]
+    if name not in held:
+        remedy = "Check the spelling; only columns of the release can be used."
+        raise InputError(invalid(param, f"among {held}", remedy, got=name))
+    return schema[name]
+
+
+def encode_feature(
+    schema: Schema, name: str, how: str | None, shares: Floats, reference: str | None
+) -> Encoding:
+    """The encoding of a feature.
+
+    Args:
+        schema: Of the release.
+        name: The column.
+        how: "scores": the numbers of `scores_of`; "ranks": codes evenly from -1 to 1 in their order; both
+            add an indicator for each code without a number, such as missing. "levels": an indicator of
+            every code but one. None for scores where the column is numeric or ordinal with numbers, ranks
+            where it is a date, time or duration, else levels.
+        shares: What the model holds of each code, shape [codes]: the likeliest level is the reference.
+        reference: Another level to compare with.
+
+    Raises:
+        InputError: how is none of these or the column has no numbers, or reference is not one of its levels.
+    """
+    column = release_column(schema, name, "features")
+    if how is not None and how not in ENCODINGS:
+        raise InputError(invalid(f"encoding of {name!r}", f"one of {list(ENCODINGS)}", "Pick one.", got=how))
+    labels = labels_of(schema, name)
+    numbers = scores_of(column)
+    if how is None:
+        numeric = numbers is not None and isinstance(column, Binned | Ordinal)
+        how = "scores" if numeric else "ranks" if isinstance(column, Binned) else "levels"
+    if reference is not None and (how != "levels" or reference not in labels):
+        remedy = f"Pick one of {list(labels)}." if how == "levels" else "Use encodings='levels' for it."
+        raise InputError(invalid(f"reference of {name!r}", "a level of the column", remedy, got=reference))
+    if how == "levels":
+        base = int(np.argmax(shares)) if reference is None else labels.index(reference)
+        return _levels(name, labels, [code for code in range(len(labels)) if code != base], labels[base])
+    if how == "ranks":
+        numbers = _ranks(column)
+    elif numbers is None:
+        remedy = "Use 'levels' or 'ranks' for it."
+        raise InputError(invalid(f"encoding of {name!r}", "'levels' or 'ranks': it has no numbers", remedy))
+    return _scale(name, labels, numbers)
+
+
+def _levels(name: str, labels: Sequence[str], codes: Sequence[int], reference: str) -> Encoding:
+    matrix = np.zeros((len(codes), len(labels)))
+    matrix[np.arange(len(codes)), codes] = 1.0
+    levels = tuple(labels[code] for code in codes)
+    return Encoding(name, tuple(f"{name}={level}" for level in levels), levels, matrix, reference)
+
+
+def _ranks(column: Column) -> Floats:
+    """2 c / (m - 1) - 1 for the m codes of values in order (seed paper's scaling), NaN for the others."""
+    found: Floats = np.full(column.size, np.nan)
+    values = column.present - (isinstance(column, Listed) and column.other_code is not None)
+    found[:values] = np.linspace(-1.0, 1.0, values) if values > 1 else 0.0
+    return found
+
+
+def _scale(name: str, labels: Sequence[str], numbers: Floats) -> Encoding:
+    """One number, 0 for codes without one, and an indicator of each of these."""
+    absent = np.flatnonzero(np.isnan(numbers)).tolist()
+    rest = _levels(name, labels, absent, "")
+    matrix = np.vstack([np.nan_to_num(numbers)[None, :], rest.matrix])
+    return Encoding(name, (name, *rest.names), ("", *rest.levels), matrix)
+
+
+def encode_target(
+    schema: Schema, name: str, kind: str, how: str | None, positive: str | None
+) -> tuple[Floats, str]:
+    """The number of each code of the target, NaN where there is none, shape [codes]; and what 1 means.
+
+    Args:
+        schema: Of the release.
+        name: The target.
+        kind: "linear", "logistic" or "poisson".
+        how: "scores" or "ranks" for linear; None for scores.
+        positive: For logistic: the level that is 1, all others being 0; by default the later of two.
+
+    Raises:
+        InputError: The target cannot be used so.
+    """
+    column = release_column(schema, name, "target")
+    labels = labels_of(schema, name)
+    if positive is not None:
+        if positive not in labels or kind == "poisson":
+            remedy = f"Pick one of {list(labels)}, for a linear or logistic regression."
+            raise InputError(invalid("positive", f"a level of {name!r}", remedy, got=positive))
+        marks = np.asarray([float(label == positive) for label in labels])
+        if column.missing_code is not None and labels[column.missing_code] != positive:
+            marks[column.missing_code] = np.nan
+        return marks, positive
+    if how == "ranks" and kind == "linear":
+        return _ranks(column), ""
+    if how not in (None, "scores"):
+        raise InputError(invalid("encoding of the target", "'scores' or 'ranks'", "Pick one.", got=how))
+    if kind == "logistic":
+        return _two(column, labels)
+    numbers = scores_of(column)
+    if numbers is None:
+        remedy = "Pick another target, or say which level counts as 1: positive='...'."
+        raise InputError(invalid("target", "a column of numbers", remedy, got=name))
+    if kind == "poisson" and bool((numbers[~np.isnan(numbers)] < 0).any()):
+        raise InputError(invalid("target", "a column of counts, none below 0", "Use linear.", got=name))
+    return numbers, ""
+
+
+def _two(column: Column, labels: Sequence[str]) -> tuple[Floats, str]:
+    """The later of two levels against the other; missing values are left out."""
+    marks: Floats = np.full(column.size, np.nan)
+    if column.present != 2:
+        remedy = f"Say which level counts as 1: positive=..., one of {list(labels)}."
+        raise InputError(invalid("target", "a column of two levels", remedy, got=column.name))
+    marks[:2] = 0.0, 1.0
+    return marks, labels[1]
+
+
+def chosen_encodings(encodings: str | Mapping[str, str] | None, names: Sequence[str]) -> dict[str, str]:
+    """The encoding that a caller asked for, by column; columns left to their default are left out.
+
+    Raises:
+        InputError: A column is not among names.
+    """
+    if encodings is None:
+        return {}
+    if isinstance(encodings, str):
+        return dict.fromkeys(names, encodings)
+    unknown = sorted(set(encodings) - set(names))
+    if unknown:
+        remedy = "Check the spelling."
+        raise InputError(invalid("encodings", f"of columns among {list(names)}", remedy, got=unknown))
+    return dict(encodings)

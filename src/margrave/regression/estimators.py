@@ -1,0 +1,327 @@
+"""LinearRegression, LogisticRegression, PoissonRegression: the same regressions by scikit-learn's
+conventions.
+
+`fit` takes a release where scikit-learn takes rows: that is the one difference. `get_params`, `set_params`,
+`clone`, `coef_`, `intercept_`, `predict` and `predict_proba` are as there. scikit-learn is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, final
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.regression.coefficients import INTERCEPT, Coefficients
+from margrave.regression.fit import Options, Released, Rng, fit
+from margrave.schema.encode import coded_from, encode_from
+from margrave.schema.encoded import Encoded
+
+__all__ = ["LinearRegression", "LogisticRegression", "PoissonRegression"]
+
+Floats = NDArray[np.float64]
+Kind = TypeVar("Kind", bound="_Regression")
+
+
+class _Regression:
+    """What the three have in common.
+
+    Args:
+        target: Name of the column to explain; may be left to `fit`.
+        features, encodings, reference, intercept, source, of, level, rng: As for
+            `margrave.regression.linear`.
+    """
+
+    kind: ClassVar[str]
+    NAMES: ClassVar[tuple[str, ...]] = (
+        *(
+            "target",
+            "features",
+            "encodings",
+            "reference",
+            "positive",
+            "intercept",
+            "source",
+            "of",
+            "level",
+            "rng",
+        ),
+    )
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        features: Sequence[str] | None = None,
+        encodings: str | Mapping[str, str] | None = None,
+        reference: Mapping[str, str] | None = None,
+        positive: str | None = None,
+        intercept: bool = True,
+        source: str = "both",
+        of: str = "population",
+        level: float = 0.95,
+        rng: Rng = 0,
+    ) -> None:
+        self.target = target
+        self.features = features
+        self.encodings = encodings
+        self.reference = reference
+        self.positive = positive
+        self.intercept = intercept
+        self.source = source
+        self.of = of
+        self.level = level
+        self.rng = rng
+        self._found: Coefficients | None = None
+
+    def fit(self: Kind, release: Released | str | Path, y: None = None, *, target: str | None = None) -> Kind:
+        """Fit to a release; returns the same object.
+
+        Args:
+            release: A `Synthesis` or the path of a release file. Rows are refused: what is computed from
+                private rows would be private.
+            y: None; the target is a column of the release.
+            target: Its name, where it was not given before.
+
+        Raises:
+            InputError: See `margrave.regression.linear`; or no target is named.
+        """
+        if y is not None:
+            raise InputError(invalid("y", "left out", "Name the column: fit(release, target='...')."))
+        name = target if target is not None else self.target
+        if name is None:
+            raise InputError(invalid("target", "a column of the release", "Pass target='...'."))
+        self._found = fit(release, name, self.kind, self._options())
+        return self
+
+    def _options(self) -> Options:
+        return Options(
+            self.features,
+            self.encodings,
+            self.reference,
+            self.positive,
+            self.intercept,
+            self.source,
+            self.of,
+            self.level,
+            rng=self.rng,
+        )
+
+    @property
+    def coefficients_(self) -> Coefficients:
+        """The whole result: names, estimates, standard errors, intervals, notes.
+
+        Raises:
+            InputError: Nothing was fitted yet.
+        """
+        if self._found is None:
+            raise InputError(invalid("regression", "fitted", "Call fit(release, target='...') first."))
+        return self._found
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.str_]:
+        """Names of the columns that `predict` needs."""
+        return np.asarray(self.coefficients_.fit.design.names)
+
+    def _weights(self) -> Floats:
+        found = self.coefficients_
+        return found.estimates[1:] if found.names[:1] == (INTERCEPT,) else found.estimates
+
+    def _constant(self) -> float:
+        found = self.coefficients_
+        return float(found.estimates[0]) if found.names[:1] == (INTERCEPT,) else 0.0
+
+    def _predictor(self, rows: Any) -> Floats:
+        """The linear predictor of rows, shape [rows]."""
+        found = self.coefficients_
+        encodings = found.fit.design.encodings
+        codes = _codes(rows, found)
+        parts = [encoding.matrix.T[codes[encoding.column]] for encoding in encodings]
+        constant = self._constant()
+        if not parts:
+            return np.full(_length(rows), constant)
+        return np.asarray(np.hstack(parts) @ self._weights() + constant)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments it was made with, by name.
+
+        Args:
+            deep: Of no meaning: no argument has parameters of its own.
+        """
+        return {name: self.__dict__[name] for name in self.NAMES}
+
+    def set_params(self: Kind, **params: Any) -> Kind:
+        """Change arguments; returns the same object, which has then forgotten what was fitted.
+
+        Raises:
+            InputError: There is no such argument; then nothing is changed.
+        """
+        unknown = sorted(set(params) - set(self.NAMES))
+        if unknown:
+            raise InputError(
+                invalid("params", f"among {list(self.NAMES)}", "Check the spelling.", got=unknown)
+            )
+        self.__dict__.update(params)
+        self._found = None
+        return self
+
+    def __sklearn_clone__(self: Kind) -> Kind:
+        """What `sklearn.base.clone` makes of it: the same arguments, not fitted."""
+        return type(self)(**self.get_params())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.target is None else repr(self.target)})"
+
+
+def _codes(rows: Any, found: Coefficients) -> dict[str, NDArray[Any]]:
+    """The codes of rows by feature; values outside a declaration are absorbed as a lenient schema does.
+
+    Raises:
+        InputError: A column is not there, or it is no table.
+    """
+    names = found.fit.design.names
+    if isinstance(rows, Encoded):
+        return {name: rows.column(name) for name in names}
+    table = _as_arrow(rows)
+    lenient = found.schema.absorb_outside()
+    needed = [needed for name in names for needed in coded_from(lenient[name])]
+    absent = sorted(set(needed) - set(table.column_names))
+    if absent:
+        raise InputError(invalid("rows", f"a table that has the columns {absent}", "Add them."))
+    return {name: encode_from(table, lenient[name]) for name in names}
+
+
+def _as_arrow(rows: Any) -> pa.Table:
+    """A table of any kind as an Arrow table."""
+    if isinstance(rows, Mapping):
+        return pa.table(dict(rows))
+    if isinstance(rows, pa.Table):
+        return rows
+    try:
+        return nw.from_native(rows, eager_only=True).to_arrow()
+    except TypeError:
+        remedy = "Pass a data frame, an Arrow table or a mapping of columns."
+        raise InputError(invalid("rows", "a table with the features' columns", remedy)) from None
+
+
+def _length(rows: Any) -> int:
+    """How many rows a table has, of which no column is needed."""
+    return rows.rows if isinstance(rows, Encoded) else _as_arrow(rows).num_rows
+
+
+@final
+class LinearRegression(_Regression):
+    """Least squares from a release; see `margrave.regression.linear`.
+
+    Example:
+        ``LinearRegression().fit(synthesis, target="income").coef_``
+    """
+
+    kind: ClassVar[str] = "linear"
+    _estimator_type: ClassVar[str] = "regressor"
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the encoded features, shape [numbers]; `coefficients_.names` says which is
+        which."""
+        return self._weights()
+
+    @property
+    def intercept_(self) -> float:
+        """The constant; 0 without one."""
+        return self._constant()
+
+    def predict(self, rows: Any) -> Floats:
+        """The expected target of rows, shape [rows].
+
+        Args:
+            rows: A pandas or polars data frame, an Arrow table, a mapping of columns, or `Encoded`.
+
+        Raises:
+            InputError: A feature's column is not there.
+        """
+        return self._predictor(rows)
+
+
+@final
+class PoissonRegression(_Regression):
+    """Poisson regression from a release; see `margrave.regression.poisson`."""
+
+    kind: ClassVar[str] = "poisson"
+    _estimator_type: ClassVar[str] = "regressor"
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the encoded features, shape [numbers]; `coefficients_.names` says which is
+        which."""
+        return self._weights()
+
+    @property
+    def intercept_(self) -> float:
+        """The constant; 0 without one."""
+        return self._constant()
+
+    def predict(self, rows: Any) -> Floats:
+        """The expected count of rows, shape [rows].
+
+        Args:
+            rows: As for `LinearRegression.predict`.
+        """
+        return self.coefficients_.fit.family.mean(self._predictor(rows))
+
+
+@final
+class LogisticRegression(_Regression):
+    """Logistic regression from a release; see `margrave.regression.logistic`."""
+
+    kind: ClassVar[str] = "logistic"
+    _estimator_type: ClassVar[str] = "classifier"
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the encoded features: shape [1, numbers]."""
+        return self._weights()[None, :]
+
+    @property
+    def intercept_(self) -> Floats:
+        """The constant, shape [1]; 0 without one."""
+        return np.full(1, self._constant())
+
+    @property
+    def classes_(self) -> NDArray[np.str_]:
+        """Labels of the level that counts as 0, and of that which counts as 1."""
+        found = self.coefficients_
+        column = found.schema[found.target]
+        others = [label for label in _present_labels(column, found) if label != found.meaning]
+        return np.asarray([others[0] if len(others) == 1 else f"not {found.meaning}", found.meaning])
+
+    def predict_proba(self, rows: Any) -> Floats:
+        """Probability of both classes, shape [rows, 2].
+
+        Args:
+            rows: As for `LinearRegression.predict`.
+        """
+        one = self.coefficients_.fit.family.mean(self._predictor(rows))
+        return np.column_stack([1.0 - one, one])
+
+    def predict(self, rows: Any) -> NDArray[np.str_]:
+        """The likelier class of rows, shape [rows].
+
+        Args:
+            rows: As for `LinearRegression.predict`.
+        """
+        likelier = (self.predict_proba(rows)[:, 1] > 0.5).astype(np.int64)
+        return np.asarray(self.classes_[likelier])
+
+
+def _present_labels(column: Any, found: Coefficients) -> tuple[str, ...]:
+    """Labels of the target's codes that have a number."""
+    from margrave.tables.labelled import labels_of
+
+    labels = labels_of(found.schema, found.target)
+    return tuple(label for label, held in zip(labels, found.fit.design.present, strict=True) if held)

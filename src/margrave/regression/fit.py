@@ -1,0 +1,318 @@
+"""linear, logistic, poisson: regressions from a release, with intervals; free post-processing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from margrave.archive import load_release
+from margrave.errors import InputError, invalid
+from margrave.models.table import resolve
+from margrave.regression.coefficients import Coefficients, Fit
+from margrave.regression.design import Design, centre
+from margrave.regression.encoding import chosen_encodings, encode_feature, encode_target, release_column
+from margrave.regression.families import family_of
+from margrave.regression.inference import find_directions, row_scores, solve_strong
+from margrave.regression.likelihood import ModelRows, fit_model, score_at
+from margrave.regression.sums import MeasuredSums, model_sums
+from margrave.release import Release
+from margrave.tables.functionals import PooledTables
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+
+__all__ = ["Of", "Released", "Rng", "Source", "fit", "linear", "logistic", "poisson"]
+
+Floats = NDArray[np.float64]
+Rng = np.random.Generator | int | None
+Source = Literal["both", "model", "measured"]
+Of = Literal["population", "table"]
+
+MOST_ROWS, MOST_NUMBERS, FEWEST_ROWS = 30_000, 3_000_000, 5_000
+"""Rows drawn from the model: at most so many, and fewer where a row has many numbers."""
+
+
+class Released(Protocol):
+    """What a regression needs: a `Synthesis` has it."""
+
+    release: Release
+    model: Model
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may be said about any regression; see `linear`."""
+
+    features: Sequence[str] | None = None
+    encodings: str | Mapping[str, str] | None = None
+    reference: Mapping[str, str] | None = None
+    positive: str | None = None
+    intercept: bool = True
+    source: str = "both"
+    of: str = "population"
+    level: float = 0.95
+    likelihood: str = "exact"
+    rng: Rng = 0
+
+
+def linear(
+    release: Released | str | Path,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    encodings: str | Mapping[str, str] | None = None,
+    reference: Mapping[str, str] | None = None,
+    positive: str | None = None,
+    intercept: bool = True,
+    source: Source = "both",
+    of: Of = "population",
+    level: float = 0.95,
+    rng: Rng = 0,
+) -> Coefficients:
+    """Least squares of a column on others, from a release: nothing private is touched, nothing is spent.
+
+    Args:
+        release: A `Synthesis` (`Synthesizer.fit`, `load`, `fit_tables`), or the path of a release file.
+        target: A column of numbers; or any column, with `positive`.
+        features: The columns to explain it with; all others of the release by default.
+        encodings: How features become numbers, one for all or by column: "scores" (the middle of a bin, or
+            the listed number), "levels" (an indicator of every level but one) or "ranks" (codes evenly from
+            -1 to 1). By default scores for numbers, ranks for dates and times, levels for the rest. For the
+            target "scores" or "ranks".
+        reference: By column, the level that others are compared with; the likeliest by default.
+        positive: The level of the target that counts as 1, all others as 0.
+        intercept: Whether there is a constant.
+        source: Where estimates come from. "model": the fitted model alone. "measured": one step from it
+            along the noisy tables, unbiased and often much noisier. "both": the model's X'X, and X'y moved
+            from the model's towards the noisy tables' as far as their noise allows. Intervals do not depend
+            on it.
+        of: Whether intervals are for the "population" that rows were drawn from, or for the private
+            "table": then they hold the privacy noise alone.
+        level: Of the intervals.
+        rng: Draws rows of the model; a fixed seed by default, so that results repeat.
+
+    Raises:
+        InputError: An argument cannot be used as given, or source is "measured" and the release lacks pairs.
+        SchemaError: The target or a feature is no column of the schema.
+        ReleaseError: The file is not a release.
+    """
+    options = Options(features, encodings, reference, positive, intercept, source, of, level, rng=rng)
+    return fit(release, target, "linear", options)
+
+
+def logistic(
+    release: Released | str | Path,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    encodings: str | Mapping[str, str] | None = None,
+    reference: Mapping[str, str] | None = None,
+    positive: str | None = None,
+    intercept: bool = True,
+    source: Source = "both",
+    of: Of = "population",
+    level: float = 0.95,
+    likelihood: Literal["exact", "quadratic"] = "exact",
+    rng: Rng = 0,
+) -> Coefficients:
+    """Logistic regression of a column of two levels on others, from a release; see `linear`.
+
+    Args:
+        release, features, encodings, reference, intercept, source, of, level, rng: As for `linear`.
+        target: A column of two levels; or any, with `positive`.
+        positive: The level that counts as 1; the later of two by default.
+        likelihood: "exact"; or "quadratic", the polynomial that DD-SSP maximises, whose coefficients are
+            those of least squares times a constant.
+
+    Raises:
+        InputError, SchemaError, ReleaseError: As for `linear`.
+    """
+    options = Options(features, encodings, reference, positive, intercept, source, of, level, likelihood, rng)
+    return fit(release, target, "logistic", options)
+
+
+def poisson(
+    release: Released | str | Path,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    encodings: str | Mapping[str, str] | None = None,
+    reference: Mapping[str, str] | None = None,
+    intercept: bool = True,
+    source: Source = "both",
+    of: Of = "population",
+    level: float = 0.95,
+    rng: Rng = 0,
+) -> Coefficients:
+    """Poisson regression of a column of counts on others, with the logarithm as link; see `linear`.
+
+    Args:
+        release, features, encodings, reference, intercept, source, of, level, rng: As for `linear`.
+        target: A column of numbers, none below 0.
+
+    Raises:
+        InputError, SchemaError, ReleaseError: As for `linear`.
+    """
+    options = Options(features, encodings, reference, None, intercept, source, of, level, rng=rng)
+    return fit(release, target, "poisson", options)
+
+
+def fit(released: Released | str | Path, target: str, kind: str, options: Options) -> Coefficients:
+    """A regression of a kind; see `linear`."""
+    family = family_of(kind, options.likelihood)
+    _check(options)
+    if isinstance(released, str | Path):
+        release = load_release(released)
+        model = resolve(release.fitter).restore(release.domain, release.measurements, release.state)
+    else:
+        release, model = released.release, released.model
+    design, meaning = _design(release, model, target, kind, options)
+    rows = _draw(design, model, options.rng)
+    public = release.total if release.guarantee.neighbours.rows_are_public else None
+    sums = MeasuredSums(design, PooledTables(release.domain, release.measurements), public)
+    labelled, crossed = model_sums(design, model)
+    if not design.whole:
+        crossed = rows.weight * (rows.numbers.T @ rows.numbers)
+    theta, hessian = fit_model(design, rows, family, labelled, crossed)
+    state = Fit(design, family, rows, sums, options.of)
+    notes = _notes(sums, options.source)
+    if options.source == "both":
+        theta = theta + _towards_measured(sums, labelled, hessian, design)
+    directions = find_directions(design, crossed, sums if sums.complete else None)
+    inverse = solve_strong(hessian, directions)
+    unbiased, covariance = np.full(design.size, np.nan), np.full((design.size, design.size), np.nan)
+    if sums.complete:
+        line = score_at(theta, design, rows, family)
+        residual, noise = sums.residual(line.gamma)
+        unbiased = theta + inverse @ (residual - line.remainder)
+        if options.of == "population":
+            noise = noise + row_scores(theta, design, rows, family)
+        covariance = inverse @ noise @ inverse
+    best = unbiased if options.source == "measured" else theta
+    quantile = float(ndtri(0.5 + options.level / 2.0))
+    return Coefficients.of_fit(
+        state,
+        target=target,
+        meaning=meaning,
+        kind=kind,
+        level=options.level,
+        quantile=quantile,
+        best=best,
+        unbiased=unbiased,
+        covariance=covariance,
+        directions=directions,
+        notes=notes,
+        schema=release.schema,
+    )
+
+
+def _check(options: Options) -> None:
+    if options.source not in get_args(Source):
+        raise InputError(
+            invalid("source", f"one of {list(get_args(Source))}", "Pick one.", got=options.source)
+        )
+    if options.of not in get_args(Of):
+        raise InputError(invalid("of", f"one of {list(get_args(Of))}", "Pick one.", got=options.of))
+    number = isinstance(options.level, float) and math.isfinite(options.level)
+    if not number or not 0.0 < options.level < 1.0:
+        raise InputError(invalid("level", "above 0 and below 1", "Try level=0.95.", got=options.level))
+
+
+def _design(release: Release, model: Model, target: str, kind: str, options: Options) -> tuple[Design, str]:
+    """The target and the features as numbers, and what a target of 1 means."""
+    schema = release.schema
+    release_column(schema, target, "target")
+    known = [column.name for column in schema.attributes if column.name != target]
+    features = known if options.features is None else list(options.features)
+    if target in features or len(set(features)) != len(features) or isinstance(options.features, str):
+        remedy = "List other columns, each once."
+        raise InputError(invalid("features", f"distinct columns other than {target!r}", remedy))
+    for name in features:
+        release_column(schema, name, "features")
+    if not features and not options.intercept:
+        raise InputError(invalid("features", "one or more without an intercept", "List columns."))
+    asked = chosen_encodings(options.encodings, [*features, target])
+    references = dict(options.reference or {})
+    unknown = sorted(set(references) - set(features))
+    if unknown:
+        raise InputError(
+            invalid("reference", f"of columns among {features}", "Check the spelling.", got=unknown)
+        )
+    encodings = [
+        encode_feature(schema, name, asked.get(name), model.project((name,)), references.get(name))
+        for name in features
+    ]
+    how = None if isinstance(options.encodings, str) and kind != "linear" else asked.get(target)
+    if how == "levels":
+        how = None if isinstance(options.encodings, str) else how
+    labels, meaning = encode_target(schema, target, kind, how, options.positive)
+    return centre(model, target, labels, encodings, options.intercept), meaning
+
+
+def _draw(design: Design, model: Model, rng: Rng) -> ModelRows:
+    """Rows of the model, as many as it stands for where they are not many."""
+    most = min(MOST_ROWS, max(MOST_NUMBERS // design.size, FEWEST_ROWS))
+    count = int(min(max(model.total, 1.0), most))
+    encoded = model.sample(count, np.random.default_rng(rng))
+    numbers, labels = design.rows(encoded)
+    return ModelRows(numbers, labels, max(model.total, 1.0) / count)
+
+
+def _notes(sums: MeasuredSums, source: str) -> list[str]:
+    """What stands in the way of intervals, and what to do about it.
+
+    Raises:
+        InputError: Estimates of noisy tables are wanted, and some are missing.
+    """
+    absent = [" x ".join(pair) for pair in sums.missing_pairs]
+    if absent:
+        shown = ", ".join(absent[:6]) + (f" and {len(absent) - 6} more" if len(absent) > 6 else "")
+        remedy = "Make a release that measures every pair (method auto), or use fewer features."
+        if source == "measured":
+            raise InputError(invalid("features", f"in measured pairs: {shown} are not", remedy))
+        return [f"no standard errors: no noisy table holds {shown}. {remedy}"]
+    if sums.complete:
+        return []
+    if source == "measured":
+        raise InputError(
+            invalid("target", "without missing values for source='measured'", "Use source='both'.")
+        )
+    told = (
+        "no standard errors: rows without a target are left out, and no table of two columns has them apart"
+    )
+    return [told]
+
+
+def _towards_measured(sums: MeasuredSums, labelled: Floats, hessian: Floats, design: Design) -> Floats:
+    """How far X'y of noisy tables moves the model's coefficients, shape [p].
+
+    The difference of the two is shrunk feature by feature by the part of its square that is noise (James and
+    Stein 1961, positive part); for one number by twice that part, which is steadier. The change of the
+    coefficients has a ridge in proportion to the noise: combinations of columns of little weight would turn
+    it into large coefficients.
+    """
+    measured, noise, known = sums.labelled()
+    variance = np.diag(noise)
+    moved = np.zeros(design.size)
+    for places in [np.zeros(1, dtype=np.int64), *map(design.places, range(len(design.names)))]:
+        off = measured[places] - labelled[places]
+        square = float(off @ off)
+        if not known[places].all() or square <= 0.0:
+            continue
+        least = 2.0 if len(places) == 1 else 1.0
+        moved[places] = max(1.0 - least * float(variance[places].sum()) / square, 0.0) * off
+    free = design.free
+    inner = hessian[np.ix_(free, free)]
+    held = variance[free][known[free]]
+    ridge = float(held.mean()) if len(held) else 0.0
+    change = np.zeros(design.size)
+    square_matrix = inner @ inner + (ridge + 1e-12 * float(np.trace(inner)) ** 2) * np.eye(len(free))
+    change[free] = np.linalg.solve(square_matrix, inner @ moved[free])
+    return change

@@ -1,0 +1,164 @@
+"""Likelihood: coefficients from X'y, X'X and rows of the model.
+
+A canonical model's log likelihood is theta'X'y - sum of A(theta'x). The first part needs tables of pairs
+alone; the second needs the joint distribution of the features, which the model has. It is split again: the
+mean A'(s) of a row is a straight line alpha + beta s, the best for these rows, plus a remainder, so that
+
+    X'y - sum of x A'(s)  =  X'(y - c) - X'X gamma - sum of x (A'(s) - alpha - beta s),   gamma = beta theta
+    + (alpha - c) e_0
+
+for any constant c. Tables of pairs answer for the first two terms, rows only for the last, which is small:
+all of the noise that matters is in tables, whose noise is known, and drawing rows adds little. For linear
+models nothing remains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.regression.design import Design
+from margrave.regression.families import Family
+
+__all__ = ["Line", "ModelRows", "fit_model", "score_at"]
+
+Floats = NDArray[np.float64]
+
+STEPS = 50
+"""Most Newton steps; six are enough unless the target is separated from its levels."""
+PRECISE = 1e-10
+"""Relative size of a step after which none follows."""
+RIDGE = 1e-9
+"""Added to X'X over the number of rows, whose diagonal is 1, so that collinear columns have finite
+coefficients."""
+SEPARATED = 1e-7
+"""The same where maximising: a target that a level determines has no finite coefficients."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRows:
+    """Rows of the model in the design's numbers.
+
+    Args:
+        numbers: Shape [rows, p].
+        labels: Centred labels, shape [rows].
+        weight: How many rows of the private table one of these stands for.
+    """
+
+    numbers: Floats
+    labels: Floats
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Where a coefficient vector stands: the straight line, and what is left.
+
+    Args:
+        gamma: By which X'X is multiplied, shape [p].
+        remainder: Sum over rows of x times what the line leaves of the mean, shape [p].
+        curvature: Minus the derivative of the score, up to X'X of the model: see `score_at`, shape [p, p].
+        beta: Slope of the line.
+    """
+
+    gamma: Floats
+    remainder: Floats
+    curvature: Floats
+    beta: float
+
+
+def score_at(theta: Floats, design: Design, rows: ModelRows, family: Family) -> Line:
+    """The line and the remainder at coefficients of the centred design, shape [p].
+
+    The score is b - G gamma - remainder, and minus its derivative is beta G + curvature.
+    """
+    predictor = rows.numbers @ theta
+    mean, slope = family.mean(predictor), family.slope(predictor)
+    off = predictor - predictor.mean() if len(predictor) else predictor
+    spread = float(off @ off)
+    flat = float(slope.mean()) if len(slope) else 1.0
+    beta = float(off @ mean) / spread if spread > 1e-12 * max(len(off), 1) else flat
+    alpha = float((mean - beta * predictor).mean()) if len(mean) else 0.0
+    gamma = beta * theta
+    gamma[0] += alpha - design.middle
+    if family.affine:
+        empty = np.zeros((design.size, design.size))
+        return Line(gamma, np.zeros(design.size), empty, beta)
+    remainder = rows.weight * (rows.numbers.T @ (mean - alpha - beta * predictor))
+    curvature = rows.weight * ((rows.numbers * (slope - beta)[:, None]).T @ rows.numbers)
+    return Line(gamma, remainder, curvature, beta)
+
+
+def fit_model(
+    design: Design, rows: ModelRows, family: Family, labelled: Floats, crossed: Floats
+) -> tuple[Floats, Floats]:
+    """The coefficients at which b - G gamma - remainder is 0, and minus its derivative there.
+
+    Args:
+        design: Target and features.
+        rows: Of the model.
+        family: Of the regression.
+        labelled: b, X'y with centred labels, shape [p].
+        crossed: G, X'X of the rows that have a target, shape [p, p].
+
+    Returns:
+        theta in the centred design, shape [p], 0 where a coefficient is not fitted; and H, shape [p, p].
+    """
+    theta = np.zeros(design.size)
+    if not family.affine:
+        theta = _maximise(design, rows, family, labelled)
+    line = score_at(theta, design, rows, family)
+    for _ in range(1 if family.affine else STEPS):
+        hessian = line.beta * crossed + line.curvature
+        score = labelled - crossed @ line.gamma - line.remainder
+        step = _solve(hessian, score, design.free)
+        moved = score_at(theta + step, design, rows, family)
+        left = labelled - crossed @ moved.gamma - moved.remainder
+        if np.abs(left[design.free]).max(initial=0.0) > np.abs(score[design.free]).max(initial=0.0):
+            break
+        theta, line = theta + step, moved
+        if np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
+            break
+    return theta, line.beta * crossed + line.curvature
+
+
+def _solve(hessian: Floats, score: Floats, free: NDArray[np.int64], ridge: float = RIDGE) -> Floats:
+    """hessian^-1 score over the free places, 0 elsewhere; a little ridge keeps it finite."""
+    inner = hessian[np.ix_(free, free)]
+    scale = max(float(np.trace(inner)) / max(len(free), 1), 1e-300)
+    values, vectors = np.linalg.eigh(inner)
+    steady = np.where(values > ridge * scale, values, np.inf)
+    found = np.zeros(len(hessian))
+    found[free] = vectors @ ((vectors.T @ score[free]) / steady)
+    return found
+
+
+def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats) -> Floats:
+    """The maximum of theta'X'y - sum of A(theta'x) over the model's rows, by Newton steps that are halved."""
+    numbers, free, weight = rows.numbers, design.free, rows.weight
+    pull = labelled + design.middle * weight * numbers.sum(axis=0)
+    ridge = SEPARATED * weight * max(len(numbers), 1)
+    theta = np.zeros(design.size)
+
+    def value(at: Floats) -> float:
+        total = weight * float(family.cumulant(numbers @ at).sum())
+        return float(pull @ at) - total - 0.5 * ridge * float(at @ at)
+
+    best = value(theta)
+    for _ in range(STEPS):
+        predictor = numbers @ theta
+        score = pull - weight * (numbers.T @ family.mean(predictor)) - ridge * theta
+        hessian = weight * ((numbers * family.slope(predictor)[:, None]).T @ numbers)
+        hessian[np.diag_indices_from(hessian)] += ridge
+        step = _solve(hessian, score, free)
+        gain = float(score @ step)
+        part = 1.0
+        while part > 1e-6 and value(theta + part * step) < best + 1e-4 * part * gain:
+            part /= 2.0
+        theta = theta + part * step
+        best = value(theta)
+        if gain <= PRECISE * max(abs(best), 1.0):
+            break
+    return theta

@@ -1,0 +1,303 @@
+"""Means, shares and quantiles of a release, of all rows or by group, with intervals from the known noise.
+
+All are answered by noisy tables alone. A mean is a ratio of two linear functions of them, whose noise is
+Gaussian with a known covariance, so its interval is that of a ratio of normal variables (Fieller 1954):
+exact for the private table whatever the noise. A quantile's interval holds the bins whose cumulative shares
+do not contradict it (Woodruff 1952). For the population from which rows were drawn the variance of sampling
+is added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from margrave.errors import InputError, invalid
+from margrave.release import Release
+from margrave.schema.domain import Clique
+from margrave.tables.functionals import PooledTables, Term
+from margrave.tables.labelled import labels_of
+from margrave.tables.scores import ranges_of, scores_of
+
+__all__ = ["GroupEstimates", "NumberEstimate", "Of", "estimate_mean", "estimate_quantile", "estimate_share"]
+
+Floats = NDArray[np.float64]
+Of = Literal["population", "table"]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberEstimate:
+    """A number that a release tells, with its uncertainty.
+
+    Args:
+        value: The estimate, unbiased but for being kept inside the column's range.
+        standard_error: Of value; infinite where the noise hides how many rows there are.
+        interval: Lower and upper confidence limit.
+        level: Of the interval.
+    """
+
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    level: float = 0.95
+
+    def __str__(self) -> str:
+        lower, upper = self.interval
+        return f"{self.value:.6g} ({100 * self.level:g} % interval {lower:.6g} to {upper:.6g})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupEstimates(Mapping[str, NumberEstimate]):
+    """An estimate for each level of a column, and their differences.
+
+    Args:
+        groups: By the level's label.
+        covariance: Of the estimates, in the order of groups; None where differences have no interval.
+        span: The largest difference there can be.
+    """
+
+    groups: Mapping[str, NumberEstimate]
+    covariance: Floats | None = field(default=None)
+    span: float = math.inf
+
+    def __getitem__(self, label: str) -> NumberEstimate:
+        """The estimate of a group.
+
+        Raises:
+            InputError: There is no such group.
+        """
+        if label not in self.groups:
+            remedy = "Check the spelling."
+            raise InputError(invalid("group", f"one of {list(self.groups)}", remedy, got=label))
+        return self.groups[label]
+
+    def __iter__(self) -> Iterator[str]:
+        """Labels of the groups."""
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self.groups)
+
+    def difference(self, first: str, second: str) -> NumberEstimate:
+        """The first group's number less the second's.
+
+        Raises:
+            InputError: There is no such group, or these are quantiles, whose differences have no interval.
+        """
+        one, other = self[first], self[second]
+        if self.covariance is None:
+            remedy = "Compare means or shares, or the intervals of both groups."
+            raise InputError(invalid("differences", "of means or shares", remedy))
+        a, b = list(self.groups).index(first), list(self.groups).index(second)
+        covariance = self.covariance
+        square = float(covariance[a, a] + covariance[b, b] - 2.0 * covariance[a, b])
+        known = math.isfinite(one.standard_error) and math.isfinite(other.standard_error)
+        error = math.sqrt(max(square, 0.0)) if known else math.inf
+        value, wide = one.value - other.value, _quantile(one.level) * error
+        limits = (max(value - wide, -self.span), min(value + wide, self.span))
+        return NumberEstimate(value, error, limits, one.level)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{label}: {estimate}" for label, estimate in self.groups.items())
+
+
+def _quantile(level: float) -> float:
+    return float(ndtri(0.5 + level / 2.0))
+
+
+def estimate_mean(
+    release: Release, name: str, by: str | None = None, *, of: Of = "population", level: float = 0.95
+) -> NumberEstimate | GroupEstimates:
+    """The mean of a column of numbers over rows that have one; see `Synthesis.mean`."""
+    numbers = scores_of(release.schema[name])
+    if numbers is None:
+        raise InputError(invalid("column", "a column of numbers", "Use `share` for its levels.", got=name))
+    return _ratios(release, name, numbers, by, of, level)
+
+
+def estimate_share(
+    release: Release,
+    name: str,
+    value: object,
+    by: str | None = None,
+    *,
+    of: Of = "population",
+    level: float = 0.95,
+) -> NumberEstimate | GroupEstimates:
+    """The share of rows that hold a value; see `Synthesis.share`."""
+    labels = labels_of(release.schema, name)
+    if str(value) not in labels:
+        raise InputError(invalid("value", f"one of {list(labels)}", "Pick a level.", got=value))
+    marks = np.asarray([float(label == str(value)) for label in labels])
+    return _ratios(release, name, marks, by, of, level)
+
+
+def estimate_quantile(
+    release: Release,
+    name: str,
+    q: float = 0.5,
+    by: str | None = None,
+    *,
+    of: Of = "population",
+    level: float = 0.95,
+) -> NumberEstimate | GroupEstimates:
+    """A quantile of a column of numbers; see `Synthesis.quantile`."""
+    _check(of, level)
+    if not isinstance(q, float) or not 0.0 < q < 1.0:
+        raise InputError(invalid("q", "above 0 and below 1", "Try q=0.5, the median.", got=q))
+    column = release.schema[name]
+    middles, ranges = scores_of(column), ranges_of(column)
+    if middles is None or ranges is None:
+        raise InputError(invalid("column", "a column of numbers", "Use `share` for its levels.", got=name))
+    order = np.argsort(middles, kind="stable")[: int((~np.isnan(middles)).sum())]
+    tables, clique, groups = _tables(release, name, by)
+    below = np.zeros((len(order), len(middles)))
+    for k in range(len(order)):
+        below[k, order[:k]] = 1.0  # shares below each bin, less q of all: 0 at the quantile
+        below[k, order] -= q
+    found = {}
+    for place, label in enumerate(groups):
+        weights = below if by is None else _one_group(below, place, len(groups))
+        terms = [Term(clique, np.arange(len(order)), weights)]
+        sums = tables.values(terms, len(order))
+        variances = np.diag(tables.covariance(terms, len(order))).copy()
+        table = tables.table(clique) if by is None else tables.table(clique)[place]
+        if of == "population":
+            variances += q * (1.0 - q) * max(float(table[order].sum()), 0.0)
+        least, greatest = ranges[0][order], ranges[1][order]
+        found[label] = _woodruff(table[order], sums, np.sqrt(variances), least, greatest, q, level)
+    return found[""] if by is None else GroupEstimates(found)
+
+
+def _one_group(weights: Floats, place: int, groups: int) -> Floats:
+    """The same weights in the row of one group: shape [r, groups, codes]."""
+    spread = np.zeros((len(weights), groups, weights.shape[1]))
+    spread[:, place] = weights
+    return spread
+
+
+def _woodruff(
+    counts: Floats, sums: Floats, errors: Floats, least: Floats, greatest: Floats, q: float, level: float
+) -> NumberEstimate:
+    """A quantile from noisy counts by bin in order.
+
+    sums[k] estimates (rows below bin k) - q (all rows). The quantile is not below bin k unless the true sum
+    at k + 1 is at least 0, nor above unless that at k is at most 0; each is refused at half of 1 - level.
+    """
+    wide = _quantile(level)
+    after = np.append(sums[1:], np.inf) + wide * np.append(errors[1:], 0.0)
+    before = np.append(-np.inf, sums[1:]) - wide * np.append(0.0, errors[1:])
+    low = int(np.argmax(after >= 0.0))
+    high = len(sums) - 1 - int(np.argmax(before[::-1] <= 0.0))
+    low, high = min(low, high), max(low, high)
+    limits = (float(least[low]), float(greatest[high]))
+    total = float(counts.sum())
+    shares = np.clip(np.cumsum(counts) / total if total > 0 else np.linspace(0, 1, len(counts)), 0.0, 1.0)
+    cumulative = np.append(0.0, np.maximum.accumulate(shares))
+    cumulative[-1] = 1.0
+    place = min(int(np.searchsorted(cumulative[1:], q)), len(counts) - 1)
+    inside = cumulative[place + 1] - cumulative[place]
+    part = (q - cumulative[place]) / inside if inside > 0 else 0.5
+    value = float(np.clip(least[place] + part * (greatest[place] - least[place]), *limits))
+    return NumberEstimate(value, (limits[1] - limits[0]) / (2.0 * wide), limits, level)
+
+
+def _tables(release: Release, name: str, by: str | None) -> tuple[PooledTables, Clique, tuple[str, ...]]:
+    """The noisy tables, the clique that answers, and the groups.
+
+    Raises:
+        InputError: No noisy table holds the columns, or a column is named twice.
+        SchemaError: There is no such column.
+    """
+    clique = (name,) if by is None else (by, name)
+    release.domain.shape(clique)
+    if by == name:
+        raise InputError(invalid("by", "another column", "Name the column of the groups.", got=by))
+    tables = PooledTables(release.domain, release.measurements)
+    if not tables.holds(clique):
+        remedy = "Make a release that measures them together (method auto), or look at `table`."
+        raise InputError(invalid("columns", "held by a measured table", remedy, got=list(clique)))
+    return tables, clique, ("",) if by is None else labels_of(release.schema, by)
+
+
+def _check(of: str, level: float) -> None:
+    if of not in get_args(Of):
+        raise InputError(invalid("of", f"one of {list(get_args(Of))}", "Pick one.", got=of))
+    if not isinstance(level, float) or not 0.0 < level < 1.0:
+        raise InputError(invalid("level", "above 0 and below 1", "Try level=0.95.", got=level))
+
+
+def _ratios(
+    release: Release, name: str, numbers: Floats, by: str | None, of: Of, level: float
+) -> NumberEstimate | GroupEstimates:
+    """Means of the numbers of codes, NaN where a code has none, in all rows or by group."""
+    _check(of, level)
+    tables, clique, groups = _tables(release, name, by)
+    present = ~np.isnan(numbers)
+    filled = np.where(present, numbers, 0.0)
+    table = tables.table(clique)
+    table = table[None, :] if by is None else table
+    count = len(groups)
+    lowest, highest = float(numbers[present].min()), float(numbers[present].max())
+    rows = np.maximum(table, 0.0) @ present
+    centre = np.where(rows > 0, (np.maximum(table, 0.0) @ filled) / np.where(rows > 0, rows, 1.0), lowest)
+    # Numbers are centred group by group: what is left of the count's noise is then in proportion to an error.
+    weights = np.zeros((2 * count, count, len(numbers)))
+    for place in range(count):
+        weights[place, place] = (filled - centre[place]) * present
+        weights[count + place, place] = present
+    terms = [Term(clique, np.arange(2 * count), weights[:, 0] if by is None else weights)]
+    sums, noise = tables.values(terms, 2 * count), tables.covariance(terms, 2 * count)
+    squares = np.zeros(count)
+    if of == "population":
+        off = sums[:count] / np.where(sums[count:] > 0, sums[count:], np.inf)
+        left = filled[None, :] - centre[:, None] - off[:, None]
+        squares = np.maximum((table * left**2 * present).sum(axis=1), 0.0)
+    noise[np.arange(count), np.arange(count)] += squares
+    found = [_fieller(sums, noise, place, count, level) for place in range(count)]
+    estimates = {
+        label: NumberEstimate(
+            float(np.clip(centre[place] + value, lowest, highest)),
+            error,
+            (
+                float(np.clip(centre[place] + lower, lowest, highest)),
+                float(np.clip(centre[place] + upper, lowest, highest)),
+            ),
+            level,
+        )
+        for place, (label, (value, error, lower, upper)) in enumerate(zip(groups, found, strict=True))
+    }
+    if by is None:
+        return estimates[""]
+    return GroupEstimates(estimates, _ratio_covariance(sums, noise, count), highest - lowest)
+
+
+def _fieller(
+    sums: Floats, noise: Floats, place: int, count: int, level: float
+) -> tuple[float, float, float, float]:
+    """A ratio N / D, its standard error and its limits: all x with (N - x D)^2 at most z^2 times its
+    variance."""
+    n, d = float(sums[place]), float(sums[count + place])
+    v, c, w = noise[place, place], noise[place, count + place], noise[count + place, count + place]
+    square = _quantile(level) ** 2
+    first, second, third = d * d - square * w, n * d - square * c, n * n - square * v
+    if first <= 0.0 or d <= 0.0:
+        return (n / d if d > 0.0 else 0.0), math.inf, -math.inf, math.inf
+    ratio = n / d
+    error = math.sqrt(max(float(v - 2.0 * ratio * c + ratio * ratio * w), 0.0)) / d
+    root = math.sqrt(max(float(second * second - first * third), 0.0))
+    return ratio, error, float((second - root) / first), float((second + root) / first)
+
+
+def _ratio_covariance(sums: Floats, noise: Floats, count: int) -> Floats:
+    """Covariance of ratios to first order: shape [groups, groups]."""
+    d = np.where(sums[count:] > 0.0, sums[count:], np.inf)
+    slope = np.hstack([np.diag(1.0 / d), np.diag(-sums[:count] / d**2)])
+    return np.asarray(slope @ noise @ slope.T)

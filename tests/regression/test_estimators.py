@@ -1,0 +1,120 @@
+"""The estimators: scikit-learn's conventions, and the figures of the functions."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from exact_releases import Released, counts_of, noisy_release
+from sklearn import base
+
+import margrave as mg
+from margrave.errors import InputError
+from margrave.regression import LinearRegression, LogisticRegression, PoissonRegression, linear
+from margrave.schema.encode import encode
+
+SCHEMA = mg.Schema(
+    (
+        mg.Integer(name="age", lower=20, upper=79, bins=6, missing=False),
+        mg.Categorical(name="ward", values=("a", "b"), missing=False),
+        mg.Boolean(name="ill", missing=False),
+        mg.Integer(name="visits", lower=0, upper=5, bins=6, missing=False),
+    )
+)
+ROWS = pa.table({"age": [25, 71, 300], "ward": ["a", "b", "a"], "extra": [1, 2, 3]})
+
+
+@pytest.fixture(scope="module")
+def release() -> Released:
+    rng = np.random.default_rng(0)
+    age, ward = rng.integers(0, 6, 2000), rng.integers(0, 2, 2000)
+    ill = (rng.random(2000) < 0.2 + 0.1 * age).astype(int)
+    visits = np.minimum(rng.poisson(0.5 + 0.4 * ward), 5)
+    counts = counts_of(SCHEMA, {"age": age, "ward": ward, "ill": ill, "visits": visits})
+    return noisy_release(SCHEMA, counts, dict.fromkeys(combinations(SCHEMA.names, 2), 1.0), rng)
+
+
+def test_parameters_and_clones(release: Released) -> None:
+    first = LinearRegression("visits", features=["age"], source="model")
+    clone = base.clone(first.fit(release))
+    assert clone.get_params() == first.get_params()
+    with pytest.raises(InputError, match="fitted"):
+        _ = clone.coef_
+    assert clone.set_params(source="both") is clone
+    assert clone.fit(release).coefficients_.estimates.shape == (2,)
+    with pytest.raises(InputError, match="params"):
+        clone.set_params(sources="both")
+    assert repr(clone) == "LinearRegression('visits')"
+
+
+def test_linear_predictions_follow_the_coefficients(release: Released) -> None:
+    fitted = LinearRegression().fit(release, target="visits")
+    found = linear(release, "visits")
+    assert fitted.coef_.tolist() == found.estimates[1:].tolist()
+    assert fitted.intercept_ == found.estimates[0]
+    assert fitted.feature_names_in_.tolist() == ["age", "ward", "ill"]
+    rows = ROWS.append_column("ill", pa.array([True, False, True]))
+    ward = next(level for level in ("a", "b") if f"ward={level}" in found.names)
+    ill = next(level for level in ("False", "True") if f"ill={level}" in found.names)
+    middles = [24.5, 74.5, 74.5]  # beyond the bounds is the nearest bin
+    expected = [
+        found["(intercept)"] + found["age"] * middle + found[f"ward={ward}"] * (a == ward)
+        + found[f"ill={ill}"] * (str(i) == ill)
+        for middle, a, i in zip(middles, ["a", "b", "a"], [True, False, True], strict=True)
+    ]  # fmt: skip
+    assert np.allclose(fitted.predict(rows), expected)
+    assert np.allclose(fitted.predict(rows.to_pandas()), expected)
+    assert np.allclose(fitted.predict(rows.to_pydict()), expected)
+
+
+def test_logistic_classes_and_probabilities(release: Released) -> None:
+    fitted = LogisticRegression("ill", features=["age", "ward"]).fit(release)
+    chances = fitted.predict_proba(ROWS)
+    assert np.allclose(chances.sum(axis=1), 1.0)
+    assert chances[1, 1] > chances[0, 1]
+    assert fitted.classes_.tolist() == ["False", "True"]
+    assert fitted.predict(ROWS).tolist() == [fitted.classes_[int(c > 0.5)] for c in chances[:, 1]]
+    assert fitted.coef_.shape == (1, 2)
+    assert fitted.intercept_.shape == (1,)
+    other = LogisticRegression("visits", features=["ward"], positive="0").fit(release)
+    assert other.classes_.tolist() == ["not 0", "0"]
+
+
+def test_poisson_and_encoded_rows_and_no_intercept(release: Released) -> None:
+    fitted = PoissonRegression("visits", features=["ward"]).fit(release)
+    means = fitted.predict(pd.DataFrame({"ward": ["a", "b"]}))
+    assert means[1] / means[0] == pytest.approx(0.9 / 0.5, rel=0.2)
+    bare = LinearRegression("visits", features=["age"], intercept=False).fit(release)
+    assert bare.intercept_ == 0.0
+    rows = pa.table({"age": [25], "ward": ["a"], "ill": [True], "visits": [0]})
+    assert bare.predict(encode(rows, SCHEMA)).tolist() == [bare.coef_[0] * 24.5]
+    only = LinearRegression("visits", features=[]).fit(release)
+    assert only.predict(rows).tolist() == [only.intercept_]
+
+
+def test_bad_input_is_refused(release: Released) -> None:
+    with pytest.raises(InputError, match="y must be left out"):
+        LinearRegression("visits").fit(release, [1, 2])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="target must be"):
+        LinearRegression().fit(release)
+    fitted: Any = LinearRegression("visits").fit(release)
+    with pytest.raises(InputError, match="'ill'"):
+        fitted.predict(ROWS)
+    with pytest.raises(InputError, match="a table with the features' columns"):
+        fitted.predict([1, 2, 3])
+
+
+def test_a_release_file_will_do(tmp_path: Path) -> None:
+    rows = pa.table({"a": [0, 1, 1, 0] * 100, "b": [1, 1, 0, 0] * 100})
+    synthesis = mg.Synthesizer("independent", epsilon=1.0, schema=mg.Schema.from_sizes({"a": 2, "b": 2})).fit(
+        rows
+    )
+    synthesis.save(tmp_path / "r.margrave")
+    one, two = (linear(given, "a") for given in (synthesis, tmp_path / "r.margrave"))
+    assert one.estimates.tolist() == two.estimates.tolist()
+    assert "b x a" in one.notes[0]

@@ -1,0 +1,154 @@
+"""Means, shares and quantiles with intervals: exact without noise, right with it, refused otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import margrave as mg
+from margrave.errors import InputError, SchemaError
+from margrave.models.independent import Independent
+from margrave.privacy.unit import Neighbours
+from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.synthesis import Synthesis
+
+SCHEMA = mg.Schema(
+    (
+        mg.Integer(name="pay", lower=0, upper=99, bins=10, missing=True),
+        mg.Categorical(name="sex", values=("F", "M"), missing=False),
+        mg.Categorical(name="ward", values=("a", "b"), missing=False),
+        mg.Ordinal(name="grade", values=(1, 2, 5), missing=False),
+    )
+)
+MIDDLES = np.arange(10) * 10 + 4.5
+
+
+def population() -> np.ndarray[Any, Any]:
+    """Shares of sex, pay and its missing code: men are paid more."""
+    pay = np.arange(10)
+    cells = np.stack([np.exp(-0.1 * (pay - 3.2) ** 2), 0.8 * np.exp(-0.08 * (pay - 5.1) ** 2)])
+    cells = np.column_stack([cells, [0.4, 0.2]])
+    return np.asarray(cells / cells.sum())
+
+
+def release_of(table: Any, sigma: float, rng: np.random.Generator) -> Synthesis:
+    """Noisy pay x sex, pay again, and ward and grade by themselves."""
+    table = np.asarray(table, dtype=float)
+    tables = []
+    for clique, exact, error in (
+        (("sex", "pay"), table, sigma),
+        (("pay",), table.sum(axis=0), 2 * sigma),
+        (("ward",), np.array([700.0, 300.0]), sigma),
+        (("grade",), np.array([500.0, 300.0, 200.0]), sigma),
+    ):
+        tables.append(NoisyMarginal(clique, exact + error * rng.standard_normal(exact.shape), error))
+    model = Independent().fit(SCHEMA.domain, tables)
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    release = Release(SCHEMA, tuple(tables), promise, (), "tables", "independent", model.state(), model.total)
+    return Synthesis(release, model)
+
+
+def true_mean(shares: Any) -> Any:
+    return (shares[..., :10] @ MIDDLES) / shares[..., :10].sum(axis=-1)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Synthesis:
+    return release_of(1000 * population(), 1e-9, np.random.default_rng(0))
+
+
+def test_without_noise_they_are_those_of_the_table(exact: Synthesis) -> None:
+    shares = population()
+    means = true_mean(shares)
+    assert exact.mean("pay", of="table").value == pytest.approx(true_mean(shares.sum(axis=0)))
+    groups = exact.mean("pay", by="sex", of="table")
+    assert [groups["F"].value, groups["M"].value] == pytest.approx(means.tolist())
+    gap = groups.difference("M", "F")
+    assert gap.value == pytest.approx(means[1] - means[0])
+    assert gap.standard_error < 1e-6
+    assert exact.share("sex", "F", of="table").value == pytest.approx(shares[0].sum())
+    by = exact.share("pay", "30 to 39", by="sex", of="table")
+    assert by["M"].value == pytest.approx(shares[1, 3] / shares[1].sum())
+    assert exact.mean("grade", of="table").value == pytest.approx(0.5 + 0.6 + 1.0)
+    assert exact.quantile("grade", 0.7, of="table").interval == (2.0, 2.0)
+    assert exact.quantile("grade", 0.9, of="table").value == 5.0
+    median = exact.quantile("pay", of="table")
+    assert median.interval[0] <= median.value <= median.interval[1]
+    assert median.interval[1] - median.interval[0] == 9.0  # one bin of whole numbers
+    assert "95 % interval" in str(median)
+    assert len(exact.quantile("pay", 0.5, by="sex")) == 2
+    assert "F: " in repr(groups)
+
+
+def test_sampling_is_added_for_the_population(exact: Synthesis) -> None:
+    shares = population().sum(axis=0)[:10]
+    spread = ((MIDDLES - true_mean(shares)) ** 2 @ shares) / shares.sum()
+    error = np.sqrt(spread / (1000 * shares.sum()))
+    found = exact.mean("pay")
+    assert found.standard_error == pytest.approx(error, rel=1e-6)
+    assert found.interval[1] - found.value == pytest.approx(1.959964 * error, rel=1e-4)
+    f = population()[0].sum()
+    assert exact.share("sex", "F").standard_error == pytest.approx(np.sqrt(f * (1 - f) / 1000), rel=1e-6)
+
+
+def test_noise_that_hides_the_rows_leaves_the_whole_range() -> None:
+    hidden = release_of(3 * population(), 50.0, np.random.default_rng(1))
+    found = hidden.mean("pay", by="sex", of="table")
+    assert found["F"].interval == (4.5, 94.5)
+    assert found["F"].standard_error == np.inf
+    assert found.difference("F", "M").interval == (-90.0, 90.0)
+    lower, upper = hidden.quantile("pay", of="table").interval
+    assert (lower, upper) == (0.0, 99.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: s.mean("ward"), InputError, "a column of numbers"),
+        (lambda s: s.mean("city"), SchemaError, "city"),
+        (lambda s: s.mean("pay", by="ward"), InputError, "held by a measured table"),
+        (lambda s: s.mean("pay", by="pay"), InputError, "another column"),
+        (lambda s: s.mean("pay", of="rows"), InputError, "of must be"),
+        (lambda s: s.mean("pay", level=95), InputError, "level must be"),
+        (lambda s: s.share("ward", "c"), InputError, "value must be one of"),
+        (lambda s: s.quantile("pay", 50), InputError, "q must be"),
+        (lambda s: s.quantile("ward"), InputError, "a column of numbers"),
+        (lambda s: s.quantile("pay", 0.5, by="sex").difference("F", "M"), InputError, "means or shares"),
+        (lambda s: s.mean("pay", by="sex")["X"], InputError, "group must be one of"),
+    ],
+)
+def test_bad_input_is_refused(exact: Synthesis, call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(exact)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [2.0, 15.0, 40.0])
+def test_intervals_hold_the_truth_as_often_as_they_say(sigma: float) -> None:
+    rng, cells = np.random.default_rng(7), population()
+    held: dict[str, list[bool]] = {}
+    for _ in range(1500):
+        table = rng.multinomial(1500, cells.ravel()).reshape(cells.shape)
+        synthesis = release_of(table, sigma, rng)
+        for of, truth in (("table", table / table.sum()), ("population", cells)):
+            options: Any = {"of": of}
+            means = true_mean(truth)
+            f = truth[0].sum()
+            groups = synthesis.mean("pay", by="sex", **options)
+            for name, found, true in (
+                ("mean", synthesis.mean("pay", **options), true_mean(truth.sum(axis=0))),
+                ("group", groups["F"], means[0]),
+                ("gap", groups.difference("M", "F"), means[1] - means[0]),
+                ("share", synthesis.share("sex", "F", **options), f),
+            ):
+                held.setdefault(f"{name} {of}", []).append(found.interval[0] <= true <= found.interval[1])
+            cumulative = truth.sum(axis=0)[:10].cumsum()
+            place = int(np.searchsorted(cumulative, 0.5 * cumulative[-1]))
+            median = synthesis.quantile("pay", **options).interval
+            inside = median[0] <= 10 * place <= 10 * place + 9 <= median[1]
+            held.setdefault(f"median {of}", []).append(inside)
+    for name, covered in held.items():
+        assert np.mean(covered) > 0.93, name
+        assert np.mean(covered) < 0.97 or name.startswith("median"), name

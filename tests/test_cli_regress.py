@@ -1,0 +1,85 @@
+"""The command `margrave regress`."""
+
+from __future__ import annotations
+
+import csv
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import margrave as mg
+from command_line import call
+from margrave.privacy.unit import Neighbours
+from margrave.release import Guarantee, NoisyMarginal
+from margrave.tables.files import Tables
+
+SCHEMA = mg.Schema(
+    (
+        mg.Integer(name="pay", lower=0, upper=9, bins=5, missing=False),
+        mg.Categorical(name="a=b", values=("x", "y=z"), missing=False),
+        mg.Boolean(name="ill", missing=False),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    tables = []
+    for pair in combinations(SCHEMA.names, 2):
+        shape = SCHEMA.domain.shape(pair)
+        tables.append(NoisyMarginal(pair, 4000 / np.prod(shape) + rng.normal(0, 2, shape), 2.0))
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    path = tmp_path_factory.mktemp("regress") / "r.margrave"
+    mg.fit_tables(Tables(SCHEMA, tuple(tables), promise), model="independent").save(path)
+    return path
+
+
+def test_coefficients_are_printed_and_written(release: Path, tmp_path: Path) -> None:
+    out = tmp_path / "c.csv"
+    done = call("regress", release, "--target", "pay", "--reference", "a=b=y=z", "--out", out)
+    assert done.code == 0
+    assert "linear regression of pay" in done.out
+    assert "nothing was spent" in done.out
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows][:2] == ["(intercept)", "a=b=x"]
+    assert float(rows[1]["lower"]) < float(rows[1]["unbiased"]) < float(rows[1]["upper"])
+    quiet = call(
+        "regress", release, "--target", "ill", "--kind", "logistic", "--out", out, "--quiet", "--force"
+    )
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    bare = call("regress", release, "--target", "pay", "--no-intercept", "--encoding", "a=b=ranks")
+    assert "(intercept)" not in bare.out
+    assert "a=b " in bare.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--target", "city"), "target must be among"),
+        (("--target", "pay", "--encoding", "city=ranks"), "--encoding must be"),
+        (("--target", "pay", "--reference", "a=b"), "--reference must be"),
+        (("--target", "pay", "--quiet"), "--out must be"),
+        (("--target", "pay", "--level", 2), "level must be"),
+        (("--target", "pay", "--out", "c.docx"), "out must be"),
+    ],
+)
+def test_bad_input_ends_with_two_and_writes_nothing(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = call("regress", release, *words)
+    assert refused.code == 2
+    assert message in refused.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_there_is_kept(release: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "c.csv"
+    taken.write_text("kept", encoding="utf-8")
+    refused = call("regress", release, "--target", "pay", "--out", taken)
+    assert (refused.code, "--force" in refused.err) == (2, True)
+    assert taken.read_text(encoding="utf-8") == "kept"
