@@ -462,7 +462,7 @@ def evaluate(
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
     data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
-    wanted = tuple(dict.fromkeys((*SCORED, *metrics)))
+    wanted = tuple(dict.fromkeys((*SCORED, "first_look", *metrics)))
     found = add_overall(found.with_scores(*_asked(wanted, data, shared, known, target, reading, seed)))
     if target is None:
         return found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 FEW = (
-    *("overall", "dependence_kept", "rank_slope"),
+    *("overall", "first_look", "dependence_kept", "rank_slope"),
     *("tv_1_mean", "tv_2_mean", "tv_3_mean", "association_mean", "roc_auc", "average_precision", "rules"),
     "unique_exact_match",
 )

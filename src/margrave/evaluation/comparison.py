@@ -125,11 +125,12 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        """The scores as a plain table."""
+        """The scores as a plain table, and below it what the first look found, the worst first."""
         lines = self._lines()
         widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
         body = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([NOT_PRIVATE, body[0], "-" * len(body[0]), *body[1:]])
+        said = [f"! {words}" for score in self.scores for words in score.words]
+        return "\n".join([NOT_PRIVATE, body[0], "-" * len(body[0]), *body[1:], *said])
 
     def __repr__(self) -> str:
         """As `str`: what a console or a notebook prints carries the warning."""
@@ -144,7 +145,9 @@ class Comparison:
             cells = "".join(f"<td>{escape(cell)}</td>" for cell in line)
             rows.append(f'<tr title="{hint}">{cells}</tr>')
         warning = f"<p><strong>{escape(NOT_PRIVATE)}</strong></p>"
-        return f"<div>{warning}<table>{''.join(rows)}</table></div>"
+        said = [f"<li>{escape(words)}</li>" for score in self.scores for words in score.words]
+        listed = f"<ul>{''.join(said)}</ul>" if said else ""
+        return f"<div>{warning}<table>{''.join(rows)}</table>{listed}</div>"
 
     def _lines(self) -> list[list[str]]:
         """The cells of the table of scores; the parts of the overall number stand below it."""

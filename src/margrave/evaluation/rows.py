@@ -17,6 +17,7 @@ from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 from margrave.schema.looks import readings
 from margrave.schema.schema import Schema
+from margrave.schema.spelling import SPELLINGS, spellings
 
 if TYPE_CHECKING:
     from margrave.protocols import Engine
@@ -35,6 +36,8 @@ class Rows:
         numbers: The raw numbers of the numeric columns, by name, NaN where missing, each of shape [rows].
         engine: Counts the rows; counted here without one, with the same answers.
         exact: Whether the numbers are those stored, and not middles of bins.
+        spelt: How the texts of numbers, moments and times are written, by column, where they are texts: cells
+            by the spellings of `schema.spelling.SPELLINGS`. Taken or permuted rows keep those of the table.
 
     Raises:
         InputError: The numbers are of another length than the codes.
@@ -44,6 +47,7 @@ class Rows:
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
     engine: Engine | None = None
     exact: bool = True
+    spelt: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if any(values.shape != (self.encoded.rows,) for values in self.numbers.values()):
@@ -61,12 +65,15 @@ class Rows:
         Raises:
             InputError: The table does not fit the schema; the error holds no value.
         """
-        numbers = {
-            column.name: _raw(table.column(column.name), column)
-            for column in schema.attributes
-            if isinstance(column, Binned)
+        binned = [column for column in schema.attributes if isinstance(column, Binned)]
+        numbers = {column.name: _raw(table.column(column.name), column) for column in binned}
+        spelt = {
+            column.name: counts
+            for column in binned
+            if column.read in SPELLINGS
+            and (counts := spellings(table.column(column.name), column.read, column.name)).any()
         }
-        return cls(encode(table, schema), numbers, engine)
+        return cls(encode(table, schema), numbers, engine, spelt=spelt)
 
     @classmethod
     def coded(cls, encoded: Encoded, schema: Schema, engine: Engine | None = None) -> Rows:
@@ -111,13 +118,13 @@ class Rows:
         """Some of the rows, in the order given; counted here."""
         codes = tuple(column[places] for column in self.encoded.columns)
         numbers = {name: values[places] for name, values in self.numbers.items()}
-        return Rows(Encoded(self.domain, codes), numbers, exact=self.exact)
+        return Rows(Encoded(self.domain, codes), numbers, exact=self.exact, spelt=self.spelt)
 
     def permuted(self, places: Mapping[str, NDArray[np.int64]]) -> Rows:
         """The table with each column in an order of its own."""
         codes = tuple(self.encoded.column(name)[places[name]] for name in self.domain.names)
         numbers = {name: values[places[name]] for name, values in self.numbers.items()}
-        return Rows(Encoded(self.domain, codes), numbers, exact=self.exact)
+        return Rows(Encoded(self.domain, codes), numbers, exact=self.exact, spelt=self.spelt)
 
     def __repr__(self) -> str:
         return f"Rows({list(self.domain.names)})"

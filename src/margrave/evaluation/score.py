@@ -30,6 +30,7 @@ class Score:
         parts: The values it was made from, by name, such as one a column.
         note: What was left out, or why there is no value; empty if nothing.
         private: Whether it reads private rows, so that it must not be published.
+        words: What stands out, whole sentences, the worst first.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Score:
     parts: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
     private: bool = True
+    words: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; a value that is not defined is null. **Not private**."""
@@ -62,6 +64,7 @@ class Score:
             "parts": {name: _defined(value) for name, value in self.parts.items()},
             "note": self.note,
             "private": self.private,
+            "words": list(self.words),
         }
 
 
@@ -101,7 +104,13 @@ class Facts:
     needs: tuple[Literal["target", "held_out", "rules"], ...] = ()
 
     def score(
-        self, value: float, scope: str, *, parts: Mapping[str, float] | None = None, note: str = ""
+        self,
+        value: float,
+        scope: str,
+        *,
+        parts: Mapping[str, float] | None = None,
+        note: str = "",
+        words: tuple[str, ...] = (),
     ) -> Score:
         """A value of this metric. **Not private**."""
         return Score(
@@ -109,6 +118,7 @@ class Facts:
             *(self.low, self.high, self.goal, self.source, self.cost),
             parts=dict(parts or {}),
             note=note,
+            words=words,
         )
 
     def undefined(self, scope: str, note: str) -> Score:

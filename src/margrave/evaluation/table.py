@@ -20,6 +20,7 @@ from margrave.evaluation.correlations import (
 )
 from margrave.evaluation.dependence.table import DEPENDENCE
 from margrave.evaluation.distance import total_variation
+from margrave.evaluation.first_look.metric import FirstLook
 from margrave.evaluation.marginals import MeanDistance, association_difference, k_marginal, l1_distance
 from margrave.evaluation.matches import ApparentMatch, UniqueExactMatch
 from margrave.evaluation.propensity import Propensity
@@ -150,6 +151,19 @@ _ALL: tuple[Metric, ...] = (
         ),
         (2,),
         unseen=True,
+    ),
+    FirstLook(
+        Facts(
+            "first_look",
+            "How much of what a person checks first is kept: orders and equalities of columns, values "
+            "missing together, strong rank correlations, codes, and how values are written; the mean over "
+            "these kinds.",
+            better="higher",
+            goal=1.0,
+            source="docs/metrics.md, first look",
+            cost="one scan of two columns a pair, of at most 65,536 rows; most pairs end after 2,000",
+            reads="values",
+        )
     ),
     MeanDistance(
         Facts(

@@ -13,6 +13,7 @@ from margrave.report.plain import (
     LEVELS,
     LOST,
     SLIGHT,
+    SOUND,
     TAUGHT,
     UNTAUGHT,
     Aspect,
@@ -43,6 +44,16 @@ READING = (
             "The share of rows that would have to change, on average, for a single column to have the real "
             f"shares: its total variation. Up to {percent(SLIGHT, 0)} is called close, or twice what real "
             f"rows drawn anew have; above {percent(LARGE, 0)} far off."
+        ),
+    ),
+    (
+        "First look: relations kept",
+        (
+            "How much is kept of what a person checks first: orders such as admitted before discharged, "
+            "columns that are equal, values that are missing together, strong rank correlations, codes that "
+            "come back, values that no real row has, and how numbers and codes are written. 0% is what "
+            f"independent columns would show. From {percent(SOUND, 0)} it is called close, below "
+            f"{percent(LOST, 0)} far off."
         ),
     ),
     (

@@ -31,6 +31,7 @@ TITLES = {
     "dependence_kept": "Share of dependence kept",
     "downstream_error": "Error of trees trained on it",
     "fidelity_error": "Fidelity error",
+    "first_look": "First look",
     "k_marginal": "NIST k-marginal score, pairs",
     "k_marginal_3": "NIST k-marginal score, triples",
     "ks_complement": "Likeness of numeric columns",
@@ -62,6 +63,7 @@ WIDTHS = {"1": "one column", "2": "two columns", "3": "three columns"}
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Overall", ("overall",)),
+    ("First look", ("first_look",)),
     ("Single columns", ("tv_1_", "ks_complement", "tv_complement")),
     (
         "Dependence between columns",

@@ -29,11 +29,14 @@ SLIGHT, LARGE = 0.02, 0.1
 """Mean share of rows to change in a column: below the first it is close, above the second far off."""
 KEPT, LOST = 0.8, 0.5
 """Share of the dependence that is kept: above the first close, below the second far off."""
+SOUND = 0.9
+"""Mean share of relations kept at first look, from which it is called close; below LOST it is far off."""
 TAUGHT, UNTAUGHT = 0.9, 0.7
 """Share of what real rows teach over shuffled ones: above the first close, below the second far off."""
 SPARE, BROKEN = 0.001, 0.05
 """Share of rows above the real one's that break rules: below the first close, above the second far off."""
-NAMED = 3
+NAMED, TOLD = 3, 7
+"""Columns or pairs that are named as least alike, and sentences on relations that are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ def judged(comparison: Comparison) -> Verdict:
     level = min(levels, default=CARE)
     good = [aspect.words for aspect in found if aspect.level == GOOD]
     look = [aspect.words for aspect in found if aspect.level is not None and aspect.level < GOOD]
+    look += [words for score in comparison.scores for words in score.words[:TOLD]]
     look += _unlike(comparison)
     return Verdict(level, HEADLINES[level], found, tuple(good), tuple(look))
 
@@ -93,7 +97,10 @@ def aspects(comparison: Comparison, reference: str | None) -> tuple[Aspect, ...]
         reference: Tells of this reference table instead of the synthetic one, and judges nothing.
     """
     own = _Values(comparison, reference)
-    made = (_columns(own), _dependence(own), _prediction(own), _rules(own), _copies(own))
+    made = (
+        *(_columns(own), _first_look(own), _dependence(own), _prediction(own), _rules(own)),
+        _copies(own),
+    )
     return tuple(aspect for aspect in made if aspect is not None)
 
 
@@ -131,6 +138,22 @@ def _columns(own: _Values) -> Aspect | None:
     return Aspect(
         "columns", "Columns: rows to change", percent(value), own.level(close, value <= LARGE), words
     )
+
+
+def _first_look(own: _Values) -> Aspect | None:
+    """What a person checks first; the relations that are lost are named by `judged`."""
+    if "first_look" not in own.scores:
+        return None
+    title, kept = "First look: relations kept", own.get("first_look")
+    if math.isnan(kept):
+        return Aspect("first look", title, "–", None, "There is nothing to look at first.")
+    level = own.level(kept >= SOUND, kept >= LOST)
+    shown = percent(kept, 0)
+    words = (
+        f"Orders, equalities, gaps, strong correlations, codes and spelling are kept to {shown}"
+        f"{'.' if level == GOOD else ': the worst are named below.'}"
+    )
+    return Aspect("first look", title, shown, level, words)
 
 
 def _dependence(own: _Values) -> Aspect | None:

@@ -14,7 +14,7 @@ from margrave.evaluation.dependence.ordered import OrderedColumn, read_ordered
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["OrderBroken", "find_orders"]
+__all__ = ["OrderBroken", "find_orders", "take_day"]
 
 Numbers = NDArray[np.float64]
 EXPECTED_BREAKS = 10.0
@@ -35,7 +35,7 @@ def find_orders(task: Task) -> tuple[tuple[OrderedColumn, OrderedColumn], ...]:
 
 def _find_all(task: Task) -> tuple[tuple[OrderedColumn, OrderedColumn], ...]:
     columns = [column for column in read_ordered(task) if column.scale != "code"]
-    columns += [_take_day(column) for column in columns if column.scale == "moment"]
+    columns += [take_day(column) for column in columns if column.scale == "moment"]
     known = {column.name: np.sort(column.real[~np.isnan(column.real)]) for column in columns}
     found = []
     for lower, upper in permutations(columns, 2):
@@ -50,7 +50,7 @@ def _find_all(task: Task) -> tuple[tuple[OrderedColumn, OrderedColumn], ...]:
     return tuple(found)
 
 
-def _take_day(column: OrderedColumn) -> OrderedColumn:
+def take_day(column: OrderedColumn) -> OrderedColumn:
     """The dates of a column of moments, to hold against columns of dates."""
     days = [np.floor(values / MICROSECONDS_A_DAY) for values in (column.real, column.synthetic)]
     return OrderedColumn(column.name + DAY, "date", days[0], days[1])
