@@ -99,7 +99,7 @@ def may_relate(schema: Schema) -> bool:
     """Whether two columns of one family, of which no rule speaks, are such that one is to be discovered."""
     ruled = {name for rule in schema.rules for name in rule.names}
     open_columns = [c for c in schema.columns if isinstance(c, Binned) and c.name not in ruled]
-    families = [_family(column) for column in open_columns if not column.known or column.weights]
+    families = [_family(column) for column in open_columns if column.open or column.weights]
     return len(set(families)) < len(families)
 
 
