@@ -98,7 +98,8 @@ class Synthesizer:
         analyst: With a book: who asks.
         provenance: What the report says of where the release comes from: the data set's name, who made it.
             What is left out is filled in from the arguments. It is published with the release.
-        discovery: Share of rho for discovery if all columns need it, in (0, 1).
+        discovery: Share of rho for discovery if nothing is declared, in [0, 1). With 0 every column has to be
+            declared; bounds without bins then mean bins of equal width.
         max_memory: Bytes that fitted models and what works on them may take, the program included and the
             loaded table not; see `margrave.limits.Limits`.
         max_seconds: Seconds of post-processing that `fit` may take before it ends early but complete.
@@ -231,7 +232,7 @@ class Synthesizer:
             frame=frame.kind,
             dtypes={name: frame.dtypes[name] for name in schema.names},
             notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
-            declared=tuple(column.name for column in declared.columns if column.known),
+            declared=tuple(column.name for column in declared.columns if not column.open),
             text=frame.text,
             rules_left_out=tuple(rule for rule in declared.rules if rule not in schema.rules),
         )
@@ -356,9 +357,11 @@ class Synthesizer:
         )
 
     def discovery_share(self, schema: Schema) -> Fraction:
-        """The share of rho for discovery, in proportion to the columns that need it."""
-        unknown = sum(not column.known for column in schema.attributes)
-        return self.discovery * Fraction(unknown, max(len(schema.attributes), 1))
+        """The share of rho for discovery, in proportion to what the columns leave open."""
+        from margrave.measure.discover import open_share
+
+        asked = sum((open_share(column) for column in schema.attributes), Fraction(0))
+        return self.discovery * asked / max(len(schema.attributes), 1)
 
     def promise(self, ledger: Ledger) -> Guarantee:
         """What a release under this ledger promises."""
@@ -550,6 +553,6 @@ def _test_seed(seed: int | None, place: Place) -> int | None:
 
 def _share(value: Fraction | float) -> Fraction:
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 < value < 1:
-        raise InputError(invalid("discovery", "between 0 and 1, both excluded", "Try 0.3.", got=value))
+    if not number or not math.isfinite(value) or not 0 <= value < 1:
+        raise InputError(invalid("discovery", "at least 0 and below 1", "Try 0.3.", got=value))
     return Fraction(value)

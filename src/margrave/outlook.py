@@ -18,7 +18,7 @@ from margrave.models.memory import LEAST
 from margrave.models.table import resolve
 from margrave.plan import Plan, noise_error
 from margrave.privacy.ledger import Ledger
-from margrave.schema.columns import Column
+from margrave.schema.columns import Binned, Column
 
 if TYPE_CHECKING:
     from margrave._api import Synthesizer
@@ -30,6 +30,7 @@ __all__ = ["check_costs", "find_refusal", "outlook"]
 WORDS = {
     "profile": "kind and missing values",
     "bounds": "least and greatest value",
+    "spread": "where rows are between the bounds",
     "detail": "bins",
     "atoms": "single values",
     "grids": "round numbers",
@@ -82,8 +83,8 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         method=synthesizer.method,
         guarantee=str(synthesizer.promise(ledger)),
         rho=float(ledger.total),
-        declared=tuple(column.name for column in schema.columns if column.known),
-        discovered={c.name: _looks(c) for c in schema.columns if not c.known},
+        declared=tuple(column.name for column in schema.columns if not column.open),
+        discovered={c.name: _looks(c, share) for c in schema.columns if c.open},
         shares=_shares(synthesizer.strategy, share, counted),
         sigma=sigma,
         error=error,
@@ -170,7 +171,7 @@ def _work(synthesizer: Synthesizer, ledger: Ledger, schema: Schema, rows: int) -
         rows=rows,
         epsilon=synthesizer.epsilon,
         mu=math.sqrt(2 * rho),
-        unknown=sum(not column.known for column in schema.attributes),
+        unknown=sum(column.open for column in schema.attributes),
     )
 
 
@@ -189,9 +190,14 @@ def _guess_rows(rows: int | None, size: int | None, columns: int) -> tuple[int, 
     return rounded, f"about {rounded:,}, guessed from the size of the file; --rows says better"
 
 
-def _looks(column: Column) -> str:
+def _looks(column: Column, share: Fraction) -> str:
+    """What would be discovered of a column, and what to declare so that it is not."""
+    within = isinstance(column, Binned) and column.provisional
+    if not share:
+        return "nothing, since it has no share of rho" + (": bins of equal width" if within else "")
     looks = needs(column)
-    return ", ".join(WORDS[look] for look in SHARES if look in looks)
+    said = ", ".join(WORDS[look] for look in SHARES if look in looks)
+    return f"{said}, between the declared bounds; bins=32 takes equal ones at no cost" if within else said
 
 
 def _shares(strategy: Strategy, discovery: Fraction, counted: bool) -> dict[str, float]:

@@ -104,9 +104,9 @@ def test_the_first_marginals_are_unbiased_measurements(tmp_path: Path) -> None:
 def test_what_is_declared_costs_nothing(tmp_path: Path) -> None:
     declared = Schema(
         (
-            Integer(name="age", lower=17, upper=90, missing=False),
-            Integer(name="gain", lower=0, upper=50_000, missing=False),
-            Real(name="height", lower=1.0, upper=2.5, missing=False),
+            Integer(name="age", lower=17, upper=90, bins=32, missing=False),
+            Integer(name="gain", lower=0, upper=50_000, bins=32, missing=False),
+            Real(name="height", lower=1.0, upper=2.5, bins=32, missing=False),
             Categorical(name="city", values=("Aachen", "Bonn"), other="elsewhere", missing=False),
             Categorical(name="note", values=("seen",), missing=True),
         )

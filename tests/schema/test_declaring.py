@@ -44,8 +44,8 @@ def test_a_schema_prints_a_line_a_column() -> None:
         (Forbidden(("sex", "remark"), [("M", "x")]),),
     )
     assert repr(schema).splitlines() == [
-        "Schema of 5 columns, 2 with parts to be discovered",
-        "  age     integer, 0 to 110 in 32 bins",
+        "Schema of 5 columns, 3 with parts to be discovered",
+        "  age     integer, 0 to 110, bins to be discovered",
         "  sex     categorical, F, M",
         "  born    date, range and bins to be discovered, missing values to be discovered",
         "  remark  kind, values and missing values to be discovered",

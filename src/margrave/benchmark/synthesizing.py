@@ -141,7 +141,7 @@ def _ours(
 def _discovery(schema: Schema | None, columns: Schema, share: float) -> float:
     """The `discovery` of `Synthesizer` with which columns that are not known get a share of rho in all."""
     every = len(columns.attributes)
-    unknown = every if schema is None else sum(not column.known for column in schema.attributes)
+    unknown = every if schema is None else sum(column.open for column in schema.attributes)
     return share * every / unknown if unknown else share
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Collection
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.codes import TextSearch
 from margrave.measure.gaussian import Gaussian
-from margrave.measure.looking import SHARES, Looking
+from margrave.measure.looking import SHARES, Looking, is_narrow
 from margrave.measure.pairs import may_relate
 from margrave.measure.partition import OTHER, rest_of, rows_of
 from margrave.measure.relations import SHARE, Relations
@@ -24,13 +25,13 @@ from margrave.measure.written import as_written, votes_on_numbers
 from margrave.privacy.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Binned, Categorical, Column, Listed, Moment, Real, Time, Unknown
+from margrave.schema.columns import Binned, Boolean, Categorical, Column, Listed, Moment, Real, Time, Unknown
 from margrave.schema.schema import Schema, apply_rules
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARES", "Discovery", "declare", "needs", "searches_values"]
+__all__ = ["SHARES", "Discovery", "declare", "needs", "open_share", "searches_values"]
 
 TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
 """The looks that a column of text may need; which of them follow the first depends on released numbers."""
@@ -38,6 +39,8 @@ TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
 
 def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
     """What storage says about each column, overridden by what the user declares.
+
+    How truth values are written is left open where they are text and the user does not say.
 
     Raises:
         SchemaError: A declared column is not in the table.
@@ -51,7 +54,15 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
             invalid("schema", f"about the table's columns {names}", "Remove the rest.", got=extra)
         )
     known = {column.name: column for column in declared.columns if not isinstance(column, Unknown)}
-    return Schema(tuple(known.get(column.name, column) for column in stored), declared.rules)
+    columns = tuple(_as_stored(known.get(column.name, column), column) for column in stored)
+    return Schema(columns, declared.rules)
+
+
+def _as_stored(column: Column, stored: Column) -> Column:
+    """A declared column, its spelling left open where it is text of truth values and none is declared."""
+    if isinstance(column, Boolean) and column.spelling == "" and isinstance(stored, Unknown):
+        return dataclasses.replace(column, spelling=None)
+    return column
 
 
 def needs(column: Column) -> frozenset[str]:
@@ -59,23 +70,33 @@ def needs(column: Column) -> frozenset[str]:
 
     For text of unknown kind the profile decides which of the others follow; all are named here.
     """
-    if column.known:
+    if not column.open:
         return frozenset()
     if isinstance(column, Unknown):
-        return frozenset(SHARES)
+        return frozenset(SHARES) - {"spread"}
     if isinstance(column, Listed):
         return frozenset({"profile"}) if column.values is not None else TEXT_LOOKS
-    if isinstance(column, Binned) and column.edges is not None and column.rare:
-        return frozenset({"detail"})
-    if not isinstance(column, Binned) or column.edges is not None:
+    if not isinstance(column, Binned):
         return frozenset({"profile"})
+    if column.edges is not None and not column.provisional:
+        return frozenset({"detail"} if column.rare else {"profile"})
     looks = {"detail", "atoms"} | ({"grids"} if steps_of(column) else set())
     if not isinstance(column, Time):
-        looks.add("bounds")
+        looks.add("spread" if is_narrow(column) else "bounds")
     if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
         looks.add("spelling")
-    looks |= {"marks"} if column.mark else set()
-    return frozenset(looks | {"profile"} if isinstance(column, Real) else looks)
+    looks |= {"marks"} if column.mark and not column.provisional else set()
+    return frozenset(looks | {"profile"} if isinstance(column, Real) and not column.provisional else looks)
+
+
+def open_share(column: Column) -> Fraction:
+    """What a column's looks weigh, as a share of those at a text column of which nothing else is known.
+
+    At most 1. A column of which only missing values are open asks for one look at a few cells, and must not
+    take as much of rho from the marginals as one of which nothing is known.
+    """
+    whole = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
+    return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / whole, Fraction(1))
 
 
 def searches_values(schema: Schema) -> bool:
@@ -101,8 +122,9 @@ class Discovery:
     1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE`.
     2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
        found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
+       Where declared bounds lie close together *spread* stands in: a few equal cells between them.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
-       declared bins where rare ones are to be merged. Bins and weights are cut from it.
+       declared ones, or the declared bins where rare ones are to be merged. Bins and weights are cut from it.
     4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
        by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
        follow from the released counts of the looks before (`margrave.measure.atoms`).
@@ -145,18 +167,25 @@ class Discovery:
         self._on_step = on_step
         self._totals: list[tuple[float, float]] = []
         self._attributes = frozenset(attributes)
+        self._bounded: frozenset[str] = frozenset()
         self._stored = {column.name: column for column in source.columns}
 
     def run(self, declared: Schema | None, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
         """The known schema and the one-way marginals released on the way.
 
+        Without rho, bounds without bins mean bins of equal width: those that stand in for them, and truth
+        values are written as they are without a spelling.
+
         Raises:
-            InputError: There is something to discover and rho is 0.
+            InputError: There is something to discover that nothing stands in for, and rho is 0.
             BudgetError: rho does not fit.
         """
         schema = declare(self._source.columns, declared)
-        if schema.known:
+        if not schema.open:
             return schema, []
+        if rho <= 0 and schema.known:
+            truths = [column for column in schema.columns if isinstance(column, Boolean)]
+            return schema.replace(dataclasses.replace(one, spelling=one.spelling or "") for one in truths), []
         if rho <= 0:
             raise InputError(
                 invalid("rho", "above 0 when columns are not fully declared", "Declare them all.")
@@ -164,12 +193,13 @@ class Discovery:
         left = self._ledger.planned - rho
         ruled = frozenset(name for rule in schema.rules for name in rule.names)
         profiled = self._profiles(Schema(schema.columns), rho)
-        open_columns = [column for column in profiled.columns if not column.known]
+        open_columns = [column for column in profiled.columns if column.open]
         reserve = (
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
         open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
         self._attributes |= ruled
+        self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         found = []
         for place, column in enumerate(open_columns):
             weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
@@ -200,7 +230,7 @@ class Discovery:
         rows = rows_of(self._totals)
         relations = Relations(self._source, self._gaussian, self._look, (self._least, self._most), rows)
         self._tell("relations between columns")
-        columns, measured = relations.run(schema, rho)
+        columns, measured = relations.run(schema, rho, self._bounded)
         coded = {column.name for column in columns}
         kept = [marginal for marginal in found if not coded & set(marginal.clique)]
         return schema.replace(columns), [*kept, *measured]
@@ -213,9 +243,7 @@ class Discovery:
         """Settle kinds, and the missingness of columns of which nothing else is open."""
         unsure = [column for column in schema.columns if "profile" in needs(column)]
         text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
-        weights = [
-            self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if not c.known
-        ]
+        weights = [self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if c.open]
         share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
         for column in unsure:
             name = column.name
@@ -239,7 +267,7 @@ class Discovery:
             if not text or not isinstance(known, Binned):
                 return known, marginal
             ask = functools.partial(self._look, every_row=False)
-            return as_written(known, self._source, ask, unit, SHARES), marginal
+            return as_written(known, self._source, ask, unit, SHARES, needs(column)), marginal
         if not isinstance(column, Listed):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         where = (self._source, self._gaussian, self._ledger)

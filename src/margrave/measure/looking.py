@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -31,12 +32,14 @@ from margrave.measure.ranges import (
     number_prior,
     on_steps,
     place_edges,
+    reach_ends,
     reach_to_zero,
     refined_edges,
 )
 from margrave.measure.rounding import released_grids, steps_of
-from margrave.measure.tails import fit_tail, refine_tail, weigh_tail
+from margrave.measure.tails import Tail, fit_tail, refine_tail, weigh_tail
 from margrave.release import NoisyMarginal
+from margrave.schema.binned import DEFAULT_BINS
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
 from margrave.schema.iso import DAY
 from margrave.schema.spelling import SPELLINGS
@@ -44,11 +47,12 @@ from margrave.schema.spelling import SPELLINGS
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARES", "Looking", "choose_fineness"]
+__all__ = ["SHARES", "Looking", "choose_fineness", "is_narrow"]
 
 SHARES = {
     "profile": Fraction(1),
     "bounds": Fraction(3),
+    "spread": Fraction(1),
     "detail": Fraction(7),
     "atoms": Fraction(3, 2),
     "grids": Fraction(1),
@@ -75,6 +79,10 @@ A_CELL, FINEST = 12.0, 512
 """Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
+SPREAD_CELLS = 16
+"""Cells of the look at where rows are between declared bounds that lie close together."""
+MOST_DAYS = 1100
+"""Days between declared bounds up to which each has a cell of its own, if there are rows enough."""
 TIME_CELLS = 288
 """Cells of the look at times of day: five minutes each."""
 
@@ -90,7 +98,7 @@ class Looking:
 
     Args:
         source: The private table.
-        column: A column of numbers, dates or times without edges.
+        column: A column of numbers, dates or times without edges, or with edges that only stand in.
         look: Prices, records and adds the noise.
         unit: rho of a look of weight 1.
         least: Least mass of a bin, from the denoised counts.
@@ -114,20 +122,22 @@ class Looking:
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
-        if self.column.edges is not None:
+        if self.column.edges is not None and not self.column.provisional:
             return self._merged()
         edges, prior = self._edges()
         steps = self._steps(edges)
         noisy, sigma = self._detail(edges)
         found = self._with_atoms(edges, noisy[1:], sigma, prior)
-        tail = fit_tail(found, self._rows(noisy)) if self._has_tail() else None
+        tail = self._tail(found, self._rows(noisy))
         found = found if tail is None else weigh_tail(found, tail)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
-        most = min(self.column.bins, self.most(found.weights))
+        most = min(self.column.bins or DEFAULT_BINS, self.most(found.weights))
         bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
         parts = bins.edges, bins.fine, bins.weights
         if tail is not None:
             parts = refine_tail(bins, tail, isinstance(self.column, Whole))
+        if self.column.provisional:
+            parts = reach_ends(*parts, *self._ends())
         known = dataclasses.replace(
             self.column,
             lower=None,
@@ -139,12 +149,16 @@ class Looking:
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
             rare=0.0,
+            provisional=False,
         )
         return self._spelt(known), _marginal(known, found, float(noisy[0]), sigma)
 
-    def _has_tail(self) -> bool:
-        """Whether the column is one of amounts, whose largest may follow a law: no dates, no declared end."""
-        return self.column.read == "number" and self.column.upper is None and not self.column.grids
+    def _tail(self, found: Histogram, rows: float) -> Tail | None:
+        """The law of the largest numbers of a column of amounts, which ends where that is declared."""
+        if self.column.read != "number" or self.column.grids:
+            return None
+        tail = fit_tail(found, rows)
+        return None if tail is None else dataclasses.replace(tail, end=min(tail.end, self._ends()[1]))
 
     def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
         """The detail look with a cell for each value that holds rows of its own, after up to two more
@@ -269,15 +283,18 @@ class Looking:
             Their edges; the edges of the look at bounds, and the counts expected of its cells.
         """
         whole = isinstance(self.column, Whole)
-        coarse = first = number_edges(whole)
+        if is_narrow(self.column):
+            return self._narrow(whole)
+        first = number_edges(whole)
+        coarse = first = first[self._overlap(first)]
         noisy, sigma = self._first(first, SHARES["bounds"] - CLOSER)
         rows = self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
         start, stop = trimmed_range(counts)
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
-            coarse, counts, (start, stop) = self._closer(
-                first[start], first[stop], whole, counts[start:stop].sum()
-            )
+            low, high = self._ends()
+            place = max(float(first[start]), low), min(float(first[stop]), high)
+            coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
         near = nearest(first, noisy, sigma, Z_BOUNDS)
@@ -287,6 +304,52 @@ class Looking:
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
         fineness = choose_fineness(rows, self._sigma())
         return refined_edges(lower, upper, whole, near, fineness, inner), coarse, counts
+
+    def _narrow(self, whole: bool) -> tuple[Array, Array, Array]:
+        """As `_numbers`, between declared bounds so close that no look at the range is needed."""
+        lower, upper = self._ends()
+        coarse, counts = self._spread(lower, upper)
+        rows = float(counts.sum())
+        if upper - lower <= rows / self._sigma():
+            return np.arange(lower, upper + 1), coarse, counts
+        return refined_edges(lower, upper, whole, None, choose_fineness(rows, self._sigma())), coarse, counts
+
+    def _spread(self, lower: float, upper: float, tick: float = 1.0) -> tuple[Array, Array]:
+        """Equal cells between declared bounds that lie close together, and the counts expected of them.
+
+        Without it, rows near the ends that are evident together but not cell by cell would be taken for none.
+
+        Args:
+            lower: Where the cells begin, a whole number.
+            upper: Where they end, a whole number.
+            tick: Numbers of the column in the unit of both.
+        """
+        edges = np.unique(np.ceil(np.linspace(lower, upper, SPREAD_CELLS + 1))) * tick
+        exact = functools.partial(self._between, edges)
+        noisy, sigma = self.look(f"spread of {self.column.name}", exact, self.unit * SHARES["spread"], False)
+        even = np.full(len(noisy), self._rows(noisy) / len(noisy))
+        return edges, expected_counts(noisy, sigma, even, leave=LEAVE_OCTAVE)[0]
+
+    def _ends(self) -> tuple[float, float]:
+        """The declared bounds, the upper one of whole numbers left out; infinite where there is none."""
+        lower, upper = self.column.lower, self.column.upper
+        low = -math.inf if lower is None else float(lower)
+        return low, math.inf if upper is None else float(upper) + isinstance(self.column, Whole)
+
+    def _overlap(self, edges: Array, tick: float = 1.0) -> slice:
+        """The edges of the cells in which declared values can lie; all where a bound is not declared.
+
+        Args:
+            edges: Cell edges, shape [cells + 1].
+            tick: Numbers of the column in their unit.
+        """
+        if not self.column.provisional:
+            return slice(None)
+        low, high = self._ends()
+        first = max(int(np.searchsorted(edges * tick, low, side="right")) - 1, 0)
+        last = int(np.searchsorted(edges * tick, high, side="left"))
+        first = min(first, len(edges) - 2)
+        return slice(first, max(last, first + 1) + 1)
 
     def _declared(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
         """The bounds, with those that are declared in the place of those found."""
@@ -318,10 +381,19 @@ class Looking:
         """
         clock = isinstance(self.column, Moment)
         tick = float(DAY) if clock else 1.0
-        years = coarse = year_edges()
+        if is_narrow(self.column):
+            low, high = math.floor(self._ends()[0] / tick), math.ceil(self._ends()[1] / tick)
+            coarse, counts = self._spread(low, high, tick)
+            fineness = choose_fineness(float(counts.sum()), self._sigma())
+            return np.rint(span_edges([(low, high)], clock, fineness) * tick), coarse, counts
+        years = year_edges()
+        near = self._overlap(years, tick)
+        years, prior = years[near], np.append(year_prior(), 0.0)[near][:-1]
+        coarse = years
         share = SHARES["bounds"] / 2 if clock else SHARES["bounds"]
         noisy, sigma = self._first(years * tick, share)
-        counts, _ = expected_counts(noisy, sigma, self._rows(noisy) * year_prior(), leave=LEAVE_CELL)
+        prior = prior / prior.sum()
+        counts, _ = expected_counts(noisy, sigma, self._rows(noisy) * prior, leave=LEAVE_CELL)
         found = spans(years, counts)
         days = day_edges(found) if clock else None
         if days is not None:
@@ -341,7 +413,7 @@ class Looking:
         return self.sigma(self.unit * SHARES["detail"])
 
     def _within(self, found: Spans, tick: float) -> Spans:
-        """The stretches inside the one bound that may be declared."""
+        """The stretches inside the bounds that are declared."""
         lower, upper = self.column.lower, self.column.upper
         low = -math.inf if lower is None else lower // tick
         high = math.inf if upper is None else upper // tick + 1
@@ -349,12 +421,25 @@ class Looking:
         return inside or [(low, low + 1) if lower is not None else (high - 1, high)]
 
     def _first(self, edges: Array, share: Fraction) -> tuple[Array, float]:
-        column = self.column
+        exact = functools.partial(self._between, edges)
+        return self.look(f"bounds of {self.column.name}", exact, self.unit * share, False)
 
-        def exact() -> NDArray[np.int64]:
-            return self.source.histogram(column.name, edges, column.read).reveal()
+    def _between(self, edges: Array) -> NDArray[np.int64]:
+        """Rows with a reading by cell: each is in one cell at most. **Not private.**"""
+        return self.source.histogram(self.column.name, edges, self.column.read).reveal()
 
-        return self.look(f"bounds of {column.name}", exact, self.unit * share, False)
+
+def is_narrow(column: Binned) -> bool:
+    """Whether declared bounds lie so close together that no look at powers of two is needed: public.
+
+    Each whole number, or each day, between them can have a cell of its own.
+    """
+    if not column.provisional or column.lower is None or column.upper is None:
+        return False
+    wide = float(column.upper) - float(column.lower)
+    if isinstance(column, (Date, Moment)):
+        return wide <= MOST_DAYS * (DAY if isinstance(column, Moment) else 1)
+    return isinstance(column, Whole) and column.read == "number" and wide < MOST_VALUES
 
 
 def choose_fineness(rows: float, sigma: float) -> float:

@@ -103,7 +103,7 @@ def may_relate(columns: Iterable[Column], ruled: Collection[str]) -> bool:
         ruled: Names of those that rules are about.
     """
     open_columns = [c for c in columns if isinstance(c, Binned) and c.name not in ruled]
-    families = [_family(column) for column in open_columns if not column.known or column.weights]
+    families = [_family(column) for column in open_columns if column.open or column.weights]
     return len(set(families)) < len(families)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "number_prior",
     "on_steps",
     "place_edges",
+    "reach_ends",
     "reach_to_zero",
     "refined_edges",
 ]
@@ -161,6 +162,29 @@ def refined_edges(
     edges = np.unique(np.ceil(edges) + 0.0 if whole else edges)
     inside = edges[(edges > lower) & (edges < upper)]
     return np.concatenate([[lower], inside, [upper]])
+
+
+def reach_ends(
+    edges: Array, fine: Array, weights: Array, lower: float, upper: float
+) -> tuple[Array, Array, Array]:
+    """Bins made to begin and end where that is declared; nothing is drawn from what is added.
+
+    Args:
+        edges: Bin edges, shape [bins + 1].
+        fine: Edges of the cells inside, shape [cells + 1].
+        weights: Weight of each cell, shape [cells].
+        lower: Where the first bin has to begin.
+        upper: Where the last bin has to end.
+    """
+    edges, fine, weights = edges.copy(), fine.copy(), weights.copy()
+    if lower < fine[0]:
+        fine, weights = np.append(lower, fine), np.append(0.0, weights)
+    if upper > fine[-1]:
+        fine, weights = np.append(fine, upper), np.append(weights, 0.0)
+    elif fine[-2] < upper < fine[-1]:
+        fine[-1] = upper
+    edges[0], edges[-1] = fine[0], fine[-1]
+    return edges, fine, weights
 
 
 def on_steps(edges: Array, step: float) -> Array:

@@ -107,6 +107,8 @@ def description_length(edges: Array, weights: Array, least: float) -> float:
 
 
 def bounds_of(column: Binned) -> tuple[float, float]:
-    """Least and greatest number of a column, the last edge of whole numbers left out."""
-    edges = column.edge_array
+    """Least and greatest number that a column is drawn from, the last edge of whole numbers left out."""
+    edges, held = column.edge_array, np.flatnonzero(np.asarray(column.weights or ()) > 0)
+    if column.fine is not None and len(held):  # declared bounds may lie far outside the rows
+        edges = np.asarray(column.fine, dtype=np.float64)[held[0] : held[-1] + 2]
     return float(edges[0]), float(edges[-1]) - isinstance(column, Whole)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -96,12 +96,15 @@ class Relations:
         self._least, self._most = cutting
         self._rows = rows
 
-    def run(self, schema: Schema, rho: Fraction) -> tuple[list[Relative], list[NoisyMarginal]]:
+    def run(
+        self, schema: Schema, rho: Fraction, bounded: Collection[str] = ()
+    ) -> tuple[list[Relative], list[NoisyMarginal]]:
         """The columns that are coded anew, and the second looks as measurements of them.
 
         Args:
             schema: All known.
             rho: What may be spent; what is not needed is left.
+            bounded: Columns whose bounds are declared: no value is drawn outside them.
         """
         pairs = self._pairs(schema, rho * SCREEN)
         if not pairs:
@@ -113,7 +116,7 @@ class Relations:
         for link in links:
             outcome = self._examine(columns[link.column], columns[link.base], link, share)
             if outcome is not None:
-                found.append(outcome[0])
+                found.append(dataclasses.replace(outcome[0], within=link.column in bounded))
                 measured.append(outcome[1])
         return found, measured
 
@@ -167,7 +170,7 @@ class Relations:
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
         if _saved(column, base, comparison, edges, weights) < SAVED:
             return None
-        most = max(column.bins, min(self._most(weights), BINS))
+        most = max(column.present, min(self._most(weights), BINS))
         pieces = cut(edges, weights, most, self._least(weights))
         return _coded(column, base, comparison, pieces, edges, noisy, sigma)
 

@@ -66,7 +66,8 @@ def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
         raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
     missing = bool(noisy[MISSING] > EVIDENT * sigma)
     if isinstance(column, Boolean):
-        return _truths(column, noisy, missing or bool(noisy[MARK] > EVIDENT * sigma))
+        marked = missing or bool(noisy[MARK] > EVIDENT * sigma)
+        return _truths(column, noisy, marked if column.missing is None else column.missing)
     if isinstance(column, Binned):
         missing = missing or bool(noisy[MARK] > EVIDENT * sigma)
     return dataclasses.replace(column, missing=missing, strict=False)
@@ -75,7 +76,9 @@ def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
 def _truths(column: Boolean, noisy: NDArray[np.float64], missing: bool) -> Boolean:
     """A column of truth values, spelt as most of its texts are, if there are any."""
     votes = noisy[TRUE]
-    spelling = TRUTHS[int(np.argmax(votes))] if float(votes.sum()) > float(noisy[WHOLE]) else column.spelling
+    spelling = (
+        TRUTHS[int(np.argmax(votes))] if float(votes.sum()) > float(noisy[WHOLE]) else column.spelling or ""
+    )
     return dataclasses.replace(column, missing=missing, spelling=spelling, strict=False)
 
 

@@ -35,12 +35,19 @@ Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[
 
 
 def votes_on_numbers(column: Binned) -> bool:
-    """Whether it is asked how the numbers of a text column are written."""
-    return isinstance(column, Real) or (isinstance(column, Integer) and bool(column.spelling))
+    """Whether it is asked how the numbers of a text column are written; not where that is declared."""
+    if isinstance(column, Real):
+        return not (column.provisional and column.spelling)
+    return isinstance(column, Integer) and not column.provisional and bool(column.spelling)
 
 
 def as_written(
-    column: Binned, source: Source, look: Look, unit: Fraction, weights: dict[str, Fraction]
+    column: Binned,
+    source: Source,
+    look: Look,
+    unit: Fraction,
+    weights: dict[str, Fraction],
+    looks: frozenset[str],
 ) -> Binned:
     """The column with the spelling of its numbers and the mark of its missing values.
 
@@ -52,16 +59,17 @@ def as_written(
         look: Prices, records and adds the noise.
         unit: rho of a look of weight 1.
         weights: The weight of each sort of look.
+        looks: Those to be taken: of "spelling" and "marks", what is not declared.
     """
     name = column.name
-    if isinstance(column, Integer | Real) and votes_on_numbers(column):
+    if isinstance(column, Integer | Real) and "spelling" in looks:
         noisy, sigma = look(
             f"spelling of {name}",
             lambda: source.spellings(name, "number").reveal(),
             unit * weights["spelling"],
         )
         column = dataclasses.replace(column, spelling=_number_spelling(noisy, sigma))
-    if column.mark:
+    if "marks" in looks:
         noisy, _ = look(
             f"marks of {name}", lambda: source.spellings(name, "mark").reveal(), unit * weights["marks"]
         )

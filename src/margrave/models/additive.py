@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Columns = Mapping[str, NDArray[np.integer[Any]]]
 
+TURNS, CLOSE = 50, 1e-4
+"""Steps of proportional fitting of a target's biases, at most, and the relative distance that will do."""
 MOST_ROWS = 1 << 17
 """Rows that a fit looks at, evenly spread over those it is given."""
 
@@ -91,6 +93,28 @@ class Additive:
             InputError: As `probabilities`.
         """
         return drawn_from(self.probabilities(columns), rng)
+
+    def with_shares(self, columns: Columns, wanted: Floats) -> Additive:
+        """The same conditional with biases under which the target's own shares over given rows are as wanted.
+
+        The entropy that a fit weighs against noise draws the shares of a rare code towards even ones, by more
+        than the noise of its own count where pairs are far noisier.
+
+        Args:
+            columns: As in `probabilities`; without rows nothing is changed.
+            wanted: The target's distribution, all above 0, shape [target's codes].
+        """
+        shares = self.probabilities(columns)
+        bias = np.zeros(len(wanted))
+        for _ in range(TURNS if len(shares) else 0):
+            moved = shares * np.exp(bias)
+            have = (moved / moved.sum(axis=1, keepdims=True)).mean(axis=0)
+            if np.abs(have / wanted - 1.0).max() < CLOSE:
+                break
+            bias += np.log(wanted / np.maximum(have, 1e-300))
+        potentials = self.potentials.copy()
+        potentials[-1] += bias - bias.mean()
+        return replace(self, potentials=potentials)
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `restore` builds the same conditional again."""

@@ -16,7 +16,10 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.column import Column
 from margrave.schema.spelling import NUMBER_SPELLING
 
-__all__ = ["BINNINGS", "Binned", "Integer", "Real", "Whole"]
+__all__ = ["BINNINGS", "DEFAULT_BINS", "Binned", "Integer", "Real", "Whole"]
+
+DEFAULT_BINS = 32
+"""Most bins that discovery cuts where no number is declared, and how many stand in for them till then."""
 
 LARGEST = (1 << 63) - 1
 """Whole numbers are drawn as 64-bit integers."""
@@ -34,13 +37,15 @@ BINNINGS = ("adaptive", "uniform", "quantile", "privtree")
 class Binned(Column):
     """A numeric column cut into bins.
 
-    Give bounds (`lower`, `upper`, both inside, and a number of `bins` of equal width) or the `edges`.
+    Give bounds (`lower`, `upper`, both inside), with a number of `bins` of equal width or without, or the
+    `edges`.
 
     Args:
         lower: Least value; None if it is not known.
         upper: Greatest value; None if it is not known.
-        bins: Number of equal-width bins when edges are not given; fewer where an integer range has fewer
-            values.
+        bins: Number of equal-width bins between the bounds; fewer where an integer range has fewer values.
+            Where a bound is not known, the most bins that discovery cuts. None leaves the bins to discovery,
+            DEFAULT_BINS at most.
         edges: Increasing bin edges, one more than bins. Bin i holds edges[i] <= x < edges[i + 1]; the last
             bin of a Real also holds its upper edge. For an Integer the last edge is upper + 1.
         fine: Increasing edges of finer cells that refine the bins, for decoding; None decodes uniformly
@@ -53,20 +58,27 @@ class Binned(Column):
         rare: Least share of the rows, in [0, 1), of a bin that discovery makes. Above 0, edges or bounds that
             are given are the finest there may be: discovery looks at those bins once and merges rare
             ones with their neighbours. 0.002 is a common choice for methods that slow down with many bins.
+        provisional: Whether the edges only stand in, DEFAULT_BINS of equal width, until discovery cuts bins
+            between the bounds; None, as in all declarations, where that follows from the other parts: bounds
+            were given and neither bins nor edges.
     """
 
     lower: float | None = None
     upper: float | None = None
-    bins: int = 32
+    bins: int | None = None
     edges: tuple[float, ...] | None = None
     fine: tuple[float, ...] | None = None
     weights: tuple[float, ...] | None = None
     grids: tuple[tuple[float, float], ...] = ()
     binning: str = "adaptive"
     rare: float = 0.0
+    provisional: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.edges is None and self.lower is not None and self.upper is not None:
+        bounded = self.edges is None and self.lower is not None and self.upper is not None
+        if self.provisional is None:
+            object.__setattr__(self, "provisional", bounded and self.bins is None)
+        if bounded and self.lower is not None and self.upper is not None:
             self._check_bounds(self.lower, self.upper)
             object.__setattr__(self, "edges", self._equal_width())
         if self.edges is not None:
@@ -106,7 +118,7 @@ class Binned(Column):
                     f"bounds of column {self.name!r}", "finite numbers", "Check that lower is below upper."
                 )
             )
-        if not isinstance(self.bins, int) or self.bins < 1:
+        if self.bins is not None and (not isinstance(self.bins, int) or self.bins < 1):
             raise SchemaError(
                 invalid(f"bins of column {self.name!r}", "a whole number of at least 1", "Try bins=32.")
             )
@@ -172,6 +184,11 @@ class Binned(Column):
         return self.edges is not None and self.missing is not None and not self.rare
 
     @property
+    def open(self) -> bool:
+        """Whether bins or missingness are to be discovered; bins that only stand in are."""
+        return not self.known or bool(self.provisional)
+
+    @property
     def ordered(self) -> int:
         """All bins."""
         return self.present
@@ -219,7 +236,8 @@ class Whole(Binned):
         assert self.lower is not None  # noqa: S101
         assert self.upper is not None  # noqa: S101
         low, high = math.ceil(self.lower), math.floor(self.upper) + 1
-        cuts = [low + (high - low) * i // self.bins for i in range(self.bins + 1)]
+        bins = self.bins or DEFAULT_BINS
+        cuts = [low + (high - low) * i // bins for i in range(bins + 1)]
         return tuple(dict.fromkeys(cuts))
 
     def _number(self, value: float) -> float:
@@ -267,8 +285,9 @@ class Integer(Whole):
         name: Name of the column.
         lower: The least value that may occur; left out, it is discovered.
         upper: The greatest value that may occur; left out, it is discovered.
-        bins: Into how many bins of equal width the range is cut: 32 by default, one a value where there are
-            fewer values. Rows are counted by bin; inside a bin values are drawn evenly.
+        bins: Into how many bins of equal width the range is cut, one a value where there are fewer values.
+            Rows are counted by bin; inside a bin values are drawn evenly. Left out, the bins are discovered,
+            and values are drawn as finely as they were seen.
         edges: The bins themselves instead of `lower`, `upper` and `bins`: increasing whole numbers, of which
             the last is one more than the greatest value.
         missing: True if values may be missing, False if none ever is; left out, it is discovered.
@@ -278,6 +297,7 @@ class Integer(Whole):
             "privtree".
         rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
         fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
 
@@ -285,9 +305,10 @@ class Integer(Whole):
         SchemaError: The parts do not fit together.
 
     Example:
-        >>> age = Integer(name="age", lower=0, upper=110, missing=False)
-        >>> age.known, age.size
-        (True, 32)
+        >>> Integer(name="age", lower=0, upper=110, bins=22, missing=False).labels[0]
+        '0 to 4'
+        >>> Integer(name="age", lower=0, upper=110).open  # bins inside the bounds are discovered
+        True
         >>> Integer(name="children", edges=(0, 1, 2, 3, 21), missing=True).labels
         ('0', '1', '2', '3 to 20', 'missing')
         >>> Integer(name="income").known  # bounds, bins and missing values are discovered
@@ -315,7 +336,8 @@ class Real(Binned):
         lower: The least value that may occur; left out, it is discovered.
         upper: The greatest value that may occur; left out, it is discovered.
         bins: Into how many bins of equal width the range is cut. Rows are counted by bin; inside a bin values
-            are drawn evenly, or as finer noisy counts say where discovery made them.
+            are drawn evenly. Left out, the bins are discovered, and values are drawn as finely as they were
+            seen.
         edges: The bins themselves instead of `lower`, `upper` and `bins`, in increasing order.
         missing: True if values may be missing, False if none ever is; left out, it is discovered.
         strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
@@ -324,6 +346,7 @@ class Real(Binned):
             "privtree".
         rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
         fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
 
@@ -347,7 +370,8 @@ class Real(Binned):
     def _equal_width(self) -> tuple[float, ...]:
         assert self.lower is not None  # noqa: S101
         assert self.upper is not None  # noqa: S101
-        return tuple(np.linspace(float(self.lower), float(self.upper), self.bins + 1).tolist())
+        bins = self.bins or DEFAULT_BINS
+        return tuple(np.linspace(float(self.lower), float(self.upper), bins + 1).tolist())
 
     def _number(self, value: float) -> float:
         return float(value)

@@ -38,7 +38,12 @@ class Column(ABC):
     @property
     @abstractmethod
     def known(self) -> bool:
-        """Whether nothing is left to discover."""
+        """Whether rows can be encoded by it: no part is missing that codes need."""
+
+    @property
+    def open(self) -> bool:
+        """Whether discovery has something to find out."""
+        return not self.known
 
     @property
     @abstractmethod

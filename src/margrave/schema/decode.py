@@ -77,7 +77,7 @@ def _field(column: Column, kind: Any) -> Any:
     """The Arrow field of a column; its metadata say how values are written in text files."""
     column = column.own if isinstance(column, Relative) else column
     plain = "true" if isinstance(column, Boolean) else ""
-    spelling = column.spelling if isinstance(column, SPELT) else ""
+    spelling = (column.spelling or "") if isinstance(column, SPELT) else ""
     told = {"spelling": spelling} if spelling != plain else {}
     told |= {"missing": column.mark} if column.mark else {}
     return pa.field(column.name, kind, metadata=told or None)

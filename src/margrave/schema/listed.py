@@ -19,6 +19,8 @@ MORE = "\N{HORIZONTAL ELLIPSIS}"
 """Stands behind a beginning in labels."""
 FALSITIES = {"true": "false", "True": "False", "TRUE": "FALSE"}
 """Spellings of true, and of the false that goes with each."""
+TRUE = "true"
+"""How true is written where nothing says otherwise."""
 
 
 def _is_scalar(value: object) -> bool:
@@ -207,7 +209,8 @@ class Boolean(Listed):
         values, other, rare: As they are for all listed columns; left out.
         strict: Whether another value is an error (the default) or counts as False.
         spelling: How true is written where the column is text, one of `margrave.schema.profile.TRUTHS`; false
-            is written likewise.
+            is written likewise. Left out, text is written as most of its cells are, which discovery asks for,
+            and other storage has no spelling; None is what discovery makes of it till then.
 
     Example:
         >>> Boolean(name="smoker", missing=False).labels
@@ -216,11 +219,11 @@ class Boolean(Listed):
 
     kind: ClassVar[str] = "boolean"
     values: tuple[Scalar, ...] | None = (False, True)
-    spelling: str = "true"
+    spelling: str | None = ""
 
     def __post_init__(self) -> None:
         Listed.__post_init__(self)
-        if self.spelling not in FALSITIES:
+        if self.spelling and self.spelling not in FALSITIES:
             constraint = f"one of {list(FALSITIES)}"
             where = f"spelling of column {self.name!r}"
             raise SchemaError(invalid(where, constraint, "Pick one.", got=self.spelling))
@@ -229,4 +232,10 @@ class Boolean(Listed):
         """A truth value as the column's text has it; another value as it is."""
         if not isinstance(value, bool):
             return str(value)
-        return self.spelling if value else FALSITIES[self.spelling]
+        spelling = self.spelling or TRUE
+        return spelling if value else FALSITIES[spelling]
+
+    @property
+    def open(self) -> bool:
+        """Whether missing values or the spelling are to be discovered."""
+        return not self.known or self.spelling is None

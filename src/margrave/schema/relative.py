@@ -179,6 +179,7 @@ class Relative(Column):
         part: The bins of the difference or quotient; `missing` says nothing there.
         alone: Whether rows with a value and no base have a code.
         follows: Whether the column is missing exactly where its base is; decoding then makes it so.
+        within: Whether no value is drawn outside the range of `own`, which was declared.
         share: The noisy share of the rows with both values whose difference or quotient is within the bins,
             and its standard error; None where the relation was declared.
 
@@ -197,6 +198,7 @@ class Relative(Column):
     base_read: str = "number"
     alone: bool = False
     follows: bool = False
+    within: bool = False
     share: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:

@@ -152,7 +152,8 @@ def _on_grid(numbers: NDArray[Any], step: float, down: bool) -> NDArray[Any]:
 def _bounded(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
     """The numbers within the column's range or as far outside as the base, on the side of the base they are.
 
-    Rounding must not carry a number across its base where no bin of the difference does.
+    A declared range is kept whatever the base is. Rounding must not carry a number across its base where no
+    bin of the difference does.
     """
     base = column.comparison.base_in_unit(base)
     ends: NDArray[Any] = column.own.edge_array
@@ -166,7 +167,7 @@ def _bounded(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) -> NDA
     if column.stays_below:
         below = (base >= 0) | (column.how == "difference")
         found = np.where(below, np.minimum(found, base), found)
-    return np.asarray(found)
+    return np.asarray(np.clip(found, ends[0], ends[-1]) if column.within else found)
 
 
 def _held(numbers: NDArray[Any], column: Binned, dtype: str) -> NDArray[Any]:

@@ -141,8 +141,13 @@ class Schema:
 
     @property
     def known(self) -> bool:
-        """Whether nothing is left to discover."""
+        """Whether rows can be encoded by it."""
         return all(column.known for column in self.columns)
+
+    @property
+    def open(self) -> bool:
+        """Whether discovery has something to find out."""
+        return any(column.open for column in self.columns)
 
     @property
     def attributes(self) -> tuple[Column, ...]:
@@ -361,11 +366,10 @@ def _absorbing(column: Column) -> Column:
 
 def _column_to_json(column: Column) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    derived = _derived_fields(column)
     for field in dataclasses.fields(column):
         value = getattr(column, field.name)
-        if field.name == "name" or value == field.default:
-            continue
-        if field.name in ("lower", "upper", "bins") and getattr(column, "edges", None) is not None:
+        if field.name in derived or value == field.default:
             continue
         if isinstance(value, Column):
             entry[field.name] = _column_to_json(value)
@@ -376,6 +380,16 @@ def _column_to_json(column: Column) -> dict[str, Any]:
             written = [column.written(bound) for bound in bounds]
             entry[field.name] = written if isinstance(value, tuple) else written[0]
     return entry
+
+
+def _derived_fields(column: Column) -> frozenset[str]:
+    """The fields that schema.json leaves out, since they follow from others or have been written already."""
+    if not isinstance(column, Binned):
+        return frozenset({"name"})
+    if column.provisional:
+        return frozenset({"name", "provisional", "edges", "bins"})
+    bounds = {"lower", "upper", "bins"} if column.edges is not None else set()
+    return frozenset({"name", "provisional"} | bounds)
 
 
 def _column_from_json(entry: Any) -> Column:
@@ -391,7 +405,7 @@ def _column_from_json(entry: Any) -> Column:
                 got=entry.get("kind"),
             )
         )
-    fields = {field.name for field in dataclasses.fields(kind)}
+    fields = {field.name for field in dataclasses.fields(kind)} - {"provisional"}
     extra = sorted(set(entry) - fields - {"kind"})
     if extra:
         raise SchemaError(

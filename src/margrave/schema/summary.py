@@ -15,7 +15,7 @@ MAX_SHOWN = 60
 
 def describe_schema(columns: Sequence[Column], rules: Sequence[Rule]) -> list[str]:
     """A line on the whole, a line a column, and one on the rules if there are any."""
-    open_ = sum(not column.known for column in columns)
+    open_ = sum(column.open for column in columns)
     still = f", {open_} with parts to be discovered" if open_ else ""
     lines = [f"Schema of {len(columns)} column{'s' * (len(columns) != 1)}{still}"]
     width = max(len(column.name) for column in columns)
@@ -59,8 +59,10 @@ def describe_column(column: Column) -> str:
 def _describe_bins(column: Binned) -> str:
     if column.edges is None or column.lower is None or column.upper is None:
         return "range and bins to be discovered"
-    bins = "1 bin" if column.present == 1 else f"{column.present} bins"
-    return f"{column.spell(column.lower)} to {column.spell(column.upper)} in {bins}"
+    bounds = f"{column.spell(column.lower)} to {column.spell(column.upper)}"
+    if column.provisional:
+        return f"{bounds}, bins to be discovered"
+    return f"{bounds} in {'1 bin' if column.present == 1 else f'{column.present} bins'}"
 
 
 def _describe_values(column: Listed) -> str:

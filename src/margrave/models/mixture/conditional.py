@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.models.additive import Additive, fit_additive
-from margrave.models.pooled import Pooled
+from margrave.models.independent import simplex
+from margrave.models.pooled import Pooled, one_ways
 from margrave.schema.domain import Clique, Domain
 
 __all__ = ["Conditional", "fit_conditional"]
@@ -86,7 +87,10 @@ class Conditional:
 def fit_conditional(
     domain: Domain, target: str, tables: Sequence[Pooled], total: float, columns: Columns, tolerance: float
 ) -> Conditional:
-    """The conditional that explains the label's pairs and triples; see `fit_additive`.
+    """The conditional that explains the label's pairs and triples, with the label's own measured shares.
+
+    See `fit_additive`; the shares are the nearest distribution to all that was measured of the label's own
+    counts, with one row for each code at least.
 
     Args:
         domain: Names and sizes of all attributes.
@@ -105,6 +109,13 @@ def fit_conditional(
     additive = fit_additive(
         extended, target, [*tables, *own], total, empty.with_pairs(columns), tolerance=tolerance
     )
+    counts = one_ways(tables).get(target)
+    if counts is None:
+        return Conditional(additive, tuple(pairs))
+    sum_of_counts = max(float(counts.values.sum()), 1.0)
+    nearest = simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
+    wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
+    additive = additive.with_shares(empty.with_pairs(columns), wanted / wanted.sum())
     return Conditional(additive, tuple(pairs))
 
 

