@@ -61,7 +61,7 @@ MOST_ROWS = 10_000_000
 CENSUS = (32, 9, 32, 32, 17, 32, 3, 7, 24, 15, 5, 10, 2, 3, 6, 8, 32, 32, 32, 6, 6, 51, 38, 8, 10, 9, 10)
 CENSUS += (3, 4, 7, 5, 43, 43, 43, 5, 3, 3, 3, 32, 2, 2)
 ROWS, FOLLOWS, SIGMA, STEPS = 100_000, 0.6, 30.0, 30
-A_ROW, A_CELL = 600, 140
+A_ROW, CELL_BYTES = 600, 140
 """Bytes that a row of 15 columns in a method, and a cell, may take: what must be free before a point."""
 
 
@@ -243,7 +243,7 @@ def short(what: str, x: float) -> bool:
         return False
     words = dict(line.split(":") for line in info.read_text(encoding="utf-8").splitlines())
     free = int(words["MemAvailable"].split()[0]) * 1024
-    need = {"cells": A_CELL * x, "rows": A_ROW * x if x <= MOST_ROWS else 30 * x}.get(what, 0)
+    need = {"cells": CELL_BYTES * x, "rows": A_ROW * x if x <= MOST_ROWS else 30 * x}.get(what, 0)
     return free < need + 2**30
 
 

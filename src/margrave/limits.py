@@ -29,7 +29,7 @@ GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 """Where Linux says how much memory a container may take."""
 
 
-A_QUESTION, A_TABLE, A_CELL = 1e-3, 1e-4, 6e-8
+A_QUESTION, A_TABLE, CELL_SECONDS = 1e-3, 1e-4, 6e-8
 """Seconds for a record on disk, for each table and for each of their cells: bench/runs/estimates.py."""
 
 
@@ -88,7 +88,7 @@ def price_question(tables: int, cells: int) -> float:
     What writing it down, drawing its noise and holding expected tables against counts take, about. It follows
     from the number of tables and of their cells, which are public, and from nothing that was measured.
     """
-    return A_QUESTION + A_TABLE * tables + A_CELL * cells
+    return A_QUESTION + A_TABLE * tables + CELL_SECONDS * cells
 
 
 class Deadline:

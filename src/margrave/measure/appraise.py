@@ -37,8 +37,8 @@ from margrave.privacy.noise import BitSource
 
 __all__ = ["appraise"]
 
-FINEST = 16
-"""Expected counts are rounded to multiples of 2^-16 or, where they or the noise are large, coarser ones."""
+MAX_DIGITS = 16
+"""Binary digits after the point of rounded expected counts; fewer where they or the noise are large."""
 ROWS = float(1 << 33)
 """More rows than a table in memory has."""
 LARGEST_SUM = 61
@@ -103,7 +103,7 @@ def _digits(expected: Sequence[NDArray[np.float64]], variance: Fraction) -> int:
     drawn = (LARGEST_NOISE - math.ceil(variance).bit_length()) // 2
     if drawn < 0:
         raise InputError(invalid("rho", "enough for a variance below 2^58", "Ask about fewer marginals."))
-    return min(FINEST, sums, drawn)
+    return min(MAX_DIGITS, sums, drawn)
 
 
 def _steps(table: NDArray[np.int64], model: NDArray[np.float64], digits: int) -> int:

@@ -30,8 +30,8 @@ from margrave.privacy.noise import BitSource, exponential
 
 __all__ = ["choose", "epsilon_of"]
 
-FINEST = 16
-"""Expected counts and penalties are rounded to multiples of 2^-16 or, where they are large, coarser ones."""
+MAX_DIGITS = 16
+"""Binary digits after the point of rounded expected counts and penalties; fewer where they are large."""
 ROWS = float(1 << 33)
 """More rows than a table in memory has."""
 CHUNK = 1 << 20
@@ -135,7 +135,7 @@ def _grid(
     largest = float((weights * (ROWS + sizes)).max())
     if not largest < 2.0**52:
         raise InputError(invalid("expected", "finite and below 2^52 with their weights", "Check the model."))
-    return 2.0 ** min(FINEST, 52 - math.ceil(math.log2(largest)))
+    return 2.0 ** min(MAX_DIGITS, 52 - math.ceil(math.log2(largest)))
 
 
 def _summed(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float64]]) -> NDArray[np.float64]:

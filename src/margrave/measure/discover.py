@@ -108,7 +108,7 @@ PAIR_CELL = 2.5
 """Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
 AFTER = Fraction(2, 3)
 """Share of rho that is left for such tables."""
-FEWEST, FINEST = 4, 512
+MIN_BINS, MAX_BINS = 4, 512
 """Least and greatest number of bins that noise may ask for."""
 
 
@@ -288,11 +288,11 @@ class Discovery:
         """
         columns = len(self._source.columns)
         if columns < 2:
-            return FINEST
+            return MAX_BINS
         pairs = Fraction(columns * (columns - 1), 2)
         sigma = self._gaussian.sigma(self._ledger.total * AFTER / pairs)
         found = math.sqrt(max(float(weights.sum()), 0.0) / (PAIR_CELL * sigma))
-        return int(min(max(found, FEWEST), FINEST))
+        return int(min(max(found, MIN_BINS), MAX_BINS))
 
     def _look(
         self, what: str, exact: Callable[[], NDArray[np.int64]], rho: Fraction, every_row: bool

@@ -75,7 +75,7 @@ LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 CLOSER = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
-A_CELL, FINEST = 12.0, 512
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 12.0, 512
 """Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
@@ -443,13 +443,13 @@ def is_narrow(column: Binned) -> bool:
 
 
 def choose_fineness(rows: float, sigma: float) -> float:
-    """Share of the FINEST cells of a look that the rows suffice for: A_CELL deviations of noise in each.
+    """Share of MAX_LOOK_CELLS that the rows suffice for: CELL_DEVIATIONS deviations of noise in each cell.
 
     Args:
         rows: How many rows there are, about.
         sigma: Standard deviation of the noise in each cell.
     """
-    return float(np.clip(rows / (A_CELL * sigma * FINEST), 1 / FINEST, 1.0))
+    return float(np.clip(rows / (CELL_DEVIATIONS * sigma * MAX_LOOK_CELLS), 1 / MAX_LOOK_CELLS, 1.0))
 
 
 def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:

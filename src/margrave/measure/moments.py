@@ -46,8 +46,8 @@ from margrave.schema.encoded import Encoded
 
 __all__ = ["embedded", "moments", "wave"]
 
-FINEST, COARSEST = 14, 4
-"""Binary digits of a, as many as the noise leaves room for: a cosine fits in 16 bits."""
+MAX_DIGITS, MIN_DIGITS = 14, 4
+"""Binary digits of a, at most and at least: as many as noise leaves room for. A cosine fits in 16 bits."""
 LARGEST_NOISE = 58
 """Binary digits that the variance may have: the samplers take 2^60."""
 BLOCK = 1 << 16
@@ -113,9 +113,9 @@ def _digits(variance: Fraction) -> int:
         InputError: There are too few.
     """
     found = (LARGEST_NOISE - math.ceil(variance).bit_length()) // 2
-    if found < COARSEST:
+    if found < MIN_DIGITS:
         raise InputError(invalid("rho", "enough for a variance below 2^58", "Use fewer frequencies."))
-    return min(found, FINEST)
+    return min(found, MAX_DIGITS)
 
 
 def embedded(rows: Encoded, embedding: Embedding, table: NDArray[np.int16]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margrave.models.memory import A_CELL, A_CODE, A_SQUARE, PROGRAM
+from margrave.models.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
 from margrave.models.mixture.fitter import Mixture, default_components
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def _model_bytes(strategy: Any, fitter: Any, work: Work, cells: float) -> float:
         return 2 * 8.0 * cells + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
     if strategy.name in ("training", "mean_embedding") or _degree(strategy) == 1:
         return 100.0 * sum(work.sizes) * math.sqrt(work.columns)
-    return A_CANDIDATE * cells + A_CELL * min(_tree_cells(strategy, work), _cell_limit(fitter))
+    return A_CANDIDATE * cells + CELL_BYTES * min(_tree_cells(strategy, work), _cell_limit(fitter))
 
 
 def _tree_cells(strategy: Any, work: Work) -> float:

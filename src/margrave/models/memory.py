@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["A_CELL", "A_CODE", "A_SQUARE", "LEAST", "PROGRAM"]
+__all__ = ["A_CODE", "A_SQUARE", "CELL_BYTES", "LEAST", "PROGRAM"]
 
-PROGRAM, A_CELL = 320_000_000, 100
+PROGRAM, CELL_BYTES = 320_000_000, 100
 """Bytes of the program with its libraries, and at most of one cell of a junction tree: its belief, index
 maps, the optimiser's history, and the tables on the way to all pairs and to rows. bench/runs/aim_load.py
 checks them."""

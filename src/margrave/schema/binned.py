@@ -262,20 +262,31 @@ class Whole(Binned):
         return f"{int(value):d}"
 
 
-def check_number_spelling(column: Binned, spelling: object) -> None:
-    """Find the spelling among those of numbers.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeltNumber(Binned):
+    """Numbers that text files may write in several ways.
+
+    Args:
+        spelling: How they do, see `margrave.schema.spelling`.
 
     Raises:
-        SchemaError: It is none of them.
+        SchemaError: As `Binned`, or the spelling is none of numbers.
     """
-    if not isinstance(spelling, str) or not NUMBER_SPELLING.fullmatch(spelling):
-        where = f"spelling of column {column.name!r}"
-        raise SchemaError(invalid(where, "'', '0' or as in '0.00', '0.##'", "Pick one.", got=spelling))
+
+    spelling: str = ""
+
+    def __post_init__(self) -> None:
+        Binned.__post_init__(self)
+        if not isinstance(self.spelling, str) or not NUMBER_SPELLING.fullmatch(self.spelling):
+            where = f"spelling of column {self.name!r}"
+            raise SchemaError(
+                invalid(where, "'', '0' or as in '0.00', '0.##'", "Pick one.", got=self.spelling)
+            )
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Integer(Whole):
+class Integer(Whole, SpeltNumber):
     """A column of whole numbers: ages, counts, years, amounts in whole units.
 
     Say what is public about the column; every part that is left out is discovered, within the epsilon of the
@@ -316,16 +327,11 @@ class Integer(Whole):
     """
 
     kind: ClassVar[str] = "integer"
-    spelling: str = ""
-
-    def __post_init__(self) -> None:
-        Binned.__post_init__(self)
-        check_number_spelling(self, self.spelling)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Real(Binned):
+class Real(SpeltNumber):
     """A column of numbers on a line: weights, prices, measurements.
 
     Say what is public about the column; every part that is left out is discovered, within the epsilon of the
@@ -361,11 +367,6 @@ class Real(Binned):
     """
 
     kind: ClassVar[str] = "real"
-    spelling: str = ""
-
-    def __post_init__(self) -> None:
-        Binned.__post_init__(self)
-        check_number_spelling(self, self.spelling)
 
     def _equal_width(self) -> tuple[float, ...]:
         assert self.lower is not None  # noqa: S101

@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 from margrave.errors import SchemaError, invalid
 
-__all__ = ["Column", "Scalar", "Unknown"]
+__all__ = ["CodelessColumn", "Column", "Scalar", "Unknown"]
 
 Scalar = str | int | float | bool
 
@@ -77,6 +77,28 @@ class Column(ABC):
         return SchemaError(
             invalid(f"column {self.name!r}", "known before it is encoded", "Declare it or discover it.")
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodelessColumn(Column):
+    """Base of kinds that no model sees: there is nothing to know of such a column, and it has no codes."""
+
+    attribute: ClassVar[bool] = False
+
+    @property
+    def known(self) -> bool:
+        """Always: there is nothing to know."""
+        return True
+
+    @property
+    def present(self) -> int:
+        """Not defined: the column has no codes.
+
+        Raises:
+            SchemaError: Always.
+        """
+        remedy = f"Columns of the kind {self.kind!r} have no codes."
+        raise SchemaError(invalid(f"column {self.name!r}", "an attribute", remedy))
 
 
 @final

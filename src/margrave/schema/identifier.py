@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.column import Column
+from margrave.schema.column import CodelessColumn
 from margrave.schema.shapes import draw_texts, shape_parts, shape_space
 
 __all__ = ["PATTERNS", "Identifier", "keys"]
@@ -22,7 +22,7 @@ PATTERNS = ("number", "text", "uuid", "shape")
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identifier(Column):
+class Identifier(CodelessColumn):
     """Unique keys: names, serial numbers, account numbers. No attribute of any model, made anew.
 
     Use it for columns whose values tell rows apart and mean nothing else. The cells of a declared one are not
@@ -47,7 +47,6 @@ class Identifier(Column):
     """
 
     kind: ClassVar[str] = "identifier"
-    attribute: ClassVar[bool] = False
     pattern: str = "number"
     start: int = 1
     prefix: str = ""
@@ -82,20 +81,6 @@ class Identifier(Column):
         sound = all(type(share) in (int, float) and 0 < share < math.inf for share in self.shares)
         if len(self.shares) != len(self.shapes) or not sound:
             raise SchemaError(invalid(where, "as many as their shares, above 0", "Leave the shares out."))
-
-    @property
-    def known(self) -> bool:
-        """Always: there is nothing to know."""
-        return True
-
-    @property
-    def present(self) -> int:
-        """Not defined: an identifier has no codes.
-
-        Raises:
-            SchemaError: Always.
-        """
-        raise SchemaError(invalid(f"column {self.name!r}", "an attribute", "Identifiers have no codes."))
 
 
 def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = None) -> Any:

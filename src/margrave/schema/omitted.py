@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from margrave.errors import SchemaError, invalid
-from margrave.schema.column import Column
+from margrave.schema.column import CodelessColumn
 
 __all__ = ["Omitted"]
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Omitted(Column):
+class Omitted(CodelessColumn):
     """A column that is not released: no attribute of any model, and no column of the synthetic table.
 
     Declare free text so, such as notes: it costs nothing, and its cells are never read. Discovery gives this
@@ -28,19 +27,4 @@ class Omitted(Column):
     """
 
     kind: ClassVar[str] = "omitted"
-    attribute: ClassVar[bool] = False
     reason: str = ""
-
-    @property
-    def known(self) -> bool:
-        """Always: there is nothing to know."""
-        return True
-
-    @property
-    def present(self) -> int:
-        """Not defined: the column has no codes.
-
-        Raises:
-            SchemaError: Always.
-        """
-        raise SchemaError(invalid(f"column {self.name!r}", "an attribute", "Omitted columns have no codes."))

@@ -40,7 +40,7 @@ SURE = 2.0
 """Standard deviations of noise that a code's share must exceed to count for an attribute's perplexity."""
 VAGUE = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
-A_CELL = 1.0 / math.sqrt(2.0 * math.pi)
+CELL_DISTANCE = 1.0 / math.sqrt(2.0 * math.pi)
 """Total variation of a cell's noise over its standard deviation."""
 
 
@@ -76,7 +76,7 @@ class OneWays:
 
     def noise(self, pair: Clique, sigma: float) -> float:
         """Total variation that noise of standard deviation `sigma`, in rows, adds to a pair's table."""
-        return A_CELL * self.codes[pair[0]] * self.codes[pair[1]] * sigma / self.rows
+        return CELL_DISTANCE * self.codes[pair[0]] * self.codes[pair[1]] * sigma / self.rows
 
 
 def summarise_one_ways(curator: Curator) -> OneWays:
@@ -88,7 +88,7 @@ def summarise_one_ways(curator: Curator) -> OneWays:
         sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
         clear = share > SURE * sigma
         # A share cut at 0 is off on one side only.
-        off[name] = A_CELL * sigma * float(clear.sum() + 0.5 * (~clear).sum())
+        off[name] = CELL_DISTANCE * sigma * float(clear.sum() + 0.5 * (~clear).sum())
         held = share[clear] / share[clear].sum() if clear.any() else share[share > 0]
         codes[name] = math.exp(-float((held * np.log(held)).sum()))
     return OneWays(shares, off, codes, rows)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique
-from margrave.select.screening import A_CELL, OneWays
+from margrave.select.screening import CELL_DISTANCE, OneWays
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model
@@ -148,7 +148,7 @@ def plan_query(
     domain, sigma = curator.domain, curator.sigma(curator.total)
     fewest = set(sorted(domain.names, key=lambda name: (name != target, ways.codes[name]))[:MAX_ATTRIBUTES])
     noise = {
-        triple: A_CELL * math.prod(ways.codes[name] for name in triple) * sigma / ways.rows
+        triple: CELL_DISTANCE * math.prod(ways.codes[name] for name in triple) * sigma / ways.rows
         for triple in combinations([name for name in domain.names if name in fewest], 3)
         if all(pair in pairs for pair in combinations(triple, 2))
     }

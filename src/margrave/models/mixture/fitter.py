@@ -51,9 +51,9 @@ MOST_JUDGED = 4096
 """Codes above which the rule is taken as it is: the halves of so many cells would not fit into memory."""
 LEAST, MOST, WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
-FINE, FINEST, FINE_WORK = 6e4, 4.0, 4.5e8
-"""LEAST grows with rows times mu over FINE, to FINEST times itself or FINE_WORK / codes^2: where noise hides
-little, tables of many codes want for components, not for data."""
+FINE, MAX_RISE, FINE_WORK = 6e4, 4.0, 4.5e8
+"""LEAST grows with rows times mu over FINE, to MAX_RISE times itself or FINE_WORK / codes^2: where noise
+hides little, tables of many codes want for components, not for data."""
 WIDE, FEWEST = 1500, 60
 """With more codes than WIDE, LEAST falls in proportion, to FEWEST: the noise on so many pairs hides finer
 structure."""
@@ -166,7 +166,11 @@ class Mixture:
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
-        components, device, most = self.components or int(LEAST * FINEST), opened(self.device), self.max_codes
+        components, device, most = (
+            self.components or int(LEAST * MAX_RISE),
+            opened(self.device),
+            self.max_codes,
+        )
         if self.max_memory is not None:
             room = max(self.max_memory - PROGRAM, 0)
             most = min(most, _within(room, A_SQUARE, A_CODE * components * (self.restarts or 2)))
@@ -349,7 +353,7 @@ def default_components(codes: int, signal: float) -> int:
     """
     square = max(codes, 1) ** 2
     usual = max(min(WORK / square, MOST), LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
-    fine = min(LEAST * min(signal / FINE, FINEST), FINE_WORK / square)
+    fine = min(LEAST * min(signal / FINE, MAX_RISE), FINE_WORK / square)
     return round(max(usual, fine))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models.device import opened
-from margrave.models.memory import A_CELL, LEAST, PROGRAM
+from margrave.models.memory import CELL_BYTES, LEAST, PROGRAM
 from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.held import Held, forbidding, rule_tables
@@ -63,7 +63,7 @@ class PGM:
         penalty: "noise_aware" or "squares".
         max_cells: Most cells all tables of the junction tree may have together, at most 2^31 - 1.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
-            aside; lowers max_cells to what fits, at A_CELL bytes a cell and PROGRAM for the rest.
+            aside; lowers max_cells to what fits, at CELL_BYTES bytes a cell and PROGRAM for the rest.
         device: Where inference runs: "cpu" (None) for the compiled kernels; "cuda" or "cuda:1", with PyTorch,
             whose memory then limits max_cells too; "torch-cpu" for the same code on the processor.
             Rows and marginals are drawn from the model on the processor in every case.
@@ -120,7 +120,7 @@ class PGM:
         device = opened(self.device)
         most = self.max_cells
         if self.max_memory is not None:
-            most = min(most, (self.max_memory - PROGRAM) // A_CELL)
+            most = min(most, (self.max_memory - PROGRAM) // CELL_BYTES)
         if device is not None and device.memory is not None:
             most = min(most, device.memory // A_TENSOR_CELL)
         return most
