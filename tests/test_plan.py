@@ -200,11 +200,60 @@ def test_a_larger_limit_of_ones_own_overrides_that_of_the_machine(monkeypatch: p
     assert "machine" not in less
 
 
+def _undeclared(columns: int) -> pa.Table:
+    return pa.table({f"c{i}": pa.array([], "int64") for i in range(columns)})
+
+
 def test_undeclared_columns_are_said_to_be_guessed() -> None:
-    table = pa.table({f"c{i}": pa.array([], "int64") for i in range(1_500)})
-    refused = mg.Synthesizer(epsilon=1.0).plan(table).refused
-    assert "33 guessed for each column that is not declared" in refused
+    refused = mg.Synthesizer("aim", epsilon=1.0, max_memory=10**9).plan(_undeclared(1_500)).refused
+    assert "5 guessed for each column that is not declared" in refused
     assert "margrave schema" in refused
+
+
+def test_wide_tables_are_cut_into_fewer_bins_where_more_would_pass_a_limit() -> None:
+    """Few columns are left as they are, many get fewer bins, very many are refused; the plan says which."""
+    assert choose(200) is None
+    assert choose(300) in (24, 16)
+    assert choose(600) == 12
+    assert choose(600, max_memory=4 * 10**9) < 12
+    assert choose(1_200, max_memory=2 * 10**9) == 4
+    run = mg.Synthesizer(epsilon=1.0, max_memory=10**12)
+    plan = run.plan(_undeclared(1_200), rows=20_000)
+    assert plan.refused == ""
+    assert plan.limits["bins"].startswith("at most 4 a column")
+    refused = run.plan(_undeclared(2_000)).refused
+    assert "of at most 8,192 codes in all" in refused
+    assert "method 'independent'" in refused
+
+
+def choose(columns: int, max_memory: int = 10**12) -> Any:
+    run = mg.Synthesizer(epsilon=1.0, max_memory=max_memory)
+    return outlook.choose_fineness(run, run._declared(open_source(_undeclared(columns))[0]))
+
+
+def test_declared_columns_are_not_cut() -> None:
+    declared = mg.Synthesizer(epsilon=1.0, max_memory=10**12, schema=mg.Schema.from_sizes(WIDE))
+    table = pa.table({name: pa.array([], "int64") for name in WIDE})
+    assert outlook.choose_fineness(declared, declared._declared(open_source(table)[0])) is None
+
+
+def test_a_run_gets_no_more_bins_than_it_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, 90, 3_000) for name in "abc"})
+    sizes = []
+    for bins in (None, 5):
+        monkeypatch.setattr(outlook, "choose_fineness", lambda *_, b=bins: b)
+        schema = mg.Synthesizer("independent", epsilon=50.0, delta=1e-6).fit(table).schema
+        sizes.append(max(column.size for column in schema.attributes))
+    assert sizes[0] > 20
+    assert sizes[1] <= 6
+
+
+def test_the_plan_of_a_noisy_table_expects_coarse_bins() -> None:
+    run = mg.Synthesizer(epsilon=1.0, max_memory=10**12)
+    few, many = (run.plan(_undeclared(100), rows=rows) for rows in (2_000, 10**7))
+    assert few.memory < many.memory
+    assert few.seconds[0] < many.seconds[0]
 
 
 def test_a_time_limit_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
@@ -253,7 +302,10 @@ def test_the_machine_says_how_much_memory_it_has() -> None:
     assert found is None or 2**28 < found < 2**50
 
 
-def test_the_command_says_that_a_run_would_be_refused(tmp_path: Path) -> None:
+def test_the_command_says_that_a_run_would_be_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlook, "machine_memory", lambda: 10**9)
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"c{i}" for i in range(1_500)) + "\n", "utf-8")
     planned = call("plan", path, "-e", "1", "--method", "aim")

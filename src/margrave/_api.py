@@ -193,7 +193,7 @@ class Synthesizer:
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
         """
-        from margrave.outlook import check_costs
+        from margrave.outlook import check_costs, choose_fineness
 
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
@@ -209,7 +209,8 @@ class Synthesizer:
             curator, ledger = self._door(source, declared, resume, attempt)
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
-                schema = curator.discover(self.schema, rho, tell, named_columns(self.strategy, self.fitter))
+                named, bins = named_columns(self.strategy, self.fitter), choose_fineness(self, declared)
+                schema = curator.discover(self.schema, rho, tell, named, most_bins=bins)
                 self._deadline = self.limits.start(curator.stopwatch)
                 model = modelled(self, curator, ledger, self._deadline, tell)
         self.on_step(Step("fit", "done", 0, 1.0))

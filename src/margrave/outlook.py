@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Limits, machine_memory
-from margrave.measure.discover import declare, needs, searches_values
+from margrave.measure.discover import MIN_BINS, bins_for, declare, needs, searches_values
 from margrave.measure.gaussian import sigma_for
 from margrave.measure.looking import SHARES
-from margrave.methods.costs import REFERENCE, Costs, Work, expect_costs
+from margrave.methods.costs import REFERENCE, Costs, Work, count_codes, expect_costs
 from margrave.methods.splits import ONE, PAIR, marginal_shares, stage_shares
 from margrave.methods.table import method
 from margrave.models.memory import LEAST
 from margrave.models.table import resolve
 from margrave.plan import Plan, noise_error
 from margrave.privacy.ledger import Ledger
-from margrave.schema.columns import Binned, Column
+from margrave.schema.columns import Binned, Column, Listed
 
 if TYPE_CHECKING:
     from margrave._api import Synthesizer
     from margrave.protocols import Source, Strategy
     from margrave.schema.schema import Schema
 
-__all__ = ["check_costs", "find_refusal", "outlook"]
+__all__ = ["check_costs", "choose_fineness", "find_refusal", "outlook"]
 
 WORDS = {
     "profile": "kind and missing values",
@@ -42,7 +44,10 @@ WORDS = {
     "prefixes": "beginnings of codes",
 }
 GUESSED_SIZE = 33
-"""Codes assumed of a column not known yet, for the expected error, time and memory."""
+"""Codes assumed of a column not known yet, for the expected error, time and memory: the bins that a column of
+numbers has at most by default, and one for missing values."""
+FINENESS = (24, 16, 12, 8, 6, MIN_BINS)
+"""Bins that columns may get at most where GUESSED_SIZE codes of each pass a limit, tried in turn."""
 GUESSED_BYTES = 5
 """Bytes assumed of a cell of a file, where the number of rows is guessed from its size."""
 MIB = 2**20
@@ -65,7 +70,10 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
     schema = declare(tuple(c for c in source.columns if c.name != unit.owner), synthesizer.schema)
     ledger = synthesizer.new_ledger(searches_values(schema))
     share = synthesizer.discovery_share(schema)
-    sizes = guess_sizes(schema)
+    guessed, said = _guess_rows(rows, size, len(source.columns))
+    fineness = choose_fineness(synthesizer, schema)
+    noise = bins_for(guessed, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
+    sizes = guess_sizes(schema, min(noise, fineness or noise))
     sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy)
     counted = synthesizer.neighbours.adjacency == "replace_one"
     mean = sum(sizes) / len(sizes)
@@ -75,10 +83,8 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         if rows is None
         else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
     )
-    guessed, said = _guess_rows(rows, size, len(source.columns))
-    costs = expect_costs(
-        synthesizer.strategy, synthesizer.fitter, _work(synthesizer, ledger, schema, guessed)
-    )
+    work = dataclasses.replace(_work(synthesizer, schema, guessed, None), sizes=tuple(sizes))
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
     return Plan(
         method=synthesizer.method,
         guarantee=str(synthesizer.promise(ledger)),
@@ -90,7 +96,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         error=error,
         seconds=_seconds(costs, synthesizer.limits),
         memory=(costs.model + costs.rows) / MIB,
-        limits=synthesizer.limits.words(),
+        limits=synthesizer.limits.words() | _say_fineness(fineness),
         rows=said,
         refused=find_refusal(synthesizer, schema) or "",
     )
@@ -114,15 +120,50 @@ def check_costs(synthesizer: Synthesizer, schema: Schema) -> None:
         raise InputError(message)
 
 
+def choose_fineness(synthesizer: Synthesizer, schema: Schema) -> int | None:
+    """Most bins of each column that is discovered, where the run would pass its limits with the usual ones.
+
+    The limits are those of `check_costs` and the codes that the method's model takes. Public: rows are not
+    looked at. So a wide table is released in coarser bins where it would else be refused.
+
+    Returns:
+        The number of bins; None where the usual ones do or no column is cut, MIN_BINS where no number does.
+    """
+    if _fits(synthesizer, schema, None) or not any(_is_cut(column) for column in schema.attributes):
+        return None
+    return next((bins for bins in FINENESS if _fits(synthesizer, schema, bins)), MIN_BINS)
+
+
+def _is_cut(column: Column) -> bool:
+    """Whether discovery cuts a column into bins, or may."""
+    return column.open and not isinstance(column, Listed)
+
+
+def _fits(synthesizer: Synthesizer, schema: Schema, bins: int | None) -> bool:
+    work = _work(synthesizer, schema, 0, bins)
+    codes, most = count_codes(synthesizer.fitter, work.sizes)
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    seconds = synthesizer.limits.max_seconds
+    in_time = seconds is None or costs.least <= max(seconds, SURE_SECONDS)
+    return costs.model <= _memory_limit(synthesizer.limits) and in_time and codes <= most
+
+
+def _say_fineness(bins: int | None) -> dict[str, str]:
+    if bins is None:
+        return {}
+    return {"bins": f"at most {bins} a column that is discovered, so that memory, time and model suffice"}
+
+
 def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
     """Why a run would be refused, or None. Public: rows are not looked at."""
-    ledger = synthesizer.new_ledger(searches_values(schema))
-    work = _work(synthesizer, ledger, schema, 0)
+    bins = choose_fineness(synthesizer, schema)
+    work = _work(synthesizer, schema, 0, bins)
     costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
     memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
     what = f"method {synthesizer.method!r} with {work.columns:,} columns of {sum(work.sizes):,} values"
     if work.unknown:
-        what += f" ({GUESSED_SIZE} guessed for each column that is not declared)"
+        guess = GUESSED_SIZE if bins is None else bins + 1
+        what += f" ({guess} guessed for each column that is not declared)"
     own = synthesizer.limits.max_memory
     if costs.model > memory:
         where = "" if own is not None else ", which is more than this machine has"
@@ -136,6 +177,10 @@ def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
     if seconds is not None and costs.least > max(seconds, SURE_SECONDS):
         constraint = f"at least {math.ceil(costs.least):,} for {what}"
         return invalid("max_seconds", constraint, _remedy(synthesizer, work, "max_seconds"), got=seconds)
+    codes, most = count_codes(synthesizer.fitter, work.sizes)
+    if work.unknown and codes > most:
+        constraint = f"of at most {most:,.0f} codes in all for {what}"
+        return invalid("columns", constraint, _remedy(synthesizer, work, "max_memory"))
     return None
 
 
@@ -159,15 +204,25 @@ def _memory_limit(limits: Limits) -> float:
     return math.inf if limit is None else float(max(limit, LEAST))
 
 
-def guess_sizes(schema: Schema) -> list[int]:
-    """Codes of each column to release, a guess where they are to be discovered."""
-    return [column.size if column.known else GUESSED_SIZE for column in schema.attributes]
+def guess_sizes(schema: Schema, bins: int | None) -> list[int]:
+    """Codes of each column to release, a guess where they are to be discovered.
+
+    Args:
+        schema: The columns.
+        bins: Most bins of those that are cut into some, where it is known; missing values are one code more.
+    """
+    cut = GUESSED_SIZE if bins is None else min(GUESSED_SIZE, bins + 1)
+    return [
+        column.size if column.known else cut if _is_cut(column) else GUESSED_SIZE
+        for column in schema.attributes
+    ]
 
 
-def _work(synthesizer: Synthesizer, ledger: Ledger, schema: Schema, rows: int) -> Work:
+def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None) -> Work:
+    ledger = synthesizer.new_ledger(searches_values(schema))
     rho = float(ledger.total * (1 - synthesizer.discovery_share(schema)))
     return Work(
-        sizes=tuple(guess_sizes(schema)),
+        sizes=tuple(guess_sizes(schema, bins)),
         rows=rows,
         epsilon=synthesizer.epsilon,
         mu=math.sqrt(2 * rho),

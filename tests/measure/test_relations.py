@@ -13,6 +13,7 @@ import pytest
 import margrave as mg
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
+from margrave.measure.pairs import _greatest_distance
 from margrave.measure.relations import Relations
 from margrave.privacy.accounting import ZCDP
 from margrave.privacy.events import GaussianEvent
@@ -218,3 +219,14 @@ def test_comparisons_take_whole_numbers_exactly() -> None:
     small = np.array([2**53, 2**63 - 1, -(2**63)])
     found = Comparison("difference", whole=True).values(big, small)
     assert found.tolist() == [1, -(2**62), 2**62]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (7, 4), (50, 50), (200, 3)])
+def test_distances_of_sorted_samples_are_those_of_their_distributions(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    for _ in range(20):
+        left, right = (np.sort(rng.integers(0, 12, size).astype(np.float64)) for size in sizes)
+        both = np.concatenate([left, right])
+        one, other = (np.searchsorted(side, both, side="right") / len(side) for side in (left, right))
+        assert _greatest_distance(left, right) == np.abs(one - other).max()
+        assert _greatest_distance(left, left) == 0.0

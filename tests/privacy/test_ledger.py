@@ -65,6 +65,33 @@ def test_totals_are_exact_for_any_sequence(spends: list[tuple[int, Fraction]]) -
         assert book.remaining >= 0
 
 
+def test_events_asked_together_cost_what_they_cost_one_by_one() -> None:
+    """Runs that differ in names alone are priced at once, anything else by itself."""
+    first, second = GaussianEvent("a", 2, Fraction(10**6, 7)), GaussianEvent("b", 2, Fraction(10**6, 7))
+    other = GaussianEvent("c", 3, Fraction(10**6, 7))
+    asked = [first, second, EVENTS[3], EVENTS[3], other, second, first, EVENTS[1], EVENTS[1]]
+    together, apart = ledger(), ledger()
+    together.ask(asked, lambda: None, lambda _: Answer(()))
+    for event in asked:
+        apart.record(event)
+    assert (together.spent, together.planned, together.planned_delta) == (
+        apart.spent,
+        apart.planned,
+        apart.planned_delta,
+    )
+    assert together.events == tuple(asked)
+
+    class Cheaper(GaussianEvent):
+        pass
+
+    inexact = GaussianEvent("d", 2, float(Fraction(10**6, 8)))  # type: ignore[arg-type]
+    exact = GaussianEvent("d", 2, Fraction(10**6, 8))
+    for odd in (inexact, Cheaper("e", 2, Fraction(10**6, 8))):
+        with pytest.raises((InputError, UnsupportedEventError)):
+            together.ask([exact, odd], lambda: None, lambda _: Answer(()))
+    assert together.events == tuple(asked)
+
+
 def test_the_last_fraction_can_be_spent_and_no_more() -> None:
     book = ledger()
     for share in split(book.total, [1, 2, 3, 7, 11, Fraction(1, 3)]):

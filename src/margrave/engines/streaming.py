@@ -173,11 +173,11 @@ class StreamSource:
 
         absent: Whether rows without a value are counted, too, in one more cell at the end.
         """
-        parts = [(texts, counts.reveal()) for texts, counts in self.value_parts(column)]
-        pairs = [pair for texts, counts in parts for pair in zip(texts, counts[:-1].tolist(), strict=True)]
+        parts = list(self._parts(column))
+        pairs = [pair for part, _ in parts for pair in part]
         if len(parts) > 1:
             pairs.sort()
-        none = [int(parts[0][1][-1])] if absent else []
+        none = [parts[0][1]] if absent else []
         found = np.array([*(count for _, count in pairs), *none], dtype=np.int64)
         return tuple(text for text, _ in pairs), Counts(found)
 
@@ -187,6 +187,12 @@ class StreamSource:
         A column of more values is parted by a hash of its texts, and read once for each part, so that no
         number of values ends in an error. How many parts there are decides nothing but time and memory.
         """
+        for pairs, none in self._parts(column):
+            counts = np.array([*(count for _, count in pairs), none], dtype=np.int64)
+            yield tuple(text for text, _ in pairs), Counts(counts)
+
+    def _parts(self, column: str) -> Iterator[tuple[list[tuple[str, int]], int]]:
+        """Sorted values with their rows, and the rows without a value, which are told with the first part."""
         self._known(column)
         none, todo, first = 0, [Part()], True
 
@@ -204,10 +210,8 @@ class StreamSource:
             if held is None:
                 todo += part.halves() if part.parts > 1 else part.split(self._rows // MOST_VALUES)
                 continue
-            pairs = sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True))
-            counts = np.array([*(count for _, count in pairs), none if first else 0], dtype=np.int64)
+            yield sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True)), none if first else 0
             first = False
-            yield tuple(text for text, _ in pairs), Counts(counts)
 
     def _sum(self, column: str, look: Callable[[MemorySource], Counts]) -> Counts:
         self._known(column)

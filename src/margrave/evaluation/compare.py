@@ -15,6 +15,7 @@ from margrave.evaluation.batches import batches
 from margrave.evaluation.comparison import ColumnPair, Comparison, PairMatrix, Score
 from margrave.evaluation.distance import cramers_v, shares, total_variation
 from margrave.evaluation.reference import Shuffled, bootstrap
+from margrave.evaluation.samples import draw_pairs, say_sample, shown_pairs
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
@@ -51,7 +52,9 @@ def compare(
         real: Exact counts of the real table.
         synthetic: Exact counts of the synthetic one, over the same domain.
         schema: Gives kinds and labels of the columns; codes are shown without it.
-        seed: Of the reference tables and of the sample of triples where there are more than 500.
+        seed: Of the reference tables, and of the samples: of pairs where there are more than
+            `samples.SAMPLED_PAIRS`, of triples where there are more than 500. The scope of a score says how
+            many there are, and its note of how many they were drawn.
         max_cells: Tables of more cells are left out, and counted in `skipped`.
 
     Raises:
@@ -61,7 +64,7 @@ def compare(
         raise InputError(invalid("synthetic", "of the real table's domain", "Encode both under one schema."))
     run = _Run(real, synthetic, np.random.default_rng(seed), max_cells)
     tv = {width: run.distances(width) for width in WIDTHS}
-    scores, references = _scores(tv, run.association)
+    scores, references = _scores(tv, run.association, say_sample(*run.drawn))
     names = real.domain.names
     columns = tuple(run.column(name, schema) for name in names)
     return Comparison(scores, references, columns, run.matrix(), run.rows, run.skipped)
@@ -85,6 +88,7 @@ class _Run:
                 raise InputError(invalid(param, "a table with rows", "There is nothing to compare."))
         self._shuffled = Shuffled(self.domain, {name: pair[0] for name, pair in self._ones.items()}, rng)
         self.skipped = 0
+        self.drawn = (0, 0)
         self.association: dict[str, list[float]] = {name: [] for name in TABLES}
         self._cells: dict[Clique, tuple[float, float, float]] = {}
 
@@ -110,10 +114,29 @@ class _Run:
             self.association[name].append(abs(value - truth))
         self._cells[clique] = (distance, truth, values[0])
 
+    def _pairs(self) -> list[Clique]:
+        names = self.domain.names
+        places, total = draw_pairs(len(names), self._rng)
+        self.drawn = len(places), total
+        return [(names[first], names[second]) for first, second in places]
+
+    def _fill(self) -> None:
+        """Count the pairs of the first columns that were not drawn: for the matrix, not for the scores."""
+        names = self.domain.names
+        shown = [(names[first], names[second]) for first, second in shown_pairs(len(names))]
+        missing = [pair for pair in shown if pair not in self._cells]
+        missing = [pair for pair in missing if self.domain.size(pair) <= self._max_cells]
+        for batch in batches(self.domain, missing):
+            for pair, *counts in zip(
+                batch, self._real.count(batch), self._synthetic.count(batch), strict=True
+            ):
+                real, other = (shares(one.reveal()) for one in counts)
+                self._cells[pair] = (total_variation(real, other), cramers_v(real), cramers_v(other))
+
     def _cliques(self, width: int) -> list[Clique]:
         names = self.domain.names
         if width < 3 or comb(len(names), 3) <= MOST_TRIPLES:
-            everything = list(combinations(names, width))
+            everything = self._pairs() if width == 2 else list(combinations(names, width))
             kept = [clique for clique in everything if self.domain.size(clique) <= self._max_cells]
             self.skipped += len(everything) - len(kept)
             return kept
@@ -141,7 +164,9 @@ class _Run:
         return ColumnPair(name, kind, labels, tail, first, second, total_variation(first, second))
 
     def matrix(self) -> PairMatrix:
-        """All pairs."""
+        """All pairs, or those that were drawn and all of the first columns; NaN for the others."""
+        if self.drawn[0] < self.drawn[1]:
+            self._fill()
         size = len(self.domain)
         tables = np.full((3, size, size), np.nan)
         for (one, two), values in self._cells.items():
@@ -151,7 +176,7 @@ class _Run:
 
 
 def _scores(
-    tv: dict[int, dict[str, list[float]]], association: dict[str, list[float]]
+    tv: dict[int, dict[str, list[float]]], association: dict[str, list[float]], sampled: str
 ) -> tuple[tuple[Score, ...], dict[str, dict[str, float]]]:
     families = [
         (
@@ -179,9 +204,20 @@ def _scores(
             name = f"{key}_{word}"
             text = f"The {'mean' if word == 'mean' else 'largest'} {definition}."
             value = float(reduce(values["synthetic"]))
-            scores.append(
-                Score(name, value, "lower", scope, text, high=1.0, goal=0.0, source=SOURCES[key], cost=COST)
+            note = sampled if scope.endswith(" pairs") else ""
+            score = Score(
+                name,
+                value,
+                "lower",
+                scope,
+                text,
+                high=1.0,
+                goal=0.0,
+                source=SOURCES[key],
+                cost=COST,
+                note=note,
             )
+            scores.append(score)
             for reference in references:
                 references[reference][name] = float(reduce(values[reference]))
     return tuple(scores), references

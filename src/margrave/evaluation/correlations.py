@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import final
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.embedding import embedded
 from margrave.evaluation.rows import Rows
+from margrave.evaluation.samples import draw_pairs, say_sample
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.encoded import Encoded
@@ -106,13 +106,18 @@ class PairCorrelations:
         if not known:
             return self.facts.undefined(scope, "there are no two numeric columns that vary in both tables")
         left = len(parts) - len(known)
-        note = f"{left} pairs left out, a column is constant" if left else ""
+        total = len(task.numeric) * (len(task.numeric) - 1) // 2
+        constant = f"{left} pairs left out, a column is constant" if left else ""
+        note = "; ".join(filter(None, [say_sample(len(parts), total), constant]))
         return self.facts.score(float(np.mean(known)), scope, parts=parts, note=note)
 
     @staticmethod
     def _coefficients(task: Task) -> dict[tuple[str, str], tuple[float, float]]:
-        sides = (task.real, task.synthetic)
+        sides, names = (task.real, task.synthetic), task.numeric
         return {
-            (first, second): (pearson(sides[0], first, second), pearson(sides[1], first, second))
-            for first, second in combinations(task.numeric, 2)
+            (names[i], names[j]): (
+                pearson(sides[0], names[i], names[j]),
+                pearson(sides[1], names[i], names[j]),
+            )
+            for i, j in draw_pairs(len(names), task.rng("pairs of numbers"))[0]
         }

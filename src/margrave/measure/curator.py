@@ -111,6 +111,7 @@ class Curator:
         rho: Fraction = Fraction(0),
         on_step: OnStep = silent,
         attributes: Collection[str] = (),
+        most_bins: int | None = None,
     ) -> Schema:
         """Complete a partly declared schema and open the table under it; see `Discovery` for the cost.
 
@@ -119,6 +120,7 @@ class Curator:
             rho: What discovery may spend; nothing is spent when the schema is complete.
             on_step: Told about each step.
             attributes: Columns that the run needs as attributes: none of them is left out or made anew.
+            most_bins: Most bins of a column that is discovered, from public things alone.
 
         Returns:
             The known schema.
@@ -129,7 +131,7 @@ class Curator:
         if self._ledger.shared and declared is not None and declared.strict_columns:
             remedy = "Use declared.absorb_outside(): whether a row breaks a declaration is private."
             raise InputError(invalid("declared", "without strict columns in a book", remedy))
-        discovery = Discovery(self._source, self._gaussian, self._ledger, on_step, attributes)
+        discovery = Discovery(self._source, self._gaussian, self._ledger, on_step, attributes, most_bins)
         schema, found = discovery.run(declared, rho)
         self._engine, self._row_count = _bind(self._source, schema)
         self._cache.clear()

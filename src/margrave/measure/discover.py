@@ -31,7 +31,7 @@ from margrave.schema.schema import Schema, apply_rules
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARES", "Discovery", "declare", "needs", "open_share", "searches_values"]
+__all__ = ["MIN_BINS", "SHARES", "Discovery", "bins_for", "declare", "needs", "open_share", "searches_values"]
 
 TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
 """The looks that a column of text may need; which of them follow the first depends on released numbers."""
@@ -112,6 +112,24 @@ MIN_BINS, MAX_BINS = 4, 512
 """Least and greatest number of bins that noise may ask for."""
 
 
+def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fraction], float]) -> int:
+    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
+
+    The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins would
+    only hide how columns depend on each other; values inside a bin are drawn as finely as they were seen.
+
+    Args:
+        rows: A released or public guess of their number.
+        columns: How many the table has.
+        total: rho of the whole run.
+        sigma: Standard deviation of the noise that rho buys on one marginal.
+    """
+    if columns < 2:
+        return MAX_BINS
+    deviation = sigma(total * AFTER / Fraction(columns * (columns - 1), 2))
+    return int(min(max(math.sqrt(rows / (PAIR_CELL * deviation)), MIN_BINS), MAX_BINS))
+
+
 class Discovery:
     """Completes a schema.
 
@@ -151,6 +169,7 @@ class Discovery:
         ledger: Where spends are recorded; its partition delta is shared by the searches for values.
         on_step: Told about each look.
         attributes: Columns that stay attributes: none of them is left out or made anew.
+        most_bins: Most bins of a column, at least MIN_BINS, from public things alone; None for no such bound.
     """
 
     def __init__(
@@ -160,6 +179,7 @@ class Discovery:
         ledger: Ledger,
         on_step: OnStep,
         attributes: Collection[str] = (),
+        most_bins: int | None = None,
     ) -> None:
         self._source = source
         self._gaussian = gaussian
@@ -169,6 +189,7 @@ class Discovery:
         self._attributes = frozenset(attributes)
         self._bounded: frozenset[str] = frozenset()
         self._stored = {column.name: column for column in source.columns}
+        self._most_bins = MAX_BINS if most_bins is None else max(most_bins, MIN_BINS)
 
     def run(self, declared: Schema | None, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
         """The known schema and the one-way marginals released on the way.
@@ -200,16 +221,18 @@ class Discovery:
         open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
-        found = []
-        for place, column in enumerate(open_columns):
-            weight = sum((self._weight(one) for one in open_columns[place:]), Fraction(0))
-            searches = sum("values" in needs(one) for one in open_columns[place:])
+        found, completed = [], []
+        weights = [self._weight(column) for column in open_columns]
+        weight, searches = sum(weights, Fraction(0)), sum("values" in needs(one) for one in open_columns)
+        for column, own in zip(open_columns, weights, strict=True):
             delta = self._ledger.planned_delta / searches if searches else Fraction(0)
             known, marginal = self._complete(column, (self._ledger.planned - left - reserve) / weight, delta)
-            profiled = profiled.replace([known])
+            # What this column has left of its share goes to those that follow it.
+            weight, searches = weight - own, searches - ("values" in needs(column))
+            completed.append(known)
             found += [] if marginal is None else [marginal]
         discovered = frozenset(column.name for column in schema.columns if not column.known)
-        profiled = apply_rules(profiled.columns, schema.rules, discovered)
+        profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
             profiled, found = self._related(profiled, found, reserve)
         return self._with_attribute(profiled, open_columns, found)
@@ -245,6 +268,7 @@ class Discovery:
         text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
         weights = [self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if c.open]
         share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
+        found = []
         for column in unsure:
             name = column.name
             noisy, sigma = self._look(
@@ -253,8 +277,8 @@ class Discovery:
                 share / len(unsure),
                 True,
             )
-            schema = schema.replace([settled(column, noisy, sigma)])
-        return schema
+            found.append(settled(column, noisy, sigma))
+        return schema.replace(found)
 
     def _complete(
         self, column: Column, unit: Fraction, delta: Fraction
@@ -276,23 +300,14 @@ class Discovery:
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""
-        later = self._ledger.total / (32 * max(len(self._source.columns), 1))
+        later = self._ledger.total / (32 * max(len(self._stored), 1))
         return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
 
     def _most(self, weights: NDArray[np.float64]) -> int:
-        """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
-
-        The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins
-        would only hide how columns depend on each other; values inside a bin are drawn as finely as they were
-        seen.
-        """
-        columns = len(self._source.columns)
-        if columns < 2:
-            return MAX_BINS
-        pairs = Fraction(columns * (columns - 1), 2)
-        sigma = self._gaussian.sigma(self._ledger.total * AFTER / pairs)
-        found = math.sqrt(max(float(weights.sum()), 0.0) / (PAIR_CELL * sigma))
-        return int(min(max(found, MIN_BINS), MAX_BINS))
+        """Most bins of a column, as `bins_for`."""
+        rows = max(float(weights.sum()), 0.0)
+        bins = bins_for(rows, len(self._stored), self._ledger.total, self._gaussian.sigma)
+        return min(bins, self._most_bins)
 
     def _look(
         self, what: str, exact: Callable[[], NDArray[np.int64]], rho: Fraction, every_row: bool

@@ -6,10 +6,12 @@ Everything here is made from public things and released numbers only.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.schema.columns import Binned, Column, Date, Moment, Temporal
@@ -117,12 +119,12 @@ def pair_up(columns: Sequence[Binned], most: int) -> list[Pair]:
     if most <= 0:
         return []
     draws = {c.name: draw_overall(c, DRAWS, np.random.default_rng(place)) for place, c in enumerate(columns)}
-    alike = []
-    for place, base in enumerate(columns):
-        for column in columns[place + 1 :]:
-            if _family(base) == _family(column):
-                comparison = Comparison.between(column, base)
-                alike.append((_likeness(comparison, draws[base.name], draws[column.name]), base, column))
+    alike, in_order = [], _Sorted(draws)
+    families = [_family(column) for column in columns]
+    for (place, base), (other, column) in combinations(enumerate(columns), 2):
+        if families[place] == families[other]:
+            comparison = Comparison.between(column, base)
+            alike.append((in_order.likeness(comparison, base.name, column.name), base, column))
     alike.sort(key=lambda entry: -entry[0])
     return [_pair(base, column, draws[base.name], draws[column.name]) for _, base, column in alike[:most]]
 
@@ -156,12 +158,39 @@ def _edges(differences: Array, whole: bool) -> Array:
     return np.concatenate([-steps[::-1], [0.0, equal], steps[steps > equal]])
 
 
-def _likeness(comparison: Comparison, left: Numbers, right: Numbers) -> float:
-    """One less the greatest distance between the distributions of two columns."""
-    sides = [np.sort(side.astype(np.float64)) for side in (right, comparison.base_in_unit(left))]
-    both = np.concatenate(sides)
-    one, other = (np.searchsorted(side, both, side="right") / len(side) for side in sides)
-    return 1.0 - float(np.abs(one - other).max())
+class _Sorted:
+    """The draws of each column in order, in the unit of the column it is compared with, sorted once."""
+
+    def __init__(self, draws: Mapping[str, Numbers]) -> None:
+        self._draws = draws
+        self._sorted: dict[tuple[str, str, str], Array] = {}
+
+    def likeness(self, comparison: Comparison, base: str, column: str) -> float:
+        """One less the greatest distance between the distributions of two columns."""
+        sides = []
+        for name, read in ((column, comparison.read), (base, comparison.base_read)):
+            key = name, read, comparison.read
+            if key not in self._sorted:
+                draws = self._draws[name] if name == column else comparison.base_in_unit(self._draws[name])
+                self._sorted[key] = np.sort(draws.astype(np.float64))
+            sides.append(self._sorted[key])
+        return 1.0 - float(_greatest_distance(sides[0], sides[1]))
+
+
+@njit(cache=True)
+def _greatest_distance(left: Array, right: Array) -> float:  # pragma: no cover - compiled
+    """The greatest distance between the distributions of two sorted samples."""
+    i = j = 0
+    greatest = 0.0
+    while i < len(left) and j < len(right):
+        value = min(left[i], right[j])
+        while i < len(left) and left[i] <= value:
+            i += 1
+        while j < len(right) and right[j] <= value:
+            j += 1
+        greatest = max(greatest, abs(i / len(left) - j / len(right)))
+    # Where one sample has ended, the distance can only shrink.
+    return greatest
 
 
 def choose_links(pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) -> list[Link]:

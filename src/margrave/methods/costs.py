@@ -20,7 +20,7 @@ from margrave.models.mixture.fitter import Mixture, default_components
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = ["REFERENCE", "Costs", "Work", "count_cells", "expect_costs"]
+__all__ = ["REFERENCE", "Costs", "Work", "count_cells", "count_codes", "expect_costs"]
 
 START = 1.8
 """Seconds to start Python and load the libraries."""
@@ -153,10 +153,20 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
         low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
         high=2.0 * fixed + 2.0 * measuring + high + 2.0 * drawing,
         fixed=2.0 * fixed,
-        least=measuring + least,
+        # Where time is short, `AllPairs` looks at its pairs once.
+        least=measuring * (0.5 if strategy.name == "all_pairs" else 1.0) + least,
         model=PROGRAM + _model_bytes(strategy, fitter, work, cells),
         rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns,
     )
+
+
+def count_codes(fitter: Any, sizes: Sequence[int]) -> tuple[float, float]:
+    """Codes that a fitter models, those of large columns in groups, and how many it takes at most."""
+    if fitter.name in ("auto", "mixture"):
+        return float(_grouped_codes(fitter, sizes)), float(fitter.most_codes)
+    if fitter.name in ("network", "relaxed", "relaxed_points"):
+        return float(sum(min(size, fitter.largest) for size in sizes)), float(fitter.max_codes)
+    return float(sum(sizes)), math.inf
 
 
 def count_cells(sizes: Sequence[int], degree: int) -> float:
@@ -224,7 +234,7 @@ def _usual_time(strategy: Any, fitter: Any, work: Work) -> Times:
 def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
     if fitter.name not in ("auto", "mixture"):
         return _usual_time(strategy, fitter, work)
-    codes = _grouped_codes(fitter, work)
+    codes = _grouped_codes(fitter, work.sizes)
     components = default_components(codes, work.rows * work.mu)
     descent = STEPS * STEP_COUNT * components * float(codes) ** 2
     # What is cut short by a time limit: everything but the tables side by side and one step.
@@ -232,10 +242,10 @@ def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
     return 0.4 * PILOTS + 0.5 * descent, 3.0 * (PILOTS + descent), least
 
 
-def _grouped_codes(fitter: Any, work: Work) -> int:
+def _grouped_codes(fitter: Any, sizes: Sequence[int]) -> int:
     """Codes that a mixture models, those of large columns in groups."""
     largest = fitter.largest if fitter.name == "mixture" else Mixture().largest
-    return sum(min(size, largest) for size in work.sizes)
+    return sum(min(size, largest) for size in sizes)
 
 
 def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
@@ -295,7 +305,7 @@ def count_joint_cells(sizes: Sequence[int]) -> float:
 def _model_bytes(strategy: Any, fitter: Any, work: Work, cells: float) -> float:
     """What candidates, measurements and models take, the program left out."""
     if fitter.name in ("auto", "mixture"):
-        codes = float(_grouped_codes(fitter, work))
+        codes = float(_grouped_codes(fitter, work.sizes))
         return 2 * 8.0 * cells + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
     if strategy.name in ("training", "mean_embedding") or _degree(strategy) == 1:
         return 100.0 * sum(work.sizes) * math.sqrt(work.columns)

@@ -85,6 +85,11 @@ class Auto:
         return "auto"
 
     @property
+    def most_codes(self) -> int:
+        """Codes that all attributes may have together, as `Mixture.most_codes`."""
+        return self._mixture.most_codes
+
+    @property
     def _mixture(self) -> Mixture:
         return Mixture(target=self.target, max_memory=self.max_memory, device=self.device, seed=self.seed)
 

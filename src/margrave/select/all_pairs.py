@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from margrave.errors import InputError, invalid
-from margrave.limits import Deadline, Effort
+from margrave.limits import Deadline, Effort, price_question
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.allocate import all_cliques, apportioned, measure_shares
@@ -56,7 +56,8 @@ class AllPairs:
     8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
        model's pair, or the first look's where that says more, and the product of its one-ways; no pair
-       gets less than the first look.
+       gets less than the first look. Where time is limited and two looks would take more than half of what
+       is left, by the public price of questions, step 6 gets all of rho, and 7 and 8 are left out.
     9. The model is fitted to everything.
 
     **Privacy.** All answers are the curator's, measurements and appraisals with Gaussian noise, so GDP prices
@@ -164,6 +165,9 @@ class AllPairs:
         """
         if not self.wide or not pairs:
             return
+        largest = sorted(curator.domain.sizes)[-2:]
+        if largest[0] * largest[1] <= self.max_clique_cells:
+            return
         some = all_cliques(curator.domain, 2, self.max_wide_cells)
         wide = [pair for pair in some if curator.domain.size(pair) > self.max_clique_cells]
         if not wide:
@@ -219,10 +223,16 @@ class AllPairs:
         deadline: Deadline | None,
         on_step: OnStep,
     ) -> None:
-        """Spend all of rho on all pairs: alike, then by what the first look says of their dependence."""
+        """Spend all of rho on all pairs: alike, then by what the first look says of their dependence.
+
+        Where two looks would take more than half of the time that is left, by the public price of their
+        questions, the first one gets all of rho and is the only one.
+        """
         on_step(Step("measure", f"{len(pairs)} pairs alike", 1, curator.progress))
-        curator.measure(pairs, curator.remaining * Fraction(self.look) / len(pairs))
-        if self.look < 1:
+        price = price_question(len(pairs), sum(curator.domain.size(pair) for pair in pairs))
+        look = 1 if deadline is not None and 2 * price > deadline.left / 2 else Fraction(self.look)
+        curator.measure(pairs, curator.remaining * look / len(pairs))
+        if look < 1:
             rough = Effort(rough=True, deadline=deadline)
             model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
             looks = {measured.clique: measured for measured in curator.measurements}

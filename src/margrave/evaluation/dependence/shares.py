@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import final
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.dependence.kernels import MEASURES, measure_pairs
 from margrave.evaluation.rows import Rows
+from margrave.evaluation.samples import draw_pairs, say_sample
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
@@ -24,7 +24,7 @@ give in so many pairs, which is sqrt(2 log pairs) above its mean."""
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PairDependence:
-    """The dependence of all pairs of columns. **Not private**: its repr shows nothing.
+    """The dependence of pairs of columns. **Not private**: its repr shows nothing.
 
     Args:
         names: The pairs, as in "age x job".
@@ -33,24 +33,27 @@ class PairDependence:
         kept: What of the strength the synthetic table has too, below 0 where it is turned around; shape
             [pairs]. Noise gives as much above 0 as below.
         invented: The strength of what the synthetic table has and the real one has not, shape [pairs].
-        left_out: Pairs whose tables have too many cells.
+        note: How many pairs were drawn, and how many are left out because their tables have too many cells.
     """
 
     names: tuple[str, ...]
     strength: Numbers
     kept: Numbers
     invented: Numbers
-    left_out: int
+    note: str
 
 
 def measure_dependence(task: Task) -> PairDependence:
-    """The dependence of all pairs of columns whose tables have at most `task.max_cells` cells."""
+    """The dependence of pairs of columns whose tables have at most `task.max_cells` cells: all, or a sample.
+
+    The sample is the same for every metric and every table that a task holds against the real one.
+    """
     return task.once("pair dependence", lambda: _measure_all(task))
 
 
 def _measure_all(task: Task) -> PairDependence:
     domain = task.schema.domain
-    every = list(combinations(range(len(domain.names)), 2))
+    every, total = draw_pairs(len(domain.names), task.rng("pair dependence"))
     places = [pair for pair in every if domain.sizes[pair[0]] * domain.sizes[pair[1]] <= task.max_cells]
     pairs = np.array(places, dtype=np.int64).reshape(-1, 2)
     sizes = np.array(domain.sizes, dtype=np.int64)
@@ -64,8 +67,13 @@ def _measure_all(task: Task) -> PairDependence:
         _divide(above, of["bound"]),
         np.where(above > 0, _divide(np.minimum(of["kept"], above), of["bound"]), 0.0),
         np.clip(_divide(invented, of["synthetic_bound"]), 0.0, 1.0),
-        len(every) - len(places),
+        _say_left_out(len(every) - len(places), task.max_cells, say_sample(len(every), total)),
     )
+
+
+def _say_left_out(left_out: int, max_cells: int, sampled: str) -> str:
+    large = f"{left_out} pairs left out, above {max_cells} cells" if left_out else ""
+    return "; ".join(filter(None, [sampled, large]))
 
 
 def _stack_codes(rows: Rows) -> NDArray[np.int32]:
@@ -92,13 +100,12 @@ class DependenceKept:
         found = measure_dependence(task)
         dependent = np.flatnonzero(found.strength > 0)
         scope = f"{dependent.size} dependent pairs of {len(found.names)}"
-        note = f"{found.left_out} pairs left out, above {task.max_cells} cells" if found.left_out else ""
         if not dependent.size:
             return self.facts.undefined(scope, "no pair of the real table depends beyond sampling noise")
         shares = _divide(found.kept, found.strength)
         parts = {found.names[place]: float(shares[place]) for place in dependent}
         value = max(0.0, float(found.kept.sum() / found.strength.sum()))
-        return self.facts.score(value, scope, parts=parts, note=note)
+        return self.facts.score(value, scope, parts=parts, note=found.note)
 
 
 @final
@@ -116,10 +123,9 @@ class DependenceInvented:
         """The mean over pairs; the parts are those of the pairs where something is invented."""
         found = measure_dependence(task)
         scope = f"{len(found.names)} pairs"
-        note = f"{found.left_out} pairs left out, above {task.max_cells} cells" if found.left_out else ""
         if not found.names:
             return self.facts.undefined(
-                scope, "; ".join(["there is no pair of columns", *filter(None, [note])])
+                scope, "; ".join(["there is no pair of columns", *filter(None, [found.note])])
             )
         parts = {found.names[place]: float(found.invented[place]) for place in np.flatnonzero(found.invented)}
-        return self.facts.score(float(found.invented.mean()), scope, parts=parts, note=note)
+        return self.facts.score(float(found.invented.mean()), scope, parts=parts, note=found.note)
