@@ -93,9 +93,17 @@ class Source(Protocol):
         """
 
     def differences(
-        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+        self,
+        column: str,
+        base: str,
+        comparison: Comparison,
+        edges: NDArray[np.float64],
+        others: Sequence[str] = (),
     ) -> Counts:
-        """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS]."""
+        """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS].
+
+        others: columns that are added to the base, whose sum the column is then compared with.
+        """
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, and how many rows hold each.

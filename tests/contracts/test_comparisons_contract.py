@@ -76,6 +76,19 @@ def comparisons() -> list[tuple[str, str, Comparison]]:
     return found
 
 
+SUMS: list[tuple[str, str, tuple[str, ...], Comparison]] = [
+    (column, base, others, Comparison("difference", whole=whole, summed=True))
+    for column, base, others, whole in (
+        ("real", "long", ("small",), True),
+        ("long", "small", ("real",), True),
+        ("real", "single", ("money",), False),
+        ("money", "real", ("long", "small", "single"), False),
+        ("small", "long", ("real", "money"), False),
+    )
+]
+"""A column, the columns whose sum it is compared with, and how."""
+
+
 def edges_of(comparison: Comparison) -> Any:
     return PARTS if comparison.how == "quotient" else EDGES
 
@@ -97,6 +110,11 @@ def test_each_row_counts_once_whatever_the_others_are() -> None:
         found = whole.differences(column, base, comparison, edges).reveal()
         assert found.shape == (len(edges) - 1 + ABSENT_CELLS,)
         np.testing.assert_array_equal(found, np.sum(answers, axis=0), f"{column} {base} {comparison}")
+    for column, base, others, comparison in SUMS:
+        asked = (column, base, comparison, EDGES, others)
+        answers = [source.differences(*asked).reveal() for source in alone]
+        assert all(answer.sum() == 1 and answer.min() == 0 for answer in answers)
+        np.testing.assert_array_equal(whole.differences(*asked).reveal(), np.sum(answers, axis=0))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -106,6 +124,11 @@ def test_comparisons_are_those_of_memory(backends: Backends, engine: str) -> Non
     memory = backends.open("memory-csv" if engine == "stream-csv" else "memory", table)[0]
     other = backends.open(engine, table)[0]
     assert other.comparable == frozenset(table.column_names)
+    for column, base, others, comparison in SUMS:
+        if {column, base, *others} <= set(table.column_names):
+            asked = (column, base, comparison, EDGES, others)
+            answers = [source.differences(*asked).reveal() for source in (memory, other)]
+            np.testing.assert_array_equal(answers[0], answers[1], f"{column} {base} {others}")
     for column, base, comparison in comparisons():
         answers = [
             s.differences(column, base, comparison, edges_of(comparison)).reveal() for s in (memory, other)
@@ -132,7 +155,14 @@ def relative_schema(missing: bool, alone: bool) -> Schema:
             Relative(
                 name="small", base="long", own=small, part=Integer(name="small", edges=far, **whole), **more
             ),
-            Real(name="real", lower=-5, upper=5, bins=6, **loose),
+            Relative(
+                name="real",
+                base="long",
+                others=("small",),
+                own=Real(name="real", lower=-5, upper=5, bins=6, **loose),
+                part=Real(name="real", edges=edges, **whole),
+                **more,
+            ),
             Relative(
                 name="single", base="real", own=single, part=Real(name="single", edges=edges, **whole), **more
             ),

@@ -132,14 +132,14 @@ def test_a_unit_moves_the_comparisons_by_no_more_than_is_declared(
     asked: list[Any] = []
     true = Relations._compared
 
-    def note(self: Relations, column: Any, base: Any, *how: Any) -> Any:
-        asked.append((column.name, base.name, *how))
-        return true(self, column, base, *how)
+    def note(self: Relations, column: Any, bases: Any, *how: Any) -> Any:
+        asked.append((column.name, bases[0].name, *how, [base.name for base in bases[1:]]))
+        return true(self, column, bases, *how)
 
     monkeypatch.setattr(Relations, "_compared", note)
     data, unit = stays().assign(who=np.arange(ROWS) // k), Unit("who", k)
     _, ledger, _ = discover(data, unit=unit, adjacency=adjacency)
-    (event,) = [event for event in ledger.events if event.what.startswith("comparisons of")]
+    (event,) = [event for event in ledger.events if "pairs of columns" in event.what]
     assert isinstance(event, GaussianEvent)
     pairs = int(event.what.split()[2])
     assert event.l2_squared == pairs * Neighbours(unit, adjacency).marginal_l2_squared

@@ -19,6 +19,7 @@ from margrave.schema.encoded import Encoded
 from margrave.schema.frame import Frame
 from margrave.schema.given import given_values
 from margrave.schema.iso import DAY
+from margrave.schema.relative import MOST_TERMS, Comparison, in_turn
 from margrave.schema.schema import Schema
 
 ROWS = 4000
@@ -188,3 +189,93 @@ def test_given_values_need_their_base() -> None:
     drawn_rows = decode(rows, schema, np.random.default_rng(0), None, given.spread(ROWS))
     assert set(drawn_rows["left"].to_pylist()) == {left}
     assert set(drawn_rows["came"].to_pylist()) == {came}
+
+
+def bill(**more: Any) -> Schema:
+    """A total of three parts, and a number of persons of two kinds."""
+    cents: dict[str, Any] = {"lower": 0, "upper": 500, "bins": 6, "missing": False, "grids": ((0.01, 1.0),)}
+    people: dict[str, Any] = {"lower": 0, "upper": 9, "bins": 5, "missing": False}
+    exact = Real(name="total", edges=(-50.0, 0.0, float(np.nextafter(0.0, 1.0)), 50.0), **WHOLE)
+    same = Integer(name="all", edges=(0, 1), **WHOLE)
+    plain: dict[str, Any] = {"missing": False}
+    return Schema(
+        (
+            Relative(
+                name="total",
+                base="net",
+                others=("tax", "ship"),
+                own=Real(name="total", lower=0, upper=1500, bins=6, missing=False, grids=((0.01, 1.0),)),
+                part=exact,
+                **plain | more,
+            ),
+            *[Real(name=name, **cents) for name in ("net", "tax", "ship")],
+            Relative(
+                name="all",
+                base="young",
+                others=("old",),
+                own=Integer(name="all", lower=0, upper=18, bins=5, missing=False),
+                part=same,
+                missing=False,
+            ),
+            *[Integer(name=name, **people) for name in ("young", "old")],
+        )
+    )
+
+
+def test_sums_are_kept_and_coded_again() -> None:
+    schema = bill()
+    encoded, table = drawn(schema)
+    total, *parts = (table.column(name).to_numpy() for name in ("total", "net", "tax", "ship"))
+    exact = encoded.column("total") == 1
+    # The nearest number of cents, as whoever adds by hand would write it.
+    assert (total[exact] == np.round(sum(parts), 2)[exact]).all()
+    assert 0.2 < exact.mean() < 0.5
+    assert (np.abs(total - sum(parts))[~exact] > 0.001).mean() > 0.95
+    young, old, both = (table.column(name).to_numpy() for name in ("young", "old", "all"))
+    assert (both == young + old).all()
+    again = open_source(table)[0].bind(schema).encoded
+    np.testing.assert_array_equal(again.column("total")[exact], encoded.column("total")[exact])
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema["all"].relation == "all is young + old"  # type: ignore[attr-defined]
+
+
+def test_a_sum_with_a_missing_part_is_missing_or_drawn_by_itself() -> None:
+    cents = pa.array([1.0, None, 2.0, 3.0])
+    rows = {"total": [3.5, 3.5, None, 9.0], "net": [1.0, 1.0, 1.0, 1.0], "tax": cents, "ship": [1.5] * 4}
+    people = {"all": [2, 2, 2, 2], "young": [1, 1, 1, 1], "old": [1, 1, 1, 1]}
+    codes = (
+        open_source(pa.table(rows | people))[0].bind(bill(alone=True, missing=True).absorb_outside()).encoded
+    )
+    assert codes.column("total").tolist() == [1, 3, 4, 2]
+
+
+def test_sums_of_other_things_are_refused() -> None:
+    own = Real(name="a", lower=0, upper=9, bins=3, missing=False)
+    part = Real(name="a", edges=(0.0, 1.0), **WHOLE)
+    for others in (("b",), ("a",), "xy", tuple("cdefghijk")):
+        with pytest.raises(SchemaError, match="relative to another column"):
+            Relative(name="a", base="b", others=others, own=own, part=part, missing=False)  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="Subtract it"):
+        Relative(name="a", base="b", others=("c",), how="quotient", own=own, part=part, missing=False)
+    day = Date(name="d", lower="2024-01-01", upper="2024-12-31", bins=3, missing=False)
+    with pytest.raises(SchemaError, match="Add numbers only"):
+        Comparison.with_sum(own, (day, own))
+    mixed = Relative(name="a", base="b", others=("d",), own=own, part=part, missing=False)
+    with pytest.raises(SchemaError, match="base of column 'a'"):
+        in_turn((mixed, day, Real(name="b", lower=0, upper=9, bins=3, missing=False)))
+    with pytest.raises(InputError, match="with 'tax'"):
+        given_values(bill(), {"total": 3.0, "net": 1.0, "ship": 1.0})
+    found = given_values(bill(), {"total": 3.0, "net": 1.0, "ship": 1.0, "tax": 1.0})
+    assert found.codes["total"] == 1
+
+
+def test_sums_within_rounding_are_exact_and_large_ones_do_not_overflow() -> None:
+    comparison = Comparison("difference", summed=True)
+    base = comparison.add([np.array([0.1, 1e300, 1.0]), np.array([0.2, 1e300, 1.0])])
+    assert comparison.values(np.array([0.3, 1.0, 2.0 + 1e-9]), base)[[0, 2]].tolist() == [
+        0.0,
+        2.0 + 1e-9 - 2.0,
+    ]
+    whole = Comparison("difference", whole=True, summed=True)
+    most = np.array([2**63 - 1, -(2**63)])
+    assert np.abs(whole.values(most, whole.add([most] * MOST_TERMS))).max() <= 2**62

@@ -186,7 +186,12 @@ class MemorySource:
         return Counts(histogram(self._array(column), edges, read, column, absent=absent))
 
     def differences(
-        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+        self,
+        column: str,
+        base: str,
+        comparison: Comparison,
+        edges: NDArray[np.float64],
+        others: Sequence[str] = (),
     ) -> Counts:
         """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS].
 
@@ -195,8 +200,10 @@ class MemorySource:
             base: The name of the column it is compared with.
             comparison: How.
             edges: Increasing, two or more, of the cells of the difference or quotient.
+            others: Names of columns that are added to the base.
         """
-        return Counts(count_relation(self._array(column), self._array(base, "base"), comparison, edges))
+        first, *more = (self._array(name, "base") for name in (base, *others))
+        return Counts(count_relation(self._array(column), first, comparison, edges, more))
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

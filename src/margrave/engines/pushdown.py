@@ -261,19 +261,24 @@ class PushdownSource:
         return self._grouped(table, place, cells + absent)
 
     def differences(
-        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+        self,
+        column: str,
+        base: str,
+        comparison: Comparison,
+        edges: NDArray[np.float64],
+        others: Sequence[str] = (),
     ) -> Counts:
         """Rows by how a column compares with another, as `schema.relative.count_relation`.
 
         Raises:
             InputError: One of them is text, of which only distinct values are read.
         """
-        for name in (column, base):
+        for name in (column, base, *others):
             if name not in self.comparable:
                 remedy = "Export the table to Parquet, or cast the text to dates or numbers."
                 raise InputError(invalid(f"column {name!r}", "not text where it is compared", remedy))
-        table, (left, right) = self._valued([self._stored(column), self._stored(base)])
-        place = comparison_cell(left, right, comparison, np.asarray(edges))
+        table, (left, *bases) = self._valued([self._stored(name) for name in (column, base, *others)])
+        place = comparison_cell(left, bases, comparison, np.asarray(edges))
         return self._grouped(table, place, len(edges) - 1 + ABSENT_CELLS)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
@@ -324,7 +329,7 @@ class PushdownSource:
     def _read_as(self, column: Column) -> Stored:
         held = self._stored(column.name)
         if isinstance(column, Relative):
-            return relative_code(held, self._stored(column.base), column)
+            return relative_code(held, [self._stored(name) for name in column.bases], column)
         return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
 
     def _valued(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:

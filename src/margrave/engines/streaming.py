@@ -160,13 +160,20 @@ class StreamSource:
         return self._sum(column, lambda part: part.histogram(column, edges, read, absent=absent))
 
     def differences(
-        self, column: str, base: str, comparison: Comparison, edges: NDArray[np.float64]
+        self,
+        column: str,
+        base: str,
+        comparison: Comparison,
+        edges: NDArray[np.float64],
+        others: Sequence[str] = (),
     ) -> Counts:
         """Rows by how a column compares with another, as `schema.relative.count_relation`."""
         self._known(column)
-        self._known(base, "base")
-        tables = self._tables([column, base])
-        return summed(self._part(table).differences(column, base, comparison, edges) for table in tables)
+        for name in (base, *others):
+            self._known(name, "base")
+        tables = self._tables([column, base, *others])
+        asked = (column, base, comparison, edges, others)
+        return summed(self._part(table).differences(*asked) for table in tables)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

@@ -73,13 +73,15 @@ class Link:
         base: Name of the column that the other is to be relative to.
         column: Name of the other.
         sign: 1 where next to no row has column < base, -1 where next to none has column > base, else 0.
-        score: Nats that the first look at the pair tells beyond chance.
+        score: Nats that the first look at the pair tells beyond chance; of sums the noisy exact rows.
+        others: Names of columns that are added to the base.
     """
 
     base: str
     column: str
     sign: int
     score: float
+    others: tuple[str, ...] = ()
 
     @property
     def turned(self) -> Link:

@@ -1,6 +1,7 @@
-"""Relations between columns of numbers or dates, found under noise: order, equality, short gaps, shares.
+"""Relations between columns of numbers or dates, found under noise: order, equality, gaps, shares and sums.
 
-Two looks. The first compares pairs of columns in a few cells each, all pairs at once. What stands out
+The first look compares pairs of columns in a few cells each, all pairs at once; where these and the released
+means leave it open that a column is the sum of others, another looks at all such sums. What stands out
 against columns that have nothing to do with each other is looked at more closely, and the one column then
 coded by its difference from the other, or its quotient by it, where that is the shorter description.
 """
@@ -23,6 +24,7 @@ from margrave.measure.occupancy import weigh_cells
 from margrave.measure.pairs import Link, Pair, choose_links, eligible_columns, pair_up
 from margrave.measure.partition import EVIDENT
 from margrave.measure.relation_cells import bounds_of, description_length, relation_edges, resolution
+from margrave.measure.sums import attach, choose_sums, find_candidates
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative
 from margrave.schema.iso import DAY
@@ -38,6 +40,11 @@ SHARE = Fraction(1, 5)
 """Share of discovery's rho for relations, where there are columns that may have any."""
 SCREEN = Fraction(1, 3)
 """Share of that for the first look, at all pairs."""
+SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
+"""Share of that for the look at sums, where any may hold; and most sums that it is taken of."""
+SUM_NOISE = 10.0
+"""The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
+in all rows is then five deviations above the half that it has to hold in, where three are asked for."""
 FEW = 6
 """A second look costs at most one of FEW parts of the rest."""
 MOST_PAIRS, MOST_SCANS = 2_000, 200
@@ -56,6 +63,8 @@ WIDE, MANY = 6.0, 100.0
 """Ratio of the upper to the lower tenth, and size, from which a base is divided by and not subtracted."""
 
 Array = NDArray[np.float64]
+Question = tuple[Binned, Sequence[Binned], Comparison, Array]
+"""A column, its base or the columns whose sum that is, how they are compared, and the edges of the cells."""
 Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[Array, float]]
 """What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
 
@@ -63,7 +72,7 @@ Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[Ar
 class Relations:
     """Finds relations and codes columns by them.
 
-    **Privacy.** Unit and adjacency: the ledger's. Both looks are tables of counts over cells fixed before the
+    **Privacy.** Unit and adjacency: the ledger's. All looks are tables of counts over cells fixed before the
     look, from public things and earlier releases. Which relations are looked at, and what is made of them,
     follows from released numbers only.
 
@@ -72,7 +81,10 @@ class Relations:
        its own two values. Between neighbours each table moves by at most S in L2, where S^2 =
        `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
        sqrt(m S^2), and that is what its one event declares.
-    2. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
+    2. *comparisons* of m columns with sums of others, the same: the sum is of a row's own values, a row with
+       a part missing is in a cell of its own, and so each row is in exactly one cell of each table. Which
+       sums are looked at follows from the first look and the columns' released cells.
+    3. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
 
     Args:
         source: The private table.
@@ -109,12 +121,13 @@ class Relations:
         pairs = self._pairs(schema, rho * SCREEN)
         if not pairs:
             return [], []
-        links = self._screen(pairs, rho * SCREEN)
-        share = rho * (1 - SCREEN) / max(len(links), FEW)
+        links, spent = self._screen(pairs, rho)
+        share = (rho - spent) / max(len(links), FEW)
         columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
         found, measured = [], []
         for link in links:
-            outcome = self._examine(columns[link.column], columns[link.base], link, share)
+            bases = [columns[name] for name in (link.base, *link.others)]
+            outcome = self._examine(columns[link.column], bases, link, share)
             if outcome is not None:
                 found.append(dataclasses.replace(outcome[0], within=link.column in bounded))
                 measured.append(outcome[1])
@@ -130,35 +143,53 @@ class Relations:
         names = self._source.comparable
         return [column for column in eligible_columns(schema) if column.name in names]
 
-    def _screen(self, pairs: Sequence[Pair], rho: Fraction) -> list[Link]:
-        mechanism = self._gaussian.joint(len(pairs))
+    def _screen(self, pairs: Sequence[Pair], rho: Fraction) -> tuple[list[Link], Fraction]:
+        """The relations that stand out, and what was spent of rho."""
         what = f"comparisons of {len(pairs)} pairs of columns"
+        asked = [(pair.column, (pair.base,), pair.comparison, pair.edges) for pair in pairs]
+        noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
+        most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
+        seen = (max(self._rows[0], 0.0) / (SUM_NOISE * self._gaussian.sigma(rho * SUMS))) ** 2
+        candidates = find_candidates(pairs, noisy, sigma, min(most, int(min(seen, 1e9))))
+        if not candidates:
+            return choose_links(pairs, noisy, sigma), rho * SCREEN
+        what = f"comparisons of {len(candidates)} columns with sums of others"
+        wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
+        counts, spread = self._compare_all(what, wanted, rho * SUMS)
+        sums = choose_sums(candidates, counts, spread)
+        return _joined(sums, pairs, noisy, sigma), rho * (SCREEN + SUMS)
+
+    def _compare_all(self, what: str, asked: Sequence[Question], rho: Fraction) -> tuple[list[Array], float]:
+        """Several comparisons as one vector: the noisy counts of each, and sigma."""
+        mechanism = self._gaussian.joint(len(asked))
 
         def exact() -> list[NDArray[np.int64]]:
-            return [np.concatenate([self._compared(p.column, p.base, p.comparison, p.edges) for p in pairs])]
+            return [np.concatenate([self._compared(*question) for question in asked])]
 
         (noisy,), sigma = mechanism.ask([what], rho, exact)
-        ends = np.cumsum([len(pair.chance) + ABSENT_CELLS for pair in pairs])
-        return choose_links(pairs, np.split(noisy, ends[:-1]), sigma)
+        ends = np.cumsum([len(edges) - 1 + ABSENT_CELLS for _, _, _, edges in asked])
+        return np.split(noisy, ends[:-1]), sigma
 
     def _compared(
-        self, column: Binned, base: Binned, comparison: Comparison, edges: Array
+        self, column: Binned, bases: Sequence[Binned], comparison: Comparison, edges: Array
     ) -> NDArray[np.int64]:
-        return self._source.differences(column.name, base.name, comparison, edges).reveal()
+        base, *others = (one.name for one in bases)
+        return self._source.differences(column.name, base, comparison, edges, others).reveal()
 
     def _examine(
-        self, column: Binned, base: Binned, link: Link, rho: Fraction
+        self, column: Binned, bases: Sequence[Binned], link: Link, rho: Fraction
     ) -> tuple[Relative, NoisyMarginal] | None:
         """Look at a relation closely; None where the column's own bins say as much about it."""
-        comparison = _comparison(column, base, link.sign)
+        comparison = _comparison(column, bases, link.sign)
         fineness = choose_fineness(self._rows[0], self._gaussian.sigma(rho))
-        ends = _in_unit(bounds_of(base), comparison)
+        spans = np.array([bounds_of(base) for base in bases])
+        ends = _in_unit((float(spans[:, 0].sum()), float(spans[:, 1].sum())), comparison)
         edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
 
         def exact() -> NDArray[np.int64]:
-            return self._compared(column, base, comparison, edges)
+            return self._compared(column, bases, comparison, edges)
 
-        what = f"relation of {column.name} to {base.name}"
+        what = f"relation of {column.name} to {' + '.join(base.name for base in bases)}"
         noisy, sigma = self._look(what, exact, rho, True)
         cells = noisy[: len(edges) - 1]
         inside = float(cells.sum())
@@ -168,15 +199,36 @@ class Relations:
         weights = np.zeros(len(cells))
         even = np.full(last - first, inside / (last - first))
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
-        if _saved(column, base, comparison, edges, weights) < SAVED:
+        if _saved(column, bases[0], comparison, edges, weights) < SAVED:
             return None
         most = max(column.present, min(self._most(weights), BINS))
         pieces = cut(edges, weights, most, self._least(weights))
-        return _coded(column, base, comparison, pieces, edges, noisy, sigma)
+        return _coded(
+            column, [base.name for base in bases], bases[0].read, comparison, pieces, (edges, noisy, sigma)
+        )
 
 
-def _comparison(column: Binned, base: Binned, sign: int) -> Comparison:
+def _joined(sums: Sequence[Link], pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) -> list[Link]:
+    """The sums, the relations between columns that are no totals, and those of totals with other columns."""
+    totals = {link.column for link in sums}
+    seen = list(zip(pairs, noisy, strict=True))
+    apart = [bool(totals & {pair.base.name, pair.column.name}) for pair in pairs]
+    plain = [entry for entry, with_total in zip(seen, apart, strict=True) if not with_total]
+    links = choose_links([pair for pair, _ in plain], [counts for _, counts in plain], sigma)
+    more = [
+        link
+        for (pair, counts), with_total in zip(seen, apart, strict=True)
+        if with_total
+        for link in choose_links([pair], [counts], sigma)
+    ]
+    return attach(sums, links, sorted(more, key=lambda link: -link.score))
+
+
+def _comparison(column: Binned, bases: Sequence[Binned], sign: int) -> Comparison:
     """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
+    if len(bases) > 1:
+        return Comparison.with_sum(column, bases)
+    (base,) = bases
     plain = Comparison.between(column, base)
     if plain.read != "number" or not sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
         return plain
@@ -257,14 +309,14 @@ def _saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, w
 
 def _coded(
     column: Binned,
-    base: Binned,
+    bases: Sequence[str],
+    base_read: str,
     comparison: Comparison,
     pieces: Cut,
-    edges: Array,
-    noisy: Array,
-    sigma: float,
+    seen: tuple[Array, Array, float],
 ) -> tuple[Relative, NoisyMarginal]:
-    """The column coded by its relation, and the look as a measurement of its codes."""
+    """The column coded by its relation, and the look (edges, noisy counts, sigma) as a measurement of it."""
+    edges, noisy, sigma = seen
     breaks = [0.0, 1.0] if comparison.how == "quotient" else [0.0]
     if comparison.read == "moment":
         breaks.append(float(DAY))
@@ -287,8 +339,9 @@ def _coded(
     apart = max(EVIDENT * sigma, AGAINST * rows)
     found = Relative(
         name=column.name,
-        base=base.name,
-        base_read=base.read,
+        base=bases[0],
+        others=tuple(bases[1:]),
+        base_read=base_read,
         how=comparison.how,
         own=dataclasses.replace(column, missing=bool(missing)),
         part=part,

@@ -46,13 +46,14 @@ def encode_from(table: Any, column: Column) -> Codes:
     """One column's codes from a table that has the columns it is coded from (`coded_from`), shape [rows]."""
     array = table.column(column.name)
     if isinstance(column, Relative):
-        return relative_codes(array, table.column(column.base), column, likeliest(column.part))
+        base, *others = (table.column(name) for name in column.bases)
+        return relative_codes(array, base, column, likeliest(column.part), others)
     return encode_column(array, column)
 
 
 def coded_from(column: Column) -> tuple[str, ...]:
-    """Names of the columns of the table that a column's codes depend on: its own, and that of its base."""
-    return (column.name, column.base) if isinstance(column, Relative) else (column.name,)
+    """Names of the columns of the table that a column's codes depend on: its own, and those of its base."""
+    return (column.name, *column.bases) if isinstance(column, Relative) else (column.name,)
 
 
 def _same_names(names: list[str], schema: Schema) -> None:

@@ -69,9 +69,10 @@ def given_values(schema: Schema, given: Any) -> Given:
     for name in table.column_names:
         column = _column(schema, name)
         array = table.column(name)
-        base = table.column(_base(column, table.column_names)) if isinstance(column, Relative) else None
+        names = _bases(column, table.column_names) if isinstance(column, Relative) else ()
+        bases = [table.column(one) for one in names]
         try:
-            codes[name] = _coded(array, column, base)
+            codes[name] = _coded(array, column, bases)
             if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)
             continue
@@ -88,13 +89,13 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     choices = {}
     for name, value in given.items():
         column = _column(schema, name)
-        beside = given[_base(column, list(given))] if isinstance(column, Relative) else None
+        names = _bases(column, list(given)) if isinstance(column, Relative) else ()
         try:
             if isinstance(value, (Between, *SEVERAL)):
                 choices[name] = _choice(value, column)
                 continue
-            array, base = pa.array([value]), pa.array([beside])
-            codes[name] = int(_coded(array, column, base)[0])
+            array, bases = pa.array([value]), [pa.array([given[one]]) for one in names]
+            codes[name] = int(_coded(array, column, bases)[0])
             if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)[:1].reshape(())
             continue
@@ -112,7 +113,7 @@ def _choice(value: Any, column: Column) -> Choice:
         InputError: It allows no value of the column, or the column has no order or no such values.
     """
     if isinstance(column, Relative):
-        remedy = f"It is modelled by how it differs from {column.base!r}: give one value of both."
+        remedy = f"It is modelled by how it differs from {column.base_words!r}: give one value of all."
         raise InputError(invalid("given", f"one value of {column.name!r}", remedy))
     found = _range(value, column) if isinstance(value, Between) else _collection(list(value), column)
     if not found.codes.any():
@@ -170,25 +171,26 @@ def _column(schema: Schema, name: str) -> Column:
     return column
 
 
-def _base(column: Relative, names: Sequence[str]) -> str:
-    """The base of a column that is relative to it, found among the given ones.
+def _bases(column: Relative, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a column is relative to, found among the given ones.
 
     Raises:
-        InputError: It is not given: without it, nothing says which difference the value is.
+        InputError: One is not given: without it, nothing says which difference the value is.
     """
-    if column.base not in names:
-        remedy = f"Give {column.base!r} as well: {column.name!r} is modelled by how it differs from that."
-        raise InputError(invalid("given", f"with {column.base!r}", remedy, got=list(names)))
-    return column.base
+    for base in column.bases:
+        if base not in names:
+            remedy = f"Give {base!r} as well: {column.name!r} is modelled by how it differs from that."
+            raise InputError(invalid("given", f"with {base!r}", remedy, got=list(names)))
+    return column.bases
 
 
-def _coded(array: Any, column: Column, base: Any = None) -> Codes:
-    """Codes of given values; a value of no code of its own is refused. A relative column needs its base's."""
+def _coded(array: Any, column: Column, bases: Sequence[Any] = ()) -> Codes:
+    """Codes of given values; a value of no code of its own is refused. A relative column needs its bases'."""
     if isinstance(column, Relative):
         if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
             raise InputError(invalid("given", "without missing values", "Leave the column out."))
         encode_column(array, dataclasses.replace(column.own, strict=True, missing=True))
-        return relative_codes(array, base, column, likeliest(column.part))
+        return relative_codes(array, bases[0], column, likeliest(column.part), bases[1:])
     codes = encode_column(array, dataclasses.replace(column, strict=True))
     if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
         raise InputError(invalid("given", "without missing values", "Leave the column out."))

@@ -1,13 +1,14 @@
 """Columns that are coded by how they differ from another column of the same row.
 
 The difference from a base column, or the quotient by it, takes the place of the column's own bins: a stay
-ends three days after it began, a payment is 0.8 of the charge. What looks at rows here (`relative_codes` and
+ends three days after it began, a payment is 0.8 of the charge. The base may be the sum of several columns: a
+total is its parts. What looks at rows here (`relative_codes` and
 `count_relation`) is as private as the engines that call it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -26,7 +27,9 @@ from margrave.schema.temporal import Date, Duration, Moment, Temporal
 __all__ = [
     "ABSENT_CELLS",
     "LIMIT",
+    "MOST_TERMS",
     "PLAIN",
+    "ROUNDING",
     "TINY",
     "Comparison",
     "Relative",
@@ -45,6 +48,10 @@ PLAIN, TINY = 2.0**300, 2.0**-300
 ABSENT_CELLS = 3
 """Cells for rows without a difference: the base is missing, the column is, both are."""
 HOW = ("difference", "quotient")
+ROUNDING = 2.0**-40
+"""Differences from a sum count as 0 up to this share of its size: floats round each time they are added."""
+MOST_TERMS = 8
+"""Most columns that a base is the sum of; whole numbers are held within LIMIT / MOST_TERMS before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +64,20 @@ class Comparison:
         base_read: As what the base is read. A date and a moment are compared in the column's unit: a moment
             is the day it lies in, a date the moment it begins.
         whole: Whether both are taken as whole numbers, fractions rounded down.
+        summed: Whether the base is a sum of numbers; differences within ROUNDING are then 0.
     """
 
     how: str
     read: str = "number"
     base_read: str = "number"
     whole: bool = False
+    summed: bool = False
 
     def __post_init__(self) -> None:
+        if self.summed and (self.how, self.read, self.base_read) != ("difference", "number", "number"):
+            raise SchemaError(
+                invalid("how", "'difference' of numbers from a sum", "Subtract it.", got=self.how)
+            )
         if self.how not in HOW or (self.whole and self.how == "quotient"):
             raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
 
@@ -83,6 +96,19 @@ class Comparison:
         whole = how == "difference" and isinstance(column, Whole) and isinstance(base, Whole)
         return cls(how, column.read, base.read, whole)
 
+    @classmethod
+    def with_sum(cls, column: Binned, terms: Sequence[Binned]) -> Comparison:
+        """The difference of a number from the sum of others.
+
+        Raises:
+            SchemaError: They are not all numbers, or more than MOST_TERMS.
+        """
+        if any(isinstance(one, Temporal) for one in (column, *terms)) or not 2 <= len(terms) <= MOST_TERMS:
+            remedy = "Add numbers only."
+            raise SchemaError(invalid("terms", f"2 to {MOST_TERMS} numbers", remedy, got=len(terms)))
+        whole = all(isinstance(one, Whole) for one in (column, *terms))
+        return cls("difference", column.read, "number", whole, summed=True)
+
     def values(self, values: Numbers, base: Numbers) -> Any:
         """The differences or quotients of numbers that are not missing, shape [rows].
 
@@ -95,11 +121,25 @@ class Comparison:
             return _whole(values) - _whole(base)
         left, right = _plain(values), _plain(base)
         if self.how == "difference":
-            return np.asarray(left - right)
+            found = left - right
+            near = np.abs(found) <= ROUNDING * (np.abs(left) + np.abs(right)) if self.summed else False
+            return np.asarray(np.where(near, 0.0, found))
         zero = right == 0.0
         divided = left / np.where(zero, 1.0, right)
         beyond = np.where(left > 0.0, PLAIN, -PLAIN)
         return np.asarray(np.where(left == right, 1.0, np.where(zero, beyond, divided)))
+
+    def add(self, terms: Sequence[Numbers]) -> Any:
+        """The sum of the readings of several columns, in their order, shape [rows]."""
+        if self.whole:
+            most = LIMIT // MOST_TERMS
+            held = [np.clip(_whole(term), -most, most) for term in terms]
+        else:
+            held = [_plain(term) for term in terms]
+        found = held[0]
+        for term in held[1:]:
+            found = found + term
+        return found
 
     def base_in_unit(self, base: Numbers) -> Any:
         """Readings of the base in the column's unit: the day of a moment, the moment a date begins."""
@@ -124,7 +164,7 @@ def _plain(values: Numbers) -> NDArray[np.float64]:
 
 
 def count_relation(
-    array: Any, base: Any, comparison: Comparison, edges: NDArray[np.float64]
+    array: Any, base: Any, comparison: Comparison, edges: NDArray[np.float64], others: Sequence[Any] = ()
 ) -> NDArray[np.int64]:
     """Rows by the half-open interval that their difference or quotient lies in, outside ones in the end ones.
 
@@ -135,12 +175,13 @@ def count_relation(
         base: The base, of the same length.
         comparison: How they are compared.
         edges: Increasing, two or more.
+        others: Columns that are added to the base, likewise; a base of which a part is missing is missing.
 
     Returns:
         Of shape [edges - 1 + ABSENT_CELLS]: the last cells are rows in which the base alone is missing, the
         column alone, and both.
     """
-    values, known, base_known = _compared(array, base, comparison)
+    values, known, base_known = _compared(array, (base, *others), comparison)
     cells = len(edges) - 1
     found = np.clip(places(values, edges), 0, cells - 1)
     found[known & ~base_known] = cells
@@ -149,17 +190,16 @@ def count_relation(
     return np.bincount(found, minlength=cells + ABSENT_CELLS).astype(np.int64)
 
 
-def _compared(array: Any, base: Any, comparison: Comparison) -> tuple[Numbers, Truths, Truths]:
+def _compared(array: Any, bases: Sequence[Any], comparison: Comparison) -> tuple[Numbers, Truths, Truths]:
     """The comparison, anything where a side is missing, and which cells of either side have a reading."""
     values, known = readings(array, comparison.read)
-    others, base_known = readings(base, comparison.base_read)
+    terms = [readings(base, comparison.base_read) for base in bases]
+    base_known: Truths = np.logical_and.reduce([there for _, there in terms])
     both = known & base_known
-    zero = values.dtype.type(0), others.dtype.type(0)
-    return (
-        comparison.values(np.where(both, values, zero[0]), np.where(both, others, zero[1])),
-        known,
-        base_known,
-    )
+    held = [np.where(both, numbers, numbers.dtype.type(0)) for numbers, _ in terms]
+    base = comparison.add(held) if comparison.summed else held[0]
+    found = comparison.values(np.where(both, values, values.dtype.type(0)), base)
+    return found, known, base_known
 
 
 @final
@@ -172,6 +212,7 @@ class Relative(Column):
 
     Args:
         base: Name of the column it is compared with.
+        others: Names of further columns that are added to the base: the column is compared with the sum.
         how: "difference" or "quotient".
         base_read: As what the base is read, one of `looks.READS`.
         own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
@@ -200,9 +241,12 @@ class Relative(Column):
     follows: bool = False
     within: bool = False
     share: tuple[float, float] | None = None
+    others: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.name == self.own.name != self.base) or self.own.edges is None:
+        names = {self.name, *self.bases}
+        distinct = isinstance(self.others, tuple) and len(names) == 1 + len(self.bases) <= 1 + MOST_TERMS
+        if self.name != self.own.name or not distinct or self.own.edges is None:
             what = f"column {self.name!r}"
             raise SchemaError(invalid(what, "relative to another column, with bins", "Name the base."))
         if self.part.edges is None or self.missing is None:
@@ -212,7 +256,18 @@ class Relative(Column):
     @property
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
-        return Comparison(self.how, self.own.read, self.base_read, isinstance(self.part, Whole))
+        whole, summed = isinstance(self.part, Whole), bool(self.others)
+        return Comparison(self.how, self.own.read, self.base_read, whole, summed)
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """Names of the columns whose sum is its base: one, or several."""
+        return (self.base, *self.others)
+
+    @property
+    def base_words(self) -> str:
+        """The base for reading, such as "net + tax"."""
+        return " + ".join(self.bases)
 
     @property
     def known(self) -> bool:
@@ -239,10 +294,10 @@ class Relative(Column):
         """A label for each code, for reading."""
         bins = self.part.labels[: self.part.present]
         sign = "+" if self.how == "difference" else "x"
-        shown = [f"{self.base} {sign} {label}" for label in bins]
+        shown = [f"{self.base_words} {sign} {label}" for label in bins]
         return (
             *shown,
-            *([f"{self.base} is missing"] if self.alone else []),
+            *([f"{self.base_words} is missing"] if self.alone else []),
             *(["missing"] if self.missing else []),
         )
 
@@ -250,16 +305,17 @@ class Relative(Column):
     def relation(self) -> str:
         """What the relation says, for reading."""
         low, high = self.part.edge_array[[0, -1]]
-        if self.how == "difference" and (low, high) == (0.0, 1.0) and isinstance(self.part, Whole):
+        exact = 1.0 if isinstance(self.part, Whole) else float(np.nextafter(0.0, 1.0))
+        if self.how == "difference" and (low, high) == (0.0, exact):
             same = "the day of " if (self.base_read, self.own.read) == ("moment", "date") else ""
-            text = f"{self.name} is {same}{self.base}"
+            text = f"{self.name} is {same}{self.base_words}"
         elif self.how == "quotient":
             text = f"{self.name} is {low:.3g} to {high:.3g} times {self.base}"
         else:
             last = high - 1 if isinstance(self.part, Whole) else high
             unit = " days" if self.own.read == "date" else ""
             ends = [self.part.spell(end) for end in (low, last)]
-            text = f"{self.name} is {self.base} plus {ends[0]} to {ends[1]}{unit}"
+            text = f"{self.name} is {self.base_words} plus {ends[0]} to {ends[1]}{unit}"
         if self.follows:
             text += ", and missing where that is"
         return text
@@ -306,13 +362,14 @@ def in_turn(columns: Iterable[Column]) -> list[Binned | Relative]:
         if column.name in found:
             return
         if isinstance(column, Relative):
-            base = known.get(column.base)
-            own = base.own if isinstance(base, Relative) else base
-            fits = isinstance(own, Binned) and own.read == column.base_read and column.base not in below
-            if base is None or not fits:
-                what = f"base of column {column.name!r}"
-                raise SchemaError(invalid(what, "another column of such numbers", "Check it."))
-            visit(base, below | {column.name})
+            for name in column.bases:
+                base = known.get(name)
+                own = base.own if isinstance(base, Relative) else base
+                fits = isinstance(own, Binned) and own.read == column.base_read and name not in below
+                if base is None or not fits:
+                    what = f"base of column {column.name!r}"
+                    raise SchemaError(invalid(what, "another column of such numbers", "Check it."))
+                visit(base, below | {column.name})
             found[column.name] = column
         elif isinstance(column, Binned):
             found[column.name] = column
@@ -323,7 +380,9 @@ def in_turn(columns: Iterable[Column]) -> list[Binned | Relative]:
     return list(found.values())
 
 
-def relative_codes(array: Any, base: Any, column: Relative, likeliest: int) -> Codes:
+def relative_codes(
+    array: Any, base: Any, column: Relative, likeliest: int, others: Sequence[Any] = ()
+) -> Codes:
     """The codes of a relative column, shape [rows]. Whatever a row holds, it has a code.
 
     Args:
@@ -331,8 +390,9 @@ def relative_codes(array: Any, base: Any, column: Relative, likeliest: int) -> C
         base: Its base.
         column: The coding.
         likeliest: The code for what has none of its own.
+        others: The columns that are added to the base, in the order of `Relative.others`.
     """
-    values, known, base_known = _compared(array, base, column.comparison)
+    values, known, base_known = _compared(array, (base, *others), column.comparison)
     codes = np.clip(places(values, _edges(column.part)), 0, column.part.present - 1).astype(np.int64)
     codes[known & ~base_known] = likeliest if column.alone_code is None else column.alone_code
     codes[~known] = likeliest if column.missing_code is None else column.missing_code

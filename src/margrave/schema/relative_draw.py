@@ -58,7 +58,7 @@ def relative_numbers(
         codes = encoded.column(column.name)
         dtype = dtypes.get(column.name, "")
         if isinstance(column, Relative):
-            drawn = _relative(column, codes, found[column.base], dtype, rng)
+            drawn = _relative(column, codes, _added(column, found), dtype, rng)
         else:
             numbers = settled[column.name] if column.name in settled else in_bins(codes, column, rng)
             drawn = Drawn(_held(numbers, column, dtype), codes >= column.present)
@@ -69,6 +69,17 @@ def relative_numbers(
             drawn = Drawn(np.where(there, given, drawn.numbers).astype(kind), drawn.absent & ~there)
         found[column.name] = drawn
     return found
+
+
+def _added(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
+    """The base of a column: another column's numbers, or the sum of several, absent where one of them is."""
+    terms = [found[name] for name in column.bases]
+    if len(terms) == 1:
+        return terms[0]
+    absent: Truths = np.logical_or.reduce([term.absent for term in terms])
+    numbers = column.comparison.add([term.numbers for term in terms])
+    # .1 + .2 is .3: what adding floats leaves behind the ninth decimal is no part of the sum.
+    return Drawn(numbers if numbers.dtype.kind == "i" else np.round(numbers, 9), absent)
 
 
 def in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> NDArray[Any]:

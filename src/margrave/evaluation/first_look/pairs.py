@@ -30,6 +30,8 @@ STRONG = 0.5
 TRIED = 2_000
 """Real rows on which pairs are tried first, with SLACK beside the shares above: five standard errors."""
 SLACK = 0.02
+THINNED = 1_024
+"""Most values of a column by which shares of independent columns are computed, to a thousandth each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,22 @@ class _Shares:
 
     @classmethod
     def by_chance(cls, first: Numbers, second: Numbers) -> _Shares:
-        """Of all pairs of a value of the first and one of the second."""
-        left, right = first[~np.isnan(first)], np.sort(second[~np.isnan(second)])
-        most = max(left.size * right.size, 1)
-        lower = float(np.searchsorted(right, left, side="left").sum()) / most
-        upper = float(np.searchsorted(right, left, side="right").sum()) / most
+        """Of all pairs of a value of the first and one of the second, both sorted, none missing."""
+        most = max(first.size * second.size, 1)
+        lower = float(np.searchsorted(second, first, side="left").sum()) / most
+        upper = float(np.searchsorted(second, first, side="right").sum()) / most
         return cls(1.0 - upper, upper - lower, lower)
+
+
+class _Tried:
+    """A column, its first real rows, and its real values in order, thinned evenly where they are many."""
+
+    def __init__(self, column: OrderedColumn) -> None:
+        self.column, self.head = column, column.real[:TRIED]
+        values = np.sort(column.real[~np.isnan(column.real)])
+        if values.size > THINNED:
+            values = values[((np.arange(THINNED) + 0.5) * values.size / THINNED).astype(np.int64)]
+        self.values = values
 
 
 def find_orders(columns: Sequence[OrderedColumn]) -> list[Finding]:
@@ -69,15 +81,16 @@ def find_orders(columns: Sequence[OrderedColumn]) -> list[Finding]:
     """
     plain = [column for column in columns if column.scale != "code"]
     days = [take_day(column) for column in plain if column.scale == "moment"]
-    return [finding for pair in combinations([*plain, *days], 2) for finding in _compared(*pair)]
+    tried = [_Tried(column) for column in (*plain, *days)]
+    return [finding for pair in combinations(tried, 2) for finding in _compared(*pair)]
 
 
-def _compared(first: OrderedColumn, second: OrderedColumn) -> Iterator[Finding]:
+def _compared(one: _Tried, other: _Tried) -> Iterator[Finding]:
     """What a pair shows: nothing, an order, an equality, or both."""
-    if first.scale != second.scale or not _promising(first.real[:TRIED], second.real[:TRIED]):
+    first, second = one.column, other.column
+    if first.scale != second.scale or not (chance := _chance_if_promising(one, other)):
         return
     real, synthetic = _Shares.of(first.real, second.real), _Shares.of(first.synthetic, second.synthetic)
-    chance = _Shares.by_chance(first.real, second.real)
     defined = synthetic.below + synthetic.equal + synthetic.above > 0
     if real.equal - chance.equal >= EQUAL:
         kept = share_kept(real.equal, synthetic.equal, chance.equal) if defined else 0.0
@@ -102,10 +115,19 @@ def _compared(first: OrderedColumn, second: OrderedColumn) -> Iterator[Finding]:
             yield Finding("order", f"{low.name} <= {high.name}", kept, words)
 
 
-def _promising(first: Numbers, second: Numbers) -> bool:
-    """Whether the first rows leave it open that the pair shows anything; there they may be none."""
-    found = _Shares.of(first, second)
-    return min(found.above, found.below) <= EXCEPTIONS + SLACK or found.equal >= EQUAL - SLACK
+def _chance_if_promising(one: _Tried, other: _Tried) -> _Shares | None:
+    """The shares of independent columns; None where the first rows leave it open for no relation."""
+    found = _Shares.of(one.head, other.head)
+    ordered = min(found.above, found.below) <= EXCEPTIONS + SLACK
+    if not ordered and found.equal < EQUAL - SLACK:
+        return None
+    chance = _Shares.by_chance(one.values, other.values)
+    if (
+        found.equal < EQUAL - SLACK
+        and (chance.above if found.above <= found.below else chance.below) < BY_CHANCE
+    ):
+        return None  # the order follows from the columns' ranges
+    return chance
 
 
 def find_missing(real: dict[str, Truths], synthetic: dict[str, Truths]) -> list[Finding]:
@@ -115,35 +137,39 @@ def find_missing(real: dict[str, Truths], synthetic: dict[str, Truths]) -> list[
         real: Which rows lack a value, by column, each of shape [rows].
         synthetic: The same of the synthetic rows.
     """
-    found = []
-    shares = {name: float(gone.mean()) for name, gone in real.items()}
-    open_names = [name for name, share in shares.items() if share > 0]
-    for first, second in combinations(open_names, 2):
-        alone = [_alone(real, first, second), _alone(real, second, first)]
-        made = [_alone(synthetic, first, second), _alone(synthetic, second, first)]
-        chance = [shares[first] * (1 - shares[second]), shares[second] * (1 - shares[first])]
-        held = [part <= EXCEPTIONS and by >= BY_CHANCE for part, by in zip(alone, chance, strict=True)]
-        if all(held):
-            kept = share_kept(sum(alone), max(sum(made), sum(alone)), sum(chance))
+    found: list[Finding] = []
+    names = [name for name, gone in real.items() if gone.any()]
+    if len(names) < 2:
+        return found
+    shares = np.array([real[name].mean() for name in names])
+    alone, made = (_count_alone([side[name] for name in names]) for side in (real, synthetic))
+    chance = shares[:, None] * (1.0 - shares[None, :])
+    held = (alone <= EXCEPTIONS) & (chance >= BY_CHANCE)
+    for i, j in np.argwhere(held).tolist():
+        inner, outer = names[i], names[j]
+        if not held[j, i]:
+            kept = share_kept(alone[i, j], max(made[i, j], alone[i, j]), chance[i, j])
             words = (
-                f"One of {first} and {second} is missing without the other in {sum(made):.1%} of its rows, "
-                f"{sum(alone):.1%} of the real ones."
+                f"{inner} is missing where {outer} is not in {made[i, j]:.1%} of its rows, "
+                f"{alone[i, j]:.1%} of the real ones."
             )
-            found.append(Finding("missing", f"{first} and {second} together", kept, words))
-            continue
-        for place, (inner, outer) in enumerate(((first, second), (second, first))):
-            if held[place]:
-                kept = share_kept(alone[place], max(made[place], alone[place]), chance[place])
-                words = (
-                    f"{inner} is missing where {outer} is not in {made[place]:.1%} of its rows, "
-                    f"{alone[place]:.1%} of the real ones."
-                )
-                found.append(Finding("missing", f"{inner} only with {outer}", kept, words))
+            found.append(Finding("missing", f"{inner} only with {outer}", kept, words))
+        elif i < j:
+            real_rows, rows = float(alone[i, j] + alone[j, i]), float(made[i, j] + made[j, i])
+            kept = share_kept(real_rows, max(rows, real_rows), float(chance[i, j] + chance[j, i]))
+            words = (
+                f"One of {inner} and {outer} is missing without the other in {rows:.1%} of its rows, "
+                f"{real_rows:.1%} of the real ones."
+            )
+            found.append(Finding("missing", f"{inner} and {outer} together", kept, words))
     return found
 
 
-def _alone(gone: dict[str, Truths], inner: str, outer: str) -> float:
-    return float((gone[inner] & ~gone[outer]).mean())
+def _count_alone(gone: Sequence[Truths]) -> Numbers:
+    """The share of rows in which the one column is missing and the other is not: shape [columns, columns]."""
+    marks = np.column_stack(gone).astype(np.float32)  # sums of at most 65,536 ones are exact
+    both = (marks.T @ marks).astype(np.float64)
+    return np.asarray((np.diag(both)[:, None] - both) / len(marks))
 
 
 def find_ranks(columns: Sequence[OrderedColumn]) -> list[Finding]:

@@ -1,0 +1,103 @@
+"""The twin audit of sums of columns: the look at all of them, and the close one of a total of its parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from twin_runs import audited, fitting
+from twins import Run
+
+from margrave.measure.gaussian import Gaussian
+from margrave.measure.relations import Relations
+from margrave.privacy.unit import Adjacency
+from margrave.schema import relative
+
+OWNERS, LAST = 600, "z-last"
+COLUMNS = ("net", "tax", "total", "kind")
+Row = dict[str, Any]
+ODD: dict[str, Row] = {
+    "a row as all others": {},
+    "a total that is not its parts": {"total": 1e300},
+    "a part above the total": {"net": 1e9, "total": -5.0},
+    "no value at all": dict.fromkeys(COLUMNS),
+    "a part missing": {"tax": None},
+    "infinite": {"net": float("inf"), "tax": float("-inf")},
+}
+
+
+def row(owner: int) -> Row:
+    """The row of an owner, by a fixed rule."""
+    net, tax = float(40 + owner * 29 % 997), float(5 + owner * 13 % 211)
+    return {"net": net, "tax": tax, "total": net + tax, "kind": ("a", "b")[owner % 2]}
+
+
+def pair(kind: str, adjacency: Adjacency, k: int) -> tuple[pa.Table, pa.Table]:
+    """Two tables, and in the second the rows of one owner more, or in place of another's."""
+    shared = [{"who": f"o{owner}", **row(owner)} for owner in range(OWNERS)]
+    odd = [{"who": LAST, **row(0), **ODD[kind]}] * max(k, 1)
+    other = [] if adjacency == "add_remove" else [{"who": LAST, **row(1)}] * max(k, 1)
+    names = [*COLUMNS, *(["who"] if k else [])]
+    types = dict.fromkeys(("net", "tax", "total"), pa.float64())
+    found = [
+        pa.table({n: pa.array([r[n] for r in rows], types.get(n, pa.string())) for n in names})
+        for rows in (shared + other, shared + odd)
+    ]
+    return found[0], found[1]
+
+
+def audit(kinds: list[str], adjacency: Adjacency, k: int) -> tuple[list[str], list[str]]:
+    """What the run asked for, and the findings."""
+    pairs = [pair(kind, adjacency, k) for kind in kinds]
+
+    def run(data: Any) -> Run:
+        return fitting(data, "independent", COLUMNS, adjacency, k, whole=False, epsilon=30.0)
+
+    tape, found = audited(run(pairs[0][0]), *(run(second) for _, second in pairs), rows=OWNERS + max(k, 1))
+    assert tape.error is None
+    return [event.what for question in tape.questions for event in question.events], found
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
+def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
+    asked, found = audit(list(ODD), adjacency, k)
+    assert [what for what in asked if "columns with sums of others" in what]
+    assert "relation of total to net + tax" in asked
+    assert found == []
+
+
+def too_little(patch: pytest.MonkeyPatch) -> None:
+    """All sums for less than the price of one."""
+    patch.setattr(Gaussian, "joint", lambda self, tables: self)
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """A row in two cells of the table of a sum."""
+    true = relative.count_relation
+
+    def count(*args: Any) -> Any:
+        found = true(*args)
+        return found + np.roll(found, 1) if args[4] else found
+
+    patch.setattr("margrave.engines.memory.count_relation", count)
+
+
+def for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """An exact count of a sum, asked beside the ledger."""
+    true = Relations._compare_all
+
+    def compare(self: Any, what: str, asked: Any, rho: Any) -> Any:
+        if "sums" in what:
+            self._compared(*asked[0])
+        return true(self, what, asked, rho)
+
+    patch.setattr(Relations, "_compare_all", compare)
+
+
+@pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
+def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    kinds = ["a row as all others", "a total that is not its parts"]
+    assert audit(kinds, "add_remove", 0)[1] != []
