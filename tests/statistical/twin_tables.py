@@ -168,3 +168,13 @@ def declared(columns: Sequence[str]) -> Schema:
         "sold": Boolean(name="sold", missing=True),
     }
     return Schema(tuple(kinds[name] for name in columns))
+
+
+def bounded(columns: Sequence[str]) -> Schema:
+    """The same, but for the bins of numbers and dates, which are left to discovery."""
+    kinds = {
+        "age": Integer(name="age", lower=0, upper=99, strict=False),
+        "pay": Real(name="pay", lower=0, upper=6000, missing=True, strict=False),
+        "day": Date(name="day", lower="2020-01-01", upper="2021-12-31", missing=True, strict=False),
+    }
+    return declared(columns).replace(kinds[name] for name in columns if name in kinds)
