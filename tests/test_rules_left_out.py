@@ -65,6 +65,7 @@ def test_a_rule_that_no_row_can_obey_is_left_out(name: str, tmp_path: Path) -> N
     synthesis = fit((WRONG[name],))
     assert synthesis.release.rules_left_out == (WRONG[name],)
     assert synthesis.schema.rules == ()
+    assert "rule left out" in synthesis._repr_html_()
     rows = synthesis.sample_arrow(200, rng=0)
     assert rows.num_rows == 200
     assert not any(column.null_count > 20 for column in rows.columns)

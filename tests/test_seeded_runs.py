@@ -28,6 +28,7 @@ from margrave.archive import guarantee_to_json, load_release
 from margrave.auditing import audit, generated
 from margrave.engines.opening import open_source
 from margrave.errors import InputError, NotPrivateWarning, ReleaseError
+from margrave.fitting import stated_guarantee
 from margrave.measure.curator import Curator
 from margrave.measure.owners import owner_sizes
 from margrave.privacy.accounting import ZCDP
@@ -265,6 +266,8 @@ def test_tables_carry_it(marked: mg.Synthesis, tmp_path: Path) -> None:
     marked.write_tables(tmp_path / "not-private.json")
     again = mg.fit_tables(tmp_path / "not-private.json", model="independent")
     assert again.guarantee == marked.guarantee
+    with pytest.raises(InputError, match="nothing can be promised"):
+        mg.fit_tables(tmp_path / "not-private.json", guarantee=stated_guarantee(1.0, 1e-9))
 
 
 @pytest.mark.parametrize("name", ["not-private.csv", "x.NOT_PRIVATE.csv", "Not Private rows.parquet"])

@@ -42,7 +42,8 @@ def fit_tables(
         guarantee: What the publisher of the tables promised, where the file does not say.
 
     Raises:
-        InputError: The file cannot be used, there is no table, or nobody says what was promised.
+        InputError: The file cannot be used, there is no table, nobody says what was promised, or something is
+            promised of the tables of a test run.
         MissingExtraError: The model computes with a library that is not installed.
 
     Example:
@@ -53,6 +54,9 @@ def fit_tables(
     if not isinstance(tables, Tables):
         known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
         tables = read_tables(tables, schema=known)
+    if guarantee is not None and tables.guarantee is not None and tables.guarantee.warning:
+        remedy = "They are of a test run, whose noise comes from a seed: nothing can be promised of them."
+        raise InputError(invalid("guarantee", "left out for these tables", remedy))
     promise = guarantee if guarantee is not None else tables.guarantee
     if promise is None:
         remedy = "Pass the publisher's as guarantee=; margrave cannot make one up."

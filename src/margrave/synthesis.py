@@ -370,7 +370,7 @@ class Synthesis:
     def _repr_html_(self) -> str:
         """What a notebook shows: the guarantee, the size and the columns, from released quantities alone."""
         from margrave.html_card import html_card
-        from margrave.schema.summary import describe_column
+        from margrave.schema.summary import describe_column, describe_rule
 
         release = self.release
         method = release.notes.get("method", "unknown")
@@ -379,6 +379,7 @@ class Synthesis:
             ("method", f"{method}: {release.strategy} with {release.fitter}"),
             ("rows", f"about {self.rows:,}"),
             ("measured", f"{len(release.measurements)} tables"),
+            *(("rule left out", describe_rule(rule)) for rule in release.rules_left_out),
         ]
         columns = [(column.name, describe_column(column)) for column in self.schema.columns]
         title = "NOT PRIVATE: Synthesis" if self.guarantee.warning else "Synthesis"
