@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from margrave.errors import ReleaseError, SchemaError
-from margrave.limits import Effort
+from margrave.limits import FULL, Effort
 from margrave.models.mixture import Mixture, MixtureModel, labels
+from margrave.models.pooled import pool
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -225,3 +226,44 @@ def test_restored_labels_are_the_same(wide: MixtureModel) -> None:
     assert np.array_equal(again.project(("u", "v")), wide.project(("u", "v")))
     one, two = (model.sample(500, np.random.default_rng(3)) for model in (again, wide))
     assert all(np.array_equal(a, b) for a, b in zip(one.columns, two.columns, strict=True))
+
+
+def flags(sigma: float) -> tuple[Domain, list[NoisyMarginal]]:
+    """Twelve flags of 3 % of 20,000 rows that know nothing of each other, and noise."""
+    rng, names, made = np.random.default_rng(7), tuple("abcdefghijkl"), []
+    share = np.array([0.97, 0.03])
+    for clique in [c for k in (1, 2) for c in itertools.combinations(names, k)]:
+        exact = 20_000.0 * (share if len(clique) == 1 else np.outer(share, share))
+        made.append(NoisyMarginal(clique, exact + sigma * rng.standard_normal(exact.shape), sigma))
+    return Domain(names, (2,) * 12), made
+
+
+@pytest.mark.parametrize(("sigma", "labels"), [(10.0, True), (600.0, False)])
+def test_labels_under_much_noise_have_to_be_better_than_the_mixture(sigma: float, labels: bool) -> None:
+    domain, made = flags(sigma)
+    choice = Mixture().choose(domain, pool(domain, made), 20_000.0)
+    assert choice.setting.labels == labels
+    model = Mixture(components=20, steps=20, restarts=1).fit_at(choice.setting, domain, made, None, FULL)
+    assert isinstance(model, MixtureModel)
+    assert (model.labels is not None) == labels
+    told = Mixture(components=20, steps=20, restarts=1, target="c")
+    asked = told.fit_at(choice.setting, domain, made, None, FULL)
+    assert isinstance(asked, MixtureModel)
+    assert asked.labels is not None
+    assert asked.labels.names[-1] == "c"
+    assert (len(asked.labels.names) > 1) == labels
+
+
+def test_labels_that_are_better_stay_under_noise() -> None:
+    # Twelve attributes of nine codes move a label's log-odds, each by itself, which no few products follow.
+    rng, names = np.random.default_rng(3), tuple("abcdefghijkl")
+    columns = {name: rng.integers(9, size=20_000) for name in names}
+    logit = sum(rng.standard_normal(9)[column] for column in columns.values())
+    columns["y"] = (rng.random(20_000) < 1 / (1 + np.exp(-logit))).astype(np.int64)
+    domain, made = Domain((*names, "y"), (9,) * 12 + (2,)), []
+    for clique in [c for k in (1, 2) for c in itertools.combinations(domain.names, k)]:
+        counts = np.zeros(domain.shape(clique))
+        np.add.at(counts, tuple(columns[name] for name in clique), 1.0)
+        # More than the chance of the reference rows, 39 rows, so the judge is asked.
+        made.append(NoisyMarginal(clique, counts + 50.0 * rng.standard_normal(counts.shape), 50.0))
+    assert Mixture().choose(domain, pool(domain, made), 20_000.0).setting.labels

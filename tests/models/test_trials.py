@@ -12,6 +12,8 @@ from margrave.models.mixture.runs import Setting
 from margrave.models.mixture.trials import Candidate, choose_setting, search_prices
 
 GROUPS = ((0, 1),)
+MODEL: Any = None
+"""The judge of these tests looks at settings alone."""
 
 
 class Judge:
@@ -24,20 +26,20 @@ class Judge:
     def is_late(self) -> bool:
         return self.late
 
-    def fit(self, mixture: Mixture, setting: Setting) -> Candidate:
+    def fit(self, mixture: Mixture, setting: Setting) -> Candidate[Any]:
         self.fitted.append(setting)
-        return Candidate(setting, [])
+        return Candidate(setting, [], MODEL)
 
     def _error(self, setting: Setting) -> float:
         plain = setting.price / (EASED if setting.groups else 1.0)
         return abs(math.log(plain / self.price)) - (self.nests if setting.groups else 0.0)
 
-    def prefers(self, rival: Candidate, default: Candidate) -> bool:
+    def prefers(self, rival: Candidate[Any], default: Candidate[Any]) -> bool:
         return self._error(rival.setting) < self._error(default.setting) - 1e-9
 
 
 def chosen(judge: Any, prices: bool = True, nested: bool = True) -> Setting:
-    plain = Candidate(Setting(100.0), [])
+    plain = Candidate(Setting(100.0), [], MODEL)
     other = Setting(100.0 * EASED, GROUPS) if nested else None
     return choose_setting(judge, Mixture(), plain, other, prices).setting
 
@@ -47,7 +49,7 @@ def chosen(judge: Any, prices: bool = True, nested: bool = True) -> Setting:
 )
 def test_the_price_is_halved_or_doubled_while_that_is_better(best: float, found: float) -> None:
     assert chosen(Judge(best), nested=False).price == pytest.approx(found)
-    first = Candidate(Setting(100.0), [])
+    first = Candidate(Setting(100.0), [], MODEL)
     assert search_prices(Judge(best), Mixture(), first).setting.price == pytest.approx(found)  # type: ignore[arg-type]
 
 

@@ -179,7 +179,9 @@ class Auto:
         tree = self._fit_half(trials, ranked, MOST_CELLS, setting)
         return trials.prefers(tree, trials.fit(self._mixture, setting))
 
-    def _fit_half(self, trials: Trials, ranked: Sequence[Clique], cells: int, setting: Setting) -> Candidate:
+    def _fit_half(
+        self, trials: Trials, ranked: Sequence[Clique], cells: int, setting: Setting
+    ) -> Candidate[GraphicalModel]:
         """The graphical model of the first of these pairs, fitted to the one half."""
         half = [table.measurement for table in trials.half]
         pairs = self.choose_tree(trials.domain, ranked, cells)

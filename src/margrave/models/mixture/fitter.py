@@ -17,7 +17,7 @@ from margrave.models.device import opened
 from margrave.models.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models.memory import LEAST as LEAST_MEMORY
 from margrave.models.mixture.grouped import GroupedMixture, ungrouped
-from margrave.models.mixture.labels import chosen, labelled
+from margrave.models.mixture.labels import chosen, labelled, reference_rows
 from margrave.models.mixture.model import MixtureModel, restored
 from margrave.models.mixture.nest_objective import NestPart
 from margrave.models.mixture.nesting import dependences, group_attributes
@@ -26,7 +26,7 @@ from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.runs import Run, Setting, mixed, start
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
-from margrave.models.mixture.trials import Choice, Trials, choose_setting, search_prices
+from margrave.models.mixture.trials import Candidate, Choice, Trials, choose_setting, search_prices
 from margrave.models.pooled import Pooled, mu, pool, rows_of
 from margrave.models.ruled import settled, sharpened
 from margrave.models.wide_pairs import restore_wide_pairs
@@ -253,8 +253,13 @@ class Mixture:
         codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
+        names = self._labels(model, tables, setting.labels and not effort.over)
+        return labelled(model, names, [table for table in tables if not table.inferred], self.seed)
+
+    def _labels(self, model: MixtureModel, tables: Sequence[Pooled], all_of_them: bool) -> list[str]:
+        """The labels in the order of drawing: all of them, or only what the target and triples ask for."""
         measured = [table for table in tables if not table.inferred]
-        return labelled(model, chosen(model, measured, codes, self.target), measured, self.seed)
+        return chosen(model, measured, self.labels if all_of_them else 0, self.target)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -336,7 +341,27 @@ class Mixture:
             best = best if self.information else search_prices(trials, pilot, best)
         else:
             best = choose_setting(trials, pilot, trials.enter(model, usual), nested, self.information is None)
-        return Choice(best.setting, dependence, trials, best)
+        return Choice(self._judge_labels(trials, best), dependence, trials, best)
+
+    def _judge_labels(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:
+        """The setting, without labels that nobody asked for unless those of a small mixture are better.
+
+        Where noise is large, a label's own pairs may say less about it than the mixture of all pairs does.
+        Where noise is less than a share of the labels' reference rows can be off by chance, that chance would
+        be judged instead, and there are labels without being asked about.
+        """
+        measured = [table for table in trials.half if not table.inferred]
+        asked, names = (self._labels(best.model, measured, every) for every in (False, True))
+        if names == asked or trials.is_late():
+            return best.setting
+        noise = np.mean([float(table.sigma.mean()) for table in measured if len(table.clique) == 2])
+        if noise <= 0.5 * trials.rows / math.sqrt(reference_rows(len(trials.domain))):
+            return best.setting
+        default, rival = (
+            trials.enter(labelled(best.model, some, measured, self.seed), best.setting)
+            for some in (asked, names)
+        )
+        return replace(best.setting, labels=trials.prefers(rival, default))
 
 
 def _within(room: int, square: int, code: int) -> int:

@@ -28,7 +28,7 @@ from margrave.models.mixture.rows import draw
 from margrave.models.pooled import Pooled
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Labels", "chosen", "labelled", "remembered"]
+__all__ = ["Labels", "chosen", "labelled", "reference_rows", "remembered"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -313,9 +313,13 @@ def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
     return found
 
 
+def reference_rows(width: int) -> int:
+    """How many rows of a mixture of so many attributes labels are fitted on."""
+    return min(max(LEAST, EACH * width), max(CELLS // width, FEWEST), MOST_ROWS)
+
+
 def _reference(model: MixtureModel, seed: int) -> Columns:
-    width = len(model.domain)
-    rows = min(max(LEAST, EACH * width), max(CELLS // width, FEWEST), MOST_ROWS)
+    rows = reference_rows(len(model.domain))
     columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {}, passes=0)
     return dict(zip(model.domain.names, columns, strict=True))
 

@@ -32,11 +32,13 @@ class Setting:
         price: Of a nat of dependence.
         groups: Positions of the attributes of each nest.
         signal: Rows times mu, mu^2 the precision of all measurements together.
+        labels: Whether attributes that nobody asked for are labels (`margrave.models.mixture.labels`).
     """
 
     price: float
     groups: tuple[tuple[int, ...], ...] = ()
     signal: float = 0.0
+    labels: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Choice", "Trials", "choose_setting", "search_prices"]
 
 Floats = NDArray[np.float64]
-
+M = TypeVar("M", bound="Model")
 
 SURE = 1.0
 """Standard errors by which a rival must be better than a default. With 0 or 2 what is chosen is a little
@@ -34,16 +34,18 @@ STEP, MOST_STEPS = 2.0, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Generic[M]):
     """A model that was fitted to the one half.
 
     Args:
         setting: What a mixture was fitted at.
         expected: Its tables of what is judged, in rows.
+        model: The model.
     """
 
     setting: Setting
     expected: Sequence[Floats]
+    model: M
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Choice:
     setting: Setting
     dependence: Floats | None = None
     trials: Trials | None = None
-    pilot: Candidate | None = None
+    pilot: Candidate[MixtureModel] | None = None
 
 
 class Trials:
@@ -87,7 +89,7 @@ class Trials:
         """Whether nothing more is to be tried."""
         return self.effort.over
 
-    def fit(self, mixture: Mixture, setting: Setting) -> Candidate:
+    def fit(self, mixture: Mixture, setting: Setting) -> Candidate[MixtureModel]:
         """One start of a mixture on the half that is fitted, without labels."""
         return self.enter(self.fit_model(mixture, setting), setting)
 
@@ -98,23 +100,27 @@ class Trials:
         run = mixture.descended(self._stacked, half, self._seed, self.effort)
         return mixed(self.domain, self.rows, self._stacked, [run], half)
 
-    def enter(self, model: Model, setting: Setting) -> Candidate:
+    def enter(self, model: M, setting: Setting) -> Candidate[M]:
         """A model of any kind that was fitted to `half`."""
-        return Candidate(setting, model.project_many(self._cliques))
+        return Candidate(setting, model.project_many(self._cliques), model)
 
-    def prefers(self, rival: Candidate, default: Candidate) -> bool:
+    def prefers(self, rival: Candidate[Any], default: Candidate[Any]) -> bool:
         """Whether a candidate is nearer than another to the half that is judged by, by a standard error."""
         gain, spread = self.compare(rival, default)
         return gain + SURE * spread < 0.0
 
-    def compare(self, rival: Candidate, default: Candidate) -> tuple[float, float]:
+    def compare(self, rival: Candidate[Any], default: Candidate[Any]) -> tuple[float, float]:
         """The rival's estimated error less the default's, and its standard error; see `splitting.compare`."""
         return compare(rival.expected, default.expected, self._judged, self.rows)
 
 
 def choose_setting(
-    trials: Trials, pilot: Mixture, plain: Candidate, nested: Setting | None, prices: bool
-) -> Candidate:
+    trials: Trials,
+    pilot: Mixture,
+    plain: Candidate[MixtureModel],
+    nested: Setting | None,
+    prices: bool,
+) -> Candidate[MixtureModel]:
     """The best of a mixture without nests and with them, at the best price.
 
     Args:
@@ -139,7 +145,7 @@ def choose_setting(
     return best
 
 
-def search_prices(trials: Trials, pilot: Mixture, best: Candidate) -> Candidate:
+def search_prices(trials: Trials, pilot: Mixture, best: Candidate[MixtureModel]) -> Candidate[MixtureModel]:
     """The price is halved while that gets better; if half of it is no better, it is doubled likewise."""
     first = best
     for factor in (1.0 / STEP, STEP):
