@@ -1,0 +1,45 @@
+"""Intervals of regressions hold the truth as often as they say: many releases of a small table."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+def load_script() -> ModuleType:
+    path = BENCH / "runs" / "regression_coverage.py"
+    spec = importlib.util.spec_from_file_location("bench_regression_coverage", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_true_coefficients_of_the_script_are_those_of_its_equations() -> None:
+    script = load_script()
+    cells = script.population()
+    odds = script.true_coefficients(cells, "logistic")
+    assert odds == pytest.approx([-2.0, 0.5, 0.0, 0.9, 0.0], abs=1e-8)
+    assert script.true_coefficients(cells, "linear")[4] == pytest.approx(0.0, abs=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_intervals_and_exact_sets_hold_the_truth(epsilon: float) -> None:
+    """400 releases: five coefficients each, so a share of .95 has a standard error of about .007."""
+    tallies = load_script().measure_coverage(400, 4000, epsilon, np.random.default_rng(5))
+    for key, tally in tallies.items():
+        assert 0.93 <= np.mean(tally.covered) <= 0.97, key
+        assert 0.92 <= np.mean(tally.exact) <= 0.98, key
+        assert tally.lost <= 20, key
+        if key[1] == "population" and key[0] == "logistic":
+            assert np.mean(tally.significant) <= 0.06, key
