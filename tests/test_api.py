@@ -191,8 +191,8 @@ def _schema() -> mg.Schema:
     return mg.Schema(
         (
             mg.Categorical(name="select", values=("F", "M"), missing=False),
-            mg.Integer(name="age", lower=0, upper=100, missing=False),
-            mg.Real(name="income", lower=0, upper=3000, missing=True),
+            mg.Integer(name="age", lower=0, upper=100, bins=32, missing=False),
+            mg.Real(name="income", lower=0, upper=3000, bins=32, missing=True),
             mg.Boolean(name="member", missing=False),
         )
     )

@@ -159,7 +159,7 @@ def test_a_schema_is_written_filled_in_and_used(folder: Path, tmp_path: Path) ->
     assert [column["name"] for column in document["columns"]] == ["person", "select", SIZE, "pay"]
     document["columns"] = [
         {"name": "select", "kind": "categorical", "values": ["Ä'\"x", "M, or so"], "missing": False},
-        {"name": SIZE, "kind": "integer", "lower": 18, "upper": 79, "missing": False},
+        {"name": SIZE, "kind": "integer", "lower": 18, "upper": 79, "bins": 31, "missing": False},
     ]
     (tmp_path / "schema.json").write_text(json.dumps(document), encoding="utf-8")
     done = call(

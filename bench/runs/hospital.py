@@ -1,10 +1,11 @@
 """A stranger's first run: a raw table of hospital visits, nothing declared, and what a clinician would see.
 
-    python bench/runs/hospital.py --epsilon 3 1 --repeats 2
+    python bench/runs/hospital.py --epsilon 3 1 --repeats 2 [--bounds]
 
 The table is made by a seeded generator: 33,793 visits of 12,000 patients in 22 columns of a CSV file.
 Patients are protected, each with at most four visits. Each run prints how far the synthetic rows keep what
-everybody who knows hospitals expects, beside the same figures of the real rows. Needs margrave[test].
+everybody who knows hospitals expects, beside the same figures of the real rows. With --bounds the bounds of
+numbers and dates are declared, and nothing else. Needs margrave[test].
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from margrave import Synthesizer, Unit
+from margrave import Date, Integer, Real, Schema, Synthesizer, Unit
 from margrave.files import write_table
 
 RESULTS = Path(__file__).parents[1] / "results" / "hospital.jsonl"
@@ -29,6 +30,23 @@ VISITS, PATIENTS, CODES, CAP = 33_793, 12_000, 984, 4
 FIRST, DAYS = np.datetime64("2021-01-01", "D"), 730
 VISIT = re.compile(r"V[0-9]{7}-[0-9]{2}")
 ZIP = re.compile(r"[0-9]{5}")
+BOUNDS = Schema(
+    (
+        Date(name="born", lower="1900-01-01", upper="2022-12-31", strict=False),
+        Integer(name="age", lower=0, upper=110, strict=False),
+        Date(name="admitted", lower="2021-01-01", upper="2022-12-31", strict=False),
+        Integer(name="stay", lower=0, upper=365, strict=False),
+        Integer(name="procedures", lower=0, upper=100, strict=False),
+        Integer(name="systolic", lower=40, upper=260, strict=False),
+        Real(name="temperature", lower=30, upper=45, strict=False),
+        Real(name="charge", lower=0, upper=500_000, strict=False),
+        Real(name="paid", lower=0, upper=500_000, strict=False),
+    )
+)
+"""What a hospital would declare without a look at the rows."""
+QUANTILES = (0.1, 0.5, 0.9)
+MEASURED = ("age", "stay", "procedures", "systolic", "temperature", "charge", "paid")
+"""Numbers whose means and quantiles are compared."""
 PAIRS = (("charge", "paid"), ("stay", "charge"), ("age", "systolic"))
 """Numbers whose rank correlations are compared."""
 
@@ -142,8 +160,11 @@ def score_rows(table: pd.DataFrame, real: pd.DataFrame) -> dict[str, Any]:
         "sum_of_charges_ratio": float(charge.sum()) / len(table) / total,
         "median_charge": float(charge.median()),
         "greatest_charge": float(charge.max()),
-        "mean_stay": float(_numbers(table["stay"]).mean()),
     }
+    for name in MEASURED:
+        own = _numbers(table[name])
+        found[f"mean_{name}"] = float(own.mean())
+        found |= {f"{name}_{part:.0%}": float(own.quantile(part)) for part in QUANTILES}
     for one, other in PAIRS:
         left, right = _numbers(table[one]), _numbers(table[other])
         found[f"rank_{one}_{other}"] = float(left.corr(right, method="spearman"))
@@ -166,20 +187,23 @@ def _numbers(values: pd.Series) -> pd.Series:
     return pd.to_numeric(values, errors="coerce")
 
 
-def run(epsilon: float, seed: int, method: str, visits: int, keep: str | None) -> dict[str, Any]:
+def run(
+    epsilon: float, seed: int, method: str, visits: int, keep: str | None, schema: Schema | None = None
+) -> dict[str, Any]:
     """One run from the raw file to figures."""
     with tempfile.TemporaryDirectory() as folder:
         real, out = Path(folder) / "visits.csv", Path(keep or folder) / f"synthetic-{epsilon:g}.csv"
         make_visits(visits, round(visits * PATIENTS / VISITS)).to_csv(real, index=False)
         start = time.perf_counter()
-        synthesis = Synthesizer(method, epsilon=epsilon, unit=Unit("patient", CAP)).fit(real)
+        synthesis = Synthesizer(method, epsilon=epsilon, unit=Unit("patient", CAP), schema=schema).fit(real)
         write_table(synthesis.sample_arrow(rng=seed), out, "")
         seconds = time.perf_counter() - start
         synthetic, truth = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (out, real))
         if keep:
             synthesis.save(Path(keep) / f"hospital-{epsilon:g}.margrave")
     scores = {"synthetic": score_rows(synthetic, truth), "real": score_rows(truth, truth)}
-    return {"epsilon": epsilon, "seed": seed, "method": method, "seconds": round(seconds, 1), **scores}
+    facts = {"epsilon": epsilon, "seed": seed, "method": method, "bounds": schema is not None}
+    return {**facts, "seconds": round(seconds, 1), **scores}
 
 
 def main() -> None:
@@ -189,12 +213,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--visits", type=int, default=VISITS)
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--bounds", action="store_true", help="declare the bounds of numbers and dates")
     parser.add_argument("--keep", help="a folder for the release and the synthetic rows")
     parser.add_argument("--save", action="store_true", help=f"append the outcomes to {RESULTS.name}")
     asked = parser.parse_args()
     for epsilon in asked.epsilon:
         for seed in range(asked.repeats):
-            found = run(epsilon, seed, asked.method, asked.visits, asked.keep)
+            schema = BOUNDS if asked.bounds else None
+            found = run(epsilon, seed, asked.method, asked.visits, asked.keep, schema)
             for name, value in found["synthetic"].items():
                 print(f"{name:32s} {value:12.4g}   real {found['real'][name]:12.4g}")
             print(f"epsilon {epsilon:g}, {found['seconds']} s\n", flush=True)

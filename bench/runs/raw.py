@@ -70,10 +70,10 @@ INTRODUCTION = """# Raw against declared
 Written by `python bench/runs/raw.py --save --page docs/benchmark-raw.md`; edit nothing here. **Not private**:
 errors are exact functions of the tables.
 
-{tables} real tables, each released by `auto` three times: with everything declared, bins included, which were read
-off the rows and which the error is measured in; with values and bounds declared, bins to be discovered; and
-*raw*, with nothing declared. The error is the mean total variation over all pairs of columns, in the declared
-bins. The last two columns say what discovery took of rho.
+{tables} real tables, each released by `auto` three times: with everything declared, bins included, which
+were read off the rows and which the error is measured in; with values and bounds declared, bins to be
+discovered; and *raw*, with nothing declared. The error is the mean total variation over all pairs of columns, in
+the declared bins. The last two columns say what discovery took of rho.
 
 Epsilon {epsilon:g}, delta {delta:g}, {runs}; four fifths of the rows are learned from. Noise has no seed, so
 another run gives other figures.
