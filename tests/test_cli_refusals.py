@@ -266,7 +266,7 @@ def test_damaged_and_newer_releases(release: Path, tmp_path: Path) -> None:
         refused(tmp_path, "sample", path, "-o", tmp_path / "s.csv", names="release file must be")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("release.json", json.dumps({"margrave_release": 99}))
-    refused(tmp_path, "sample", path, "-o", tmp_path / "s.csv", names="of version 1 or older, got 99")
+    refused(tmp_path, "sample", path, "-o", tmp_path / "s.csv", names="of version 2 or older, got 99")
     refused(tmp_path, "sample", tmp_path, "-o", tmp_path / "s.csv", names="release file must be")
     refused(tmp_path, "sample", tmp_path / "no", "-o", tmp_path / "s.csv", names="path must be an existing")
     path.write_bytes(whole)
