@@ -263,6 +263,20 @@ def test_the_covariance_of_noise_is_that_of_simulated_noise(table: dict[str, Any
     assert np.abs((spread - wanted) / scale).max() < 0.1
 
 
+def test_a_quadratic_form_agrees_with_the_residuals(table: dict[str, Any]) -> None:
+    rng = np.random.default_rng(8)
+    counts = counts_of(SCHEMA, table)
+    for adjacency in ("add_remove", "replace_one"):
+        release = noisy_release(SCHEMA, counts, dict.fromkeys(PAIRS, 5.0), rng, adjacency=adjacency)
+        sums = linear(release, "pay", features=["age", "ward"]).fit.sums
+        along = np.array([0.3, -1.0, 0.5, 2.0])
+        zero, one = sums.residual(0.0 * along), sums.residual(along)
+        value, error = sums.quadratic(along)
+        assert value == pytest.approx(float(along @ (zero[0] - one[0])))
+        even = (one[1] + sums.residual(-along)[1]) / 2.0 - zero[1]  # what labels share with the rest cancels
+        assert error**2 == pytest.approx(float(along @ even @ along))
+
+
 def test_results_repeat_and_are_written(exact: Released, tmp_path: Any) -> None:
     first, second = (linear(exact, "pay") for _ in range(2))
     assert isinstance(first, Coefficients)

@@ -13,7 +13,6 @@ For the population from which rows were drawn the covariance of the score of the
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +76,7 @@ def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) 
     free, size = design.free, design.size
     scale = np.ones(size)
     if sums is not None:
-        noise = np.sqrt(np.diag(sums.residual(np.full(size, size**-0.5), labels=False)[1]))
+        noise = np.sqrt(np.diag(sums.residual(np.full(size, size**-0.5))[1]))
         typical = float(np.median(noise))
         scale = np.where(noise > 0.0, typical / np.where(noise > 0.0, noise, 1.0), 1.0)
     values, inner = np.linalg.eigh((crossed * np.outer(scale, scale))[np.ix_(free, free)])
@@ -88,9 +87,8 @@ def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) 
     if sums is not None:
         for place in range(len(values)):
             along = scale * vectors[:, place]
-            residual, covariance = sums.residual(along, labels=False)
-            error = math.sqrt(max(float(along @ covariance @ along), 0.0))
-            weak[place] |= min(float(values[place]), -float(along @ residual)) <= CLEAR * error
+            measured, error = sums.quadratic(along)
+            weak[place] |= min(float(values[place]), measured) <= CLEAR * error
             far = float(values[place]) > FAR * CLEAR * error and not weak[place]
             clear = clear + 1 if far else 0
             if clear == 3:

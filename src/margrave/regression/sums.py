@@ -8,6 +8,7 @@ T_jk the table of columns j and k, X'X has the blocks A_j T_jk A_k', and A_j dia
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -91,16 +92,30 @@ class MeasuredSums:
         """Whether noisy tables hold all pairs, and no row is left out for want of a target."""
         return self._design.whole and not self.missing_pairs
 
-    def residual(self, gamma: Floats, labels: bool = True) -> tuple[Floats, Floats]:
+    def quadratic(self, along: Floats) -> tuple[float, float]:
+        """v'Gv for a direction v, shape [p], and the deviation of its noise. All pairs have to be held."""
+        design, place = self._design, np.zeros(1, dtype=np.int64)
+        scores = [along[design.places(j)] @ matrix for j, matrix in enumerate(design.matrices)]
+        terms = []
+        if self._public_rows is None:
+            terms.append(Term((), place, np.full(1, along[0] ** 2)))
+        for name, one in zip(design.names, scores, strict=True):
+            terms.append(Term((name,), place, (one * (2.0 * along[0] + one))[None, :]))
+        for j, k in combinations(range(len(scores)), 2):
+            weights = 2.0 * np.multiply.outer(scores[j], scores[k])
+            terms.append(Term((design.names[j], design.names[k]), place, weights[None, :, :]))
+        value = float(self._tables.values(terms, 1)[0])
+        if self._public_rows is not None:
+            value += float(along[0] ** 2) * self._public_rows
+        return value, math.sqrt(float(self._tables.covariance(terms, 1)[0, 0]))
+
+    def residual(self, gamma: Floats) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], and the covariance of its noise, shape [p, p]. All pairs have to be held.
 
         Args:
             gamma: Shape [p].
-            labels: Whether b is there; without it the result is -G gamma.
         """
-        terms = self._crossed_terms(gamma)
-        if labels:
-            terms += self._label_terms(range(len(self._design.names)))
+        terms = self._crossed_terms(gamma) + self._label_terms(range(len(self._design.names)))
         size = self._design.size
         values = self._tables.values(terms, size)
         if self._public_rows is not None:
