@@ -108,7 +108,7 @@ def test_damaged_newer_and_missing_files_are_refused(synthesis: mg.Synthesis, tm
         mg.load(tmp_path / "nothing.margrave")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("release.json", json.dumps({"margrave_release": 99}))
-    with pytest.raises(ReleaseError, match="of version 1 or older, got 99"):
+    with pytest.raises(ReleaseError, match="of version 2 or older, got 99"):
         mg.load(path)
 
 
