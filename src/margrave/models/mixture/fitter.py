@@ -90,7 +90,8 @@ class Mixture:
         smoothness: Price of unlike neighbours, over that of a nat.
         labels: Codes that all labels may have together, 0 for none. Labels are the attributes of fewest
             codes: each is drawn given all others from an additive model fitted to its pairs
-            (`margrave.models.additive`) instead of from the mixture.
+            (`margrave.models.additive`) instead of from the mixture. Where noise is large, only if split
+            noise finds that better.
         target: An attribute that rows are meant to predict: a label as well, the last one.
         rate: First step length of the optimiser.
         seed: Of the starting points, the split noise and the labels' reference rows.
