@@ -183,7 +183,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     theta, hessian = fit_model(design, rows, family, labelled, crossed)
     state = Fit(design, family, rows, sums, options.of)
     notes = _notes(sums, options.source)
-    if options.source == "both":
+    if options.source == "both" and sums.complete:
         theta = theta + _towards_measured(sums, labelled, hessian, design)
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
