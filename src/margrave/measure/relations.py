@@ -44,8 +44,8 @@ SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
 """Share of that for the look at sums, at most and where any may hold; and most sums that it is taken of."""
 SUM_NOISE, SUM_FINE = 10.0, 25.0
 """The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
-in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less noise than the rows over
-SUM_FINE is not bought; with SUM_NOISE in its place a total was missed at epsilon 3, bench/LOG.md."""
+in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less
+noise than the rows over SUM_FINE is not bought: with SUM_NOISE there a total was missed, bench/LOG.md."""
 FEW = 6
 """A second look costs at most one of FEW parts of the rest."""
 MOST_PAIRS, MOST_SCANS = 2_000, 200
