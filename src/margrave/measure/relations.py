@@ -41,10 +41,11 @@ SHARE = Fraction(1, 5)
 SCREEN = Fraction(1, 3)
 """Share of that for the first look, at all pairs."""
 SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
-"""Share of that for the look at sums, where any may hold; and most sums that it is taken of."""
-SUM_NOISE = 10.0
+"""Share of that for the look at sums, at most and where any may hold; and most sums that it is taken of."""
+SUM_NOISE, SUM_FINE = 10.0, 25.0
 """The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
-in all rows is then five deviations above the half that it has to hold in, where three are asked for."""
+in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less
+noise than the rows over SUM_FINE is not bought: with SUM_NOISE there a total was missed, bench/LOG.md."""
 FEW = 6
 """A second look costs at most one of FEW parts of the rest."""
 MOST_PAIRS, MOST_SCANS = 2_000, 200
@@ -122,7 +123,7 @@ class Relations:
         if not pairs:
             return [], []
         links, spent = self._screen(pairs, rho)
-        share = (rho - spent) / max(len(links), FEW)
+        share = min(rho * (1 - SCREEN) / max(len(links), FEW), (rho - spent) / max(len(links), 1))
         columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
         found, measured = [], []
         for link in links:
@@ -155,9 +156,13 @@ class Relations:
             return choose_links(pairs, noisy, sigma), rho * SCREEN
         what = f"comparisons of {len(candidates)} columns with sums of others"
         wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
-        counts, spread = self._compare_all(what, wanted, rho * SUMS)
+        # No more than the noise asked for needs: few sums of many rows cost next to nothing.
+        finest = self._gaussian.joint(len(candidates)).sigma(rho * SUMS)
+        needed = (finest * SUM_FINE / max(self._rows[0], 1.0)) ** 2
+        cost = rho * SUMS * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
+        counts, spread = self._compare_all(what, wanted, cost)
         sums = choose_sums(candidates, counts, spread)
-        return _joined(sums, pairs, noisy, sigma), rho * (SCREEN + SUMS)
+        return _joined(sums, pairs, noisy, sigma), rho * SCREEN + cost
 
     def _compare_all(self, what: str, asked: Sequence[Question], rho: Fraction) -> tuple[list[Array], float]:
         """Several comparisons as one vector: the noisy counts of each, and sigma."""
