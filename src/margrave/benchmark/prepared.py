@@ -51,10 +51,19 @@ class Prepared:
         return self.entry.target or None
 
     def rows_of(self, table: pa.Table) -> Rows:
-        """Synthetic rows as metrics read them, columns in the real table's order."""
+        """Synthetic rows as metrics read them, columns in the real table's order.
+
+        A column that a method left out, such as free text, is missing in every row.
+        """
+        import pyarrow as pa
+
         from margrave.engines.frames import read_table
 
-        return Rows.of(read_table(table)[0].select(self.scoring.names), self.scoring)
+        made = read_table(table)[0]
+        for name in self.scoring.names:
+            if name not in made.column_names:
+                made = made.append_column(name, pa.nulls(made.num_rows, self.train.schema.field(name).type))
+        return Rows.of(made.select(self.scoring.names), self.scoring)
 
 
 def stream(seed: int, *words: object) -> np.random.Generator:

@@ -140,9 +140,11 @@ def _ours(
 
 def _discovery(schema: Schema | None, columns: Schema, share: float) -> float:
     """The `discovery` of `Synthesizer` with which columns that are not known get a share of rho in all."""
+    from margrave.measure.discover import open_share
+
     every = len(columns.attributes)
-    unknown = every if schema is None else sum(column.open for column in schema.attributes)
-    return share * every / unknown if unknown else share
+    asked = float(every) if schema is None else float(sum(map(open_share, schema.attributes)))
+    return share * every / asked if asked else share
 
 
 def _unit(owner: str, max_rows: int) -> Unit | None:
