@@ -3,7 +3,7 @@
     python bench/matrix.py            # writes the page
     python bench/matrix.py --check    # says whether it is up to date
 
-Rows are the classes of `margrave.select`, columns the names of `margrave.models.table.FITTERS`. Each pair
+Rows are the classes of `margrave.select`, columns the names of `margrave.models.registry.FITTERS`. Each pair
 is run on a made-up table whose pairs are all dependent and too many for one clique, under the domain WIDE.
 The generator answers all that a selector asks before it buys (`admit`, `cells`); the fits between are those
 of independent columns, which keeps this fast. A pair that is refused there is one for small domains.
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from margrave import Schema, Synthesizer
 from margrave import select as selectors
 from margrave.errors import InputError
-from margrave.methods.table import METHODS
+from margrave.methods import METHODS
 from margrave.models import Independent
-from margrave.models.table import FITTERS, resolve
+from margrave.models.registry import FITTERS, resolve
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "methods" / "matrix.md"
 WIDE = {f"c{i}": 20 for i in range(8)}

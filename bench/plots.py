@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from margrave.report.markup import Markup, join, tag
+from margrave.report.html import Markup, join, tag
 
 __all__ = ["Panel", "Series", "figure", "main"]
 

@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from margrave.cli import main
+from margrave.cli.app import main
 
 
 @dataclass(frozen=True)

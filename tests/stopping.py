@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import margrave as mg
-from margrave.privacy import ledger as ledgers
-from margrave.privacy.book_run import BookRun
-from margrave.privacy.journal import Journal
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.ledger import ledger as ledgers
+from margrave.privacy.ledger.book_run import BookRun
+from margrave.privacy.ledger.journal import Journal
+from margrave.privacy.ledger.ledger import Ledger
 from seeded_noise import SeededSource
 
 __all__ = ["Killed", "frame", "killing", "repeatable", "same", "total_of"]
@@ -97,6 +97,6 @@ def total_of(events: Sequence[Any]) -> Any:
     """The rho of events, exact."""
     from fractions import Fraction
 
-    from margrave.privacy.accounting import event_rho
+    from margrave.privacy.accounting.accountants import event_rho
 
     return sum((event_rho(event) for event in events), Fraction(0))

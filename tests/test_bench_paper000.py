@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from margrave.benchmark.datasets import table_entry
-from margrave.benchmark.findings import Findings
 from margrave.benchmark.methods import method_entry
 from margrave.benchmark.prepared import prepare
-from margrave.benchmark.results import write_results
-from margrave.benchmark.specs import read_spec
+from margrave.benchmark.results import Findings, write_results
+from margrave.files import read_spec
 
 BENCH = Path(__file__).parents[1] / "bench"
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from margrave.benchmark.datasets import table_entry
-from margrave.methods.table import METHODS
+from margrave.methods import METHODS
 
 BENCH = Path(__file__).parents[1] / "bench"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from margrave.cli import app
-from margrave.methods.table import METHODS
+from margrave.cli.app import app
+from margrave.methods import METHODS
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee
 

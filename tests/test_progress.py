@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 import margrave as mg
-from margrave import console, progress
-from margrave.console import listening
+from margrave import progress
+from margrave.cli import console
+from margrave.cli.console import listening
 from margrave.progress import Step, keep_telling, silent
 
 TICK = 0.02

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from margrave.privacy.journal import read_ledger
+from margrave.privacy.ledger.journal import read_ledger
 
 TESTS = Path(__file__).parent
 SRC = TESTS.parent / "src" / "margrave"
@@ -54,7 +54,7 @@ def test_a_ledger_in_use_is_refused_by_a_lock_on_a_byte(tmp_path: Path) -> None:
         import subprocess
         import windows_emulation
         windows_emulation.emulate()
-        import margrave.privacy.system_files as system_files
+        import margrave.privacy.ledger.system_files as system_files
         assert system_files.fcntl is None
         handle = system_files.open_binary("ledger", system_files.os.O_RDWR | system_files.os.O_CREAT)
         system_files.take_lock(handle)

@@ -120,6 +120,6 @@ if __name__ == "__main__":
 
     emulate()
     builtins.__dict__.setdefault("WindowsError", OSError)
-    from margrave.cli import main
+    from margrave.cli.app import main
 
     main()

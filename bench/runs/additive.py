@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from adult import adult_codes
 
-from margrave.models.additive import Additive, fit_additive
-from margrave.models.pooled import Pooled
+from margrave.models._base.pooling import Pooled
+from margrave.models.mixture.additive import Additive, fit_additive
 from margrave.schema.domain import Domain
 
 RESULTS = Path(__file__).parent.parent / "results"

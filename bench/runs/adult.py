@@ -97,10 +97,10 @@ def run_ours(method: str, epsilon: float, folder: Path) -> None:
     # What a first call would import, so that the clock leaves imports out, as for peers.
     import margrave.engines.opening
     import margrave.measure.curator
-    import margrave.measure.discover
+    import margrave.measure.discovery.discover
     import margrave.models.mixture
     import margrave.models.pgm.fitter
-    import margrave.synthesis  # noqa: F401
+    import margrave.run.synthesis  # noqa: F401
     from margrave import Synthesizer
     from tables import coded_schema
 
@@ -119,7 +119,7 @@ def run_ours(method: str, epsilon: float, folder: Path) -> None:
 
 def one(who: str, epsilon: float, envs: Path) -> dict[str, object]:
     """Run one method or peer in a process of its own and score its rows."""
-    from margrave.privacy.conversion import zcdp_rho
+    from margrave.privacy.accounting.conversions import zcdp_rho
 
     real, sizes = adult_codes()
     with tempfile.TemporaryDirectory() as name:

@@ -31,8 +31,8 @@ from margrave.datasets.adult import load_adult
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.decode import decode
 

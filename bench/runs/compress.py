@@ -22,8 +22,8 @@ import pyarrow as pa
 from columns import TABLES, _table
 
 from margrave import Schema, Synthesizer, __version__
+from margrave.models._grouping.model import GroupedModel
 from margrave.models.compressed import Compressed
-from margrave.models.grouped import GroupedModel
 from margrave.models.pgm.fitter import PGM
 from margrave.schema.columns import Categorical, Column, Integer
 from margrave.schema.encode import encode

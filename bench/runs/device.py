@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from margrave.models.device import Device, opened
+from margrave.models._torch.device import Device, opened
+from margrave.models.mixture.descent import Descent, descend
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.optimise import Descent, descend
 from margrave.models.mixture.stacked import Stacked
 from margrave.models.mixture.tensor import TensorObjective, descend_tensors
 from margrave.models.pgm.inference import Inference

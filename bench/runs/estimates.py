@@ -48,7 +48,7 @@ def inside(word: str, method: str, epsilon: float, limit: int) -> None:
     """One run in this process, told as JSON lines: the plan before anything else."""
     import margrave
     from margrave.benchmark.datasets import load_table, table_entry
-    from margrave.benchmark.domain import read_schema
+    from margrave.benchmark.prepared import read_schema
     from margrave.engines.frames import read_table
 
     if limit:

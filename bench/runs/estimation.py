@@ -37,9 +37,8 @@ import pyarrow as pa
 
 from margrave import Schema, Synthesizer
 from margrave.limits import Deadline, Effort
+from margrave.models._base.pooling import compare, halves, pool
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pooled import pool
-from margrave.models.splitting import compare, halves
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from tables import FILES, load

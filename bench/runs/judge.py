@@ -5,11 +5,12 @@
 For each table of the choosing half of the nursery (docs/nursery.md) and each epsilon `auto` measures once.
 Fitted to one half of split noise are then mixtures at 1/2, 1, 2 and 4 times the rule's price, with nests
 and without, and the graphical model of the strongest pairs, each at full size, and all are judged on the
-other half as `auto` judges (`margrave.models.splitting.compare`). Printed are the judge's rank correlations
-(Spearman) with the true errors of the same models: mean total variation of pairs and of 60 triples, and the
-share of the pairs' dependence that is lost. `loss` is by how much pairs and triples of the chosen model,
-fitted to everything, are worse than those of the best of all that were fitted to everything, and `auto` the
-same for what `auto` takes. delta is 1e-6. No figure here is private: the real table is looked at to judge.
+other half as `auto` judges (`margrave.models._base.pooling.compare`). Printed are the judge's rank
+correlations (Spearman) with the true errors of the same models: mean total variation of pairs and of 60
+triples, and the share of the pairs' dependence that is lost. `loss` is by how much pairs and triples of the
+chosen model, fitted to everything, are worse than those of the best of all that were fitted to everything,
+and `auto` the same for what `auto` takes. delta is 1e-6. No figure here is private: the real table is looked
+at to judge.
 """
 
 from __future__ import annotations
@@ -98,18 +99,18 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from scipy.stats import spearmanr
 
     import margrave as mg
-    from margrave.benchmark.domain import read_schema
     from margrave.benchmark.nursery import find_nursery_table, load_nursery_table
+    from margrave.benchmark.prepared import read_schema
     from margrave.engines.frames import read_table
     from margrave.limits import FULL
+    from margrave.models._base.pooling import mu, pool, rows_of
     from margrave.models.auto import MOST_CELLS, Auto, keep_measurements, rank_pairs
     from margrave.models.mixture import Mixture
+    from margrave.models.mixture.descent import Setting
     from margrave.models.mixture.fitter import EASED, price_rule
-    from margrave.models.mixture.nesting import group_attributes
-    from margrave.models.mixture.runs import Setting
+    from margrave.models.mixture.nest import group_attributes
     from margrave.models.mixture.trials import Trials
     from margrave.models.pgm.fitter import PGM
-    from margrave.models.pooled import mu, pool, rows_of
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
 

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from margrave import Synthesizer
-from margrave.privacy.conversion import gdp_epsilon, gdp_mu
+from margrave.privacy.accounting.conversions import gdp_epsilon, gdp_mu
 from margrave.schema.columns import Categorical, Column, Integer
 from margrave.schema.schema import Schema
 

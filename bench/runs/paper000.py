@@ -29,9 +29,8 @@ from typing import Any
 import paper000_fits as fits
 
 from margrave.benchmark import markdown, pictures
-from margrave.benchmark.charts import Level, Line, document, lines_panel
-from margrave.benchmark.findings import Findings
-from margrave.benchmark.results import read_results
+from margrave.benchmark.pictures import Level, Line, document, lines_panel
+from margrave.benchmark.results import Findings, read_results
 from margrave.files import write_text
 
 BENCH = Path(__file__).resolve().parent.parent

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 import margrave as mg
 from margrave.benchmark.datasets import table_entry
-from margrave.benchmark.machine import machine_facts
 from margrave.benchmark.prepared import Prepared, prepare
+from margrave.benchmark.store import machine_facts
 from margrave.errors import InputError, invalid
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics

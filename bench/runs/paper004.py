@@ -6,11 +6,11 @@
 Their setting: numbers with more than 100 values in 100 bins of equal width, every domain public, delta 1e-5,
 rare values (below 0.2 % of the rows or three standard deviations) merged by a tenth of rho where a column
 has more than 100. Here those columns are numbers, so what is merged are bins, with their neighbours, and
-each column's look is a measurement of it (`margrave.measure.cuts.merge_rare`). Where no column is so large,
-the tenth stays with the method. A fifth of the rows is held out, all three metrics are against it. Runs are
-cells of `margrave bench`: each in a process of its own with one thread, noise secure; a second call goes on
-where the first was stopped, and runs nothing twice. `page` writes the page from what is there. FOLDER holds
-bank-full.csv.gz and acs_employment_ma_2015_2018.parquet. **Not private**: scores are exact.
+each column's look is a measurement of it (`margrave.measure.discovery.bins.merge_rare`). Where no column is
+so large, the tenth stays with the method. A fifth of the rows is held out, all three metrics are against it.
+Runs are cells of `margrave bench`: each in a process of its own with one thread, noise secure; a second call
+goes on where the first was stopped, and runs nothing twice. `page` writes the page from what is there. FOLDER
+holds bank-full.csv.gz and acs_employment_ma_2015_2018.parquet. **Not private**: scores are exact.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.engines.memory import MemorySource
-from margrave.measure.discover import Discovery
-from margrave.measure.gaussian import Gaussian
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.discover import Discovery
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.progress import silent

@@ -30,7 +30,7 @@ from margrave.benchmark.datasets import TableEntry, table_entry
 from margrave.benchmark.prepared import Prepared, prepare, stream
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
-from margrave.privacy.accounting import event_rho
+from margrave.privacy.accounting.accountants import event_rho
 from margrave.schema.columns import Binned
 from margrave.schema.schema import Schema
 

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 import margrave as mg
 from margrave.models.pgm.fitter import PGM
-from margrave.privacy.accounting import GDP
+from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.unit import Neighbours
 from margrave.regression import linear, logistic
 from margrave.release import Guarantee, NoisyMarginal, Release
-from margrave.synthesis import Synthesis
+from margrave.run.synthesis import Synthesis
 
 Floats = NDArray[np.float64]
 SCHEMA = mg.Schema(

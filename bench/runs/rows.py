@@ -36,7 +36,7 @@ from adult import adult_codes
 
 import margrave
 from margrave import Schema, Synthesizer
-from margrave.models.rounding import grouped
+from margrave.models._sampling.rounding import grouped
 
 RESULTS = Path(__file__).parent.parent / "results" / "rows.jsonl"
 PEER = """

@@ -45,9 +45,17 @@ import pyarrow.parquet as pq
 import margrave as mg
 from margrave.datasets.adult import load_adult
 from margrave.schema.columns import Categorical, Column, Integer
+from margrave.schema.constraints.rules import (
+    Allowed,
+    Determines,
+    Forbidden,
+    Ordered,
+    Rule,
+    Sum,
+    Within,
+)
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
-from margrave.schema.rules import Allowed, Determines, Forbidden, Ordered, Rule, Sum, Within
 from margrave.schema.schema import Schema
 
 RESULTS = Path(__file__).parent.parent / "results"

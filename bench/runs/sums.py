@@ -24,13 +24,13 @@ import pyarrow as pa
 from margrave.benchmark.nursery import list_nursery_tables, load_nursery_table
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.columns import Relative
-from margrave.schema.looks import readings
+from margrave.schema.queries import readings
 
 SHARE = Fraction(1, 3)
 """What discovery may spend by default."""

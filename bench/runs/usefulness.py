@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import margrave as mg
 from margrave.benchmark.nursery import find_nursery_table
-from margrave.synthesis import Synthesis
+from margrave.run.synthesis import Synthesis
 
 PATIENTS = mg.Unit("patient", max_rows=4)
 ROWS = 8000

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from margrave import datasets, errors, models, regression, select
-    from margrave._api import Synthesizer, evaluate, synthesize
     from margrave.auditing import Audit, audit
-    from margrave.dummy import make_dummy
-    from margrave.fitting import fit_tables
-    from margrave.notebook import show_progress
-    from margrave.owners import owner_sizes
-    from margrave.privacy.book import Book
+    from margrave.privacy.ledger.book import Book
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
-    from margrave.reviewing import review
-    from margrave.schema import rules
-    from margrave.schema.choices import Between
+    from margrave.run.dummy import make_dummy
+    from margrave.run.fit_tables import fit_tables
+    from margrave.run.notebook import show_progress
+    from margrave.run.owner_sizes import owner_sizes
+    from margrave.run.review import review
+    from margrave.run.synthesis import Synthesis, load
+    from margrave.run.synthesizer import Synthesizer, evaluate, synthesize
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -41,59 +40,12 @@ if TYPE_CHECKING:
         Time,
         Unknown,
     )
+    from margrave.schema.constraints import rules
     from margrave.schema.domain import Domain
+    from margrave.schema.given import Between
     from margrave.schema.schema import Schema
-    from margrave.schema.text_format import TextFormat
-    from margrave.synthesis import Synthesis, load
+    from margrave.schema.storage.text import TextFormat
     from margrave.tables.files import read_tables
-
-__version__ = "0.1.0.dev0"
-
-_HOMES = {
-    "Audit": "margrave.auditing",
-    "Between": "margrave.schema.choices",
-    "Book": "margrave.privacy.book",
-    "Boolean": "margrave.schema.columns",
-    "Categorical": "margrave.schema.columns",
-    "Date": "margrave.schema.columns",
-    "Domain": "margrave.schema.domain",
-    "Duration": "margrave.schema.columns",
-    "Guarantee": "margrave.release",
-    "Identifier": "margrave.schema.columns",
-    "Integer": "margrave.schema.columns",
-    "Moment": "margrave.schema.columns",
-    "NoisyMarginal": "margrave.release",
-    "Omitted": "margrave.schema.columns",
-    "Ordinal": "margrave.schema.columns",
-    "Real": "margrave.schema.columns",
-    "Provenance": "margrave.release",
-    "Release": "margrave.release",
-    "Schema": "margrave.schema.schema",
-    "Synthesis": "margrave.synthesis",
-    "Synthesizer": "margrave._api",
-    "TextFormat": "margrave.schema.text_format",
-    "Time": "margrave.schema.columns",
-    "Unit": "margrave.privacy.unit",
-    "Unknown": "margrave.schema.columns",
-    "audit": "margrave.auditing",
-    "evaluate": "margrave._api",
-    "fit_tables": "margrave.fitting",
-    "load": "margrave.synthesis",
-    "make_dummy": "margrave.dummy",
-    "owner_sizes": "margrave.owners",
-    "read_tables": "margrave.tables.files",
-    "review": "margrave.reviewing",
-    "show_progress": "margrave.notebook",
-    "synthesize": "margrave._api",
-}
-_ROOMS = {
-    "datasets": "margrave.datasets",
-    "errors": "margrave.errors",
-    "models": "margrave.models",
-    "regression": "margrave.regression",
-    "rules": "margrave.schema.rules",
-    "select": "margrave.select",
-}
 
 __all__ = [
     "Audit",
@@ -138,6 +90,55 @@ __all__ = [
     "show_progress",
     "synthesize",
 ]
+
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "Audit": "margrave.auditing",
+    "Between": "margrave.schema.given",
+    "Book": "margrave.privacy.ledger.book",
+    "Boolean": "margrave.schema.columns",
+    "Categorical": "margrave.schema.columns",
+    "Date": "margrave.schema.columns",
+    "Domain": "margrave.schema.domain",
+    "Duration": "margrave.schema.columns",
+    "Guarantee": "margrave.release",
+    "Identifier": "margrave.schema.columns",
+    "Integer": "margrave.schema.columns",
+    "Moment": "margrave.schema.columns",
+    "NoisyMarginal": "margrave.release",
+    "Omitted": "margrave.schema.columns",
+    "Ordinal": "margrave.schema.columns",
+    "Real": "margrave.schema.columns",
+    "Provenance": "margrave.release",
+    "Release": "margrave.release",
+    "Schema": "margrave.schema.schema",
+    "Synthesis": "margrave.run.synthesis",
+    "Synthesizer": "margrave.run.synthesizer",
+    "TextFormat": "margrave.schema.storage.text",
+    "Time": "margrave.schema.columns",
+    "Unit": "margrave.privacy.unit",
+    "Unknown": "margrave.schema.columns",
+    "audit": "margrave.auditing",
+    "evaluate": "margrave.run.synthesizer",
+    "fit_tables": "margrave.run.fit_tables",
+    "load": "margrave.run.synthesis",
+    "make_dummy": "margrave.run.dummy",
+    "owner_sizes": "margrave.run.owner_sizes",
+    "read_tables": "margrave.tables.files",
+    "review": "margrave.run.review",
+    "show_progress": "margrave.run.notebook",
+    "synthesize": "margrave.run.synthesizer",
+}
+_ROOMS = {
+    "datasets": "margrave.datasets",
+    "errors": "margrave.errors",
+    "models": "margrave.models",
+    "regression": "margrave.regression",
+    "rules": "margrave.schema.constraints.rules",
+    "select": "margrave.select",
+}
 
 
 def __getattr__(name: str) -> Any:

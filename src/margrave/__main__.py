@@ -1,6 +1,8 @@
 """`python -m margrave` is the command line."""
 
-from margrave.cli import main
+from __future__ import annotations
+
+from margrave.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import MargraveError, ReleaseError, invalid
 from margrave.files import check_writable, written_whole
-from margrave.privacy.dataset_history import DatasetHistory
-from margrave.privacy.event_json import event_from_json, event_to_json
+from margrave.privacy.accounting.events import event_from_json, event_to_json
+from margrave.privacy.ledger.dataset_history import DatasetHistory
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, Provenance, Release
-from margrave.schema.rules import rule_from_json
+from margrave.schema.constraints.rules import rule_from_json
 from margrave.schema.schema import Schema
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage.text import TextFormat
 
 __all__ = [
     "VERSION",
@@ -33,6 +33,7 @@ __all__ = [
     "provenance_to_json",
     "save_release",
 ]
+
 
 VERSION = 2
 PRIVATE_VERSION = 1

@@ -1,4 +1,10 @@
-"""Limits: how much memory and time a run may take, and the stopwatch that a time limit is read from."""
+"""Limits: how much memory and time a run may take, and the stopwatch that a time limit is read from.
+
+Threads of the linear algebra library: one, because more make our many small products slower, not faster.
+
+A BLAS thread that waits for another spins. On a machine with other work the products of a mixture took 13
+times as long with two threads as with one (bench/LOG.md), and a machine with many cores would start them all.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
+
+from threadpoolctl import ThreadpoolController
 
 from margrave.errors import InputError, invalid
 
@@ -22,8 +31,10 @@ __all__ = [
     "Stopwatch",
     "bytes_of",
     "machine_memory",
+    "one_blas_thread",
     "price_question",
 ]
+
 
 GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much memory a container may take."""
@@ -229,3 +240,16 @@ def machine_memory() -> int | None:
             continue
         found += [int(text)] if text.isdigit() else []
     return min((size for size in found if size > 0), default=None)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries loaded so far, found once: looking for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS use one thread inside the block, and what it used before afterwards."""
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from margrave.progress import OnStep
     from margrave.release import NoisyMarginal, NoisyMoments
     from margrave.schema.columns import Column
+    from margrave.schema.columns.relative import Comparison
     from margrave.schema.domain import Clique, Domain
     from margrave.schema.embedding import Embedding
     from margrave.schema.encoded import Codes, Encoded
-    from margrave.schema.relative import Comparison
     from margrave.schema.schema import Schema
 
 __all__ = ["Curator", "Engine", "Fitter", "Learner", "Model", "Source", "Strategy"]
@@ -75,10 +75,14 @@ class Source(Protocol):
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
-        """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""
+        """Cells with a reading by the first step they are a multiple of, see `schema.queries`: [steps +
+        1].
+        """
 
     def spellings(self, column: str, read: str) -> Counts:
-        """Cells of text by how a moment, time, number or mark is spelt, `schema.spelling`: [spellings]."""
+        """Cells of text by how a moment, time, number or mark is spelt, `schema.storage.spelling`:
+        [spellings].
+        """
 
     def sizes(self, owner: str, most: int) -> Counts:
         """Owners by how many rows they have, 1 to most, and more: shape [most + 1]."""
@@ -88,7 +92,7 @@ class Source(Protocol):
     ) -> Counts:
         """Cells with a reading by half-open interval, outside ones in the end ones: [edges - 1].
 
-        read: as what a cell's number is read, one of `schema.looks.READS`.
+        read: as what a cell's number is read, one of `schema.queries.READS`.
         absent: whether cells without a reading are counted, too, in one more cell at the end.
         """
 
@@ -100,7 +104,8 @@ class Source(Protocol):
         edges: NDArray[np.float64],
         others: Sequence[str] = (),
     ) -> Counts:
-        """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS].
+        """Rows by how a column compares with another, see `schema.columns.relative`: [edges - 1 +
+        ABSENT_CELLS].
 
         others: columns that are added to the base, whose sum the column is then compared with.
         """

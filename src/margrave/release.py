@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.html_card import html_card
-from margrave.privacy.dataset_history import DatasetHistory
-from margrave.privacy.events import Event
+from margrave.privacy.accounting.events import Event
+from margrave.privacy.ledger.dataset_history import DatasetHistory
 from margrave.privacy.unit import Neighbours
+from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
-from margrave.schema.rules import Rule
 from margrave.schema.schema import Schema
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage.text import TextFormat
 
 if TYPE_CHECKING:
-    from margrave.privacy.ledger import Ledger
+    from margrave.privacy.ledger.ledger import Ledger
 
 __all__ = [
     "Guarantee",
@@ -35,6 +35,7 @@ __all__ = [
     "Release",
     "check_marked_name",
 ]
+
 
 SURE = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import margrave.measure.gaussian as door
+import margrave.measure.mechanisms.gaussian as door
 from margrave import Schema
 from margrave.auditing import audit, audit_in_one_run, generated, worlds_of
-from margrave.auditing.canary import runner
+from margrave.auditing.canary import best_detector, runner, together
 from margrave.auditing.evidence import Evidence
-from margrave.auditing.telling import best_detector, together
 from margrave.errors import InputError
 from margrave.privacy.unit import Adjacency
 from margrave.schema.columns import Categorical, Integer

@@ -17,7 +17,7 @@ from margrave.auditing.bounds import (
     lowest_rate,
     zcdp_curve,
 )
-from margrave.privacy.conversion import gdp_epsilon, zcdp_delta, zcdp_rho
+from margrave.privacy.accounting.conversions import gdp_epsilon, zcdp_delta, zcdp_rho
 
 
 @pytest.mark.parametrize(("hits", "runs"), [(0, 20), (3, 20), (19, 20), (20, 20)])

@@ -11,8 +11,7 @@ import pytest
 
 from margrave import Schema
 from margrave.auditing import ShadowAttack, shadow_attack
-from margrave.auditing.shadow import outliers
-from margrave.auditing.shadow_features import ShadowFeatures
+from margrave.auditing.shadow import ShadowFeatures, outliers
 from margrave.errors import InputError, MissingExtraError
 from margrave.evaluation.attacks.membership import area
 from margrave.schema.encode import encode

@@ -12,8 +12,8 @@ from bench_cases import write_script, write_table
 from margrave.benchmark.grid import CHEAP, Grid, read_grid
 from margrave.benchmark.methods import REFERENCES, method_entry
 from margrave.errors import InputError
-from margrave.evaluation.table import METRICS
-from margrave.methods.table import METHODS
+from margrave.evaluation.metrics.registry import METRICS
+from margrave.methods import METHODS
 
 HERE = Path()
 

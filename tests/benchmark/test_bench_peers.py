@@ -12,6 +12,7 @@ import pytest
 from bench_cases import HIDDEN, write_table
 
 from margrave.benchmark import peers
+from margrave.benchmark.cell import made_rows
 from margrave.benchmark.datasets import table_entry
 from margrave.benchmark.grid import read_grid
 from margrave.benchmark.methods import MethodEntry, method_entry
@@ -19,7 +20,6 @@ from margrave.benchmark.peers import environment
 from margrave.benchmark.prepared import prepare
 from margrave.benchmark.results import read_results
 from margrave.benchmark.run import run_grid
-from margrave.benchmark.synthesizing import made_rows
 from margrave.errors import InputError, MargraveError
 
 SHUFFLE = """

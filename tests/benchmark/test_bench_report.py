@@ -10,11 +10,9 @@ from xml.etree import ElementTree
 import pytest
 from bench_cases import outcome
 
-from margrave.benchmark.findings import Findings
-from margrave.benchmark.latex import latex
-from margrave.benchmark.markdown import figure, table
+from margrave.benchmark.markdown import figure, latex, table
 from margrave.benchmark.page import write_page
-from margrave.benchmark.results import read_results, write_results
+from margrave.benchmark.results import Findings, read_results, write_results
 from margrave.errors import InputError
 
 

@@ -16,9 +16,8 @@ from bench_cases import HIDDEN, write_script, write_table
 
 from margrave.benchmark.grid import Grid, read_grid
 from margrave.benchmark.results import read_results
-from margrave.benchmark.run import _outcome, run_grid
+from margrave.benchmark.run import Ended, _outcome, run_grid
 from margrave.benchmark.store import Store
-from margrave.benchmark.watch import Ended
 from margrave.errors import InputError
 
 BODIES = {

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from bench_cases import outcome
 
-from margrave.benchmark.findings import Findings
-from margrave.benchmark.results import write_results
+from margrave.benchmark.results import Findings, write_results
 from margrave.benchmark.standing import Standing, find_standings, write_standing
 from margrave.errors import InputError
 

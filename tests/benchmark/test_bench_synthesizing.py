@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from bench_cases import HIDDEN, write_script, write_table
 
-from margrave._api import Synthesizer
-from margrave.benchmark.cell import run_cell
-from margrave.benchmark.domain import OTHER
+from margrave.benchmark.cell import made_rows, run_cell
 from margrave.benchmark.grid import Grid, read_grid
 from margrave.benchmark.methods import method_entry
-from margrave.benchmark.prepared import Prepared, prepare
-from margrave.benchmark.synthesizing import made_rows
+from margrave.benchmark.prepared import OTHER, Prepared, prepare
 from margrave.errors import InputError
+from margrave.run.synthesizer import Synthesizer
 
 
 def prepared(folder: Path, **more: object) -> Prepared:

@@ -11,10 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from bench_cases import HIDDEN, write_table
 
-from margrave.benchmark.datasets import SHIPPED, TableEntry, load_table, table_entry
-from margrave.benchmark.domain import OTHER, read_schema, scoring_schema
-from margrave.benchmark.hard import MAKERS
-from margrave.benchmark.prepared import prepare
+from margrave.benchmark.datasets import MAKERS, SHIPPED, TableEntry, load_table, table_entry
+from margrave.benchmark.prepared import OTHER, prepare, read_schema, scoring_schema
 from margrave.engines.frames import read_table
 from margrave.errors import InputError
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from margrave.benchmark.watch import Child, Ended, group_memory
+from margrave.benchmark.run import Child, Ended, group_memory
 
 LIGHT = [sys.executable, "-I", "-S", "-c"]
 MOST = 300.0
@@ -99,7 +99,7 @@ def test_the_two_ways_to_look_at_memory_agree(monkeypatch: pytest.MonkeyPatch, t
     while not (tmp_path / "up").exists() and time.monotonic() < stop:
         time.sleep(0.02)
     first = group_memory(child.pid)
-    monkeypatch.setattr("margrave.benchmark.watch.PROC", tmp_path)
+    monkeypatch.setattr("margrave.benchmark.run.PROC", tmp_path)
     second = group_memory(child.pid)
     child.kill()
     assert first > 50_000_000

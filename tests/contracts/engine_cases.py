@@ -14,9 +14,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from margrave.schema.columns import Binned, Boolean, Categorical, Column, Integer, Listed, Ordinal, Real
+from margrave.schema.columns import (
+    Binned,
+    Boolean,
+    Categorical,
+    Column,
+    Integer,
+    Listed,
+    Ordinal,
+    Real,
+)
 from margrave.schema.schema import Schema
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage.text import TextFormat
 
 COMMAS = TextFormat(separator=",")
 """Said, because the header of a table of one column does not show it."""

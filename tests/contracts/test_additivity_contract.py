@@ -27,7 +27,7 @@ from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FEW = "margrave.engines.codings.FEW"
+FEW = "margrave.engines.ibis.codings.FEW"
 """Declared values up to which they are compared one by one; by name, since it takes ibis to import."""
 MANY, SOME = 1000, 28
 NO_NUL = ("memory-csv", "stream-csv", "postgres")
@@ -112,7 +112,7 @@ def test_some_tables_are_counted_row_by_row(backends: Backends, engine: str, in_
 def test_columns_of_more_values_than_are_listed_are_counted_in_parts(
     backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("margrave.engines.streaming.MOST_VALUES", 2)
+    monkeypatch.setattr("margrave.engines.streaming.engine.MOST_VALUES", 2)
     check_small(backends, engine, SOME // 4, in_memory)
 
 
@@ -173,7 +173,7 @@ def double_keys(honest: Any) -> Any:
     ("place", "fault", "seen"),
     [
         ("pushdown.PushdownSource._group_values", name_groups_by_a_row, "values of"),
-        ("pushdown_engine._lookup", double_keys, r"\(\) of"),
+        ("ibis.engine._lookup", double_keys, r"\(\) of"),
     ],
 )
 def test_planted_faults_break_the_contract(

@@ -16,7 +16,7 @@ from engine_backends import NOT_HELD, STREAMS, Backends
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.schema.columns import Date, Integer, Moment, Real, Relative
-from margrave.schema.relative import ABSENT_CELLS, PLAIN, Comparison
+from margrave.schema.columns.relative import ABSENT_CELLS, PLAIN, Comparison
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")

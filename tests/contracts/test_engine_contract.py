@@ -25,7 +25,7 @@ from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.schema.columns import Binned, Boolean, Integer, Real
 from margrave.schema.decode import decode
-from margrave.schema.looks import READS
+from margrave.schema.queries import READS
 from margrave.schema.schema import Schema
 
 SOURCES = ("pandas", "polars", "arrow", "csv", "parquet")

@@ -12,9 +12,9 @@ from torch_fitters import SMALL, SMALL_NAMES
 from margrave.errors import InputError, SchemaError
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture
+from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pmw import PMW
-from margrave.models.residual.fitter import Residual
+from margrave.models.residual import Residual
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.release import NoisyMarginal

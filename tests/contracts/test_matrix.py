@@ -24,9 +24,9 @@ from margrave.errors import InputError
 from margrave.models import PMW, Residual, resolve
 from margrave.models.auto import Auto
 from margrave.models.diffusion import Diffusion
-from margrave.models.merf.fitter import Merf
-from margrave.models.table import FITTERS
-from margrave.privacy.journal import read_ledger
+from margrave.models.merf import Merf
+from margrave.models.registry import FITTERS
+from margrave.privacy.ledger.journal import read_ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -14,7 +14,7 @@ from torch_fitters import NEEDS_TORCH
 import margrave as mg
 from margrave.models.merf import Merf
 from margrave.models.network import Network
-from margrave.schema.rules import Ordered
+from margrave.schema.constraints.rules import Ordered
 from margrave.select.mean_embedding import MeanEmbedding
 
 pytestmark = NEEDS_TORCH

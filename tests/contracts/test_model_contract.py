@@ -9,8 +9,8 @@ import pytest
 from torch_fitters import NEEDS_TORCH, SMALL
 
 from margrave.errors import InputError, SchemaError
-from margrave.models.merf.fitter import Merf
-from margrave.models.table import FITTERS, resolve
+from margrave.models.merf import Merf
+from margrave.models.registry import FITTERS, resolve
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -11,18 +11,18 @@ from scipy.stats import chi2
 from torch_fitters import SMALL, SMALL_NAMES
 
 from margrave.errors import InputError
+from margrave.models._base.constraints import agreeing
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture
+from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pmw import PMW
-from margrave.models.residual.fitter import Residual
+from margrave.models.residual import Residual
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
-from margrave.models.ruled import agreeing
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Integer
+from margrave.schema.constraints.rules import Allowed, Determines, Forbidden, Ordered, Sum, Within
 from margrave.schema.domain import Domain
-from margrave.schema.rules import Allowed, Determines, Forbidden, Ordered, Sum, Within
 from margrave.schema.schema import Schema
 
 COLUMNS = (

@@ -15,17 +15,16 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
+from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pmw import PMW
-from margrave.models.residual.fitter import Residual
+from margrave.models.residual import Residual
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.schema.columns import Omitted
 from margrave.select.aim import AIM
-from margrave.select.all_kway import AllKWay
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
-from margrave.select.fixed import Fixed
+from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.mst import MST
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
@@ -139,8 +138,8 @@ def _run(table: Table, strategy: str, fitter: str, **options: Any) -> mg.Synthes
 
 def _cost(synthesis: mg.Synthesis) -> tuple[Fraction, Fraction]:
     """What the events cost under the run's accountant, and what it allowed."""
-    from margrave.privacy.accounting import GDP, ZCDP, Renyi
-    from margrave.privacy.ledger import Ledger
+    from margrave.privacy.accounting.accountants import GDP, ZCDP, Renyi
+    from margrave.privacy.ledger.ledger import Ledger
 
     promise = synthesis.guarantee
     kept = promise.accounting

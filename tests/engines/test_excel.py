@@ -14,7 +14,7 @@ from command_line import call, files
 from margrave.engines.opening import open_source
 from margrave.errors import InputError, MissingExtraError
 from margrave.schema.columns import Unknown
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage.text import TextFormat
 
 HEAD = ["city", "amount", "day", "at", "time", "sure", "note"]
 DAY = datetime.datetime(2024, 3, 4)

@@ -17,8 +17,9 @@ from margrave.schema.schema import Schema
 
 ibis = import_extra("ibis", __name__)
 
-from margrave.engines import pushdown, pushdown_engine  # noqa: E402 - they import ibis
-from margrave.engines.pushdown_engine import PushdownEngine  # noqa: E402
+from margrave.engines.ibis import engine as pushdown_engine  # noqa: E402 - they import ibis
+from margrave.engines.ibis import source as pushdown  # noqa: E402 - they import ibis
+from margrave.engines.ibis.engine import PushdownEngine  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

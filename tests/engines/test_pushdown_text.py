@@ -15,10 +15,10 @@ from margrave.engines.counts import Counts
 from margrave.engines.opening import open_source
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
-from margrave.measure.gaussian import Gaussian
-from margrave.measure.partition import listed_values
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.partition import listed_values
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.schema import Schema
@@ -26,8 +26,9 @@ from seeded_noise import SeededSource
 
 ibis = import_extra("ibis", __name__)
 
-from margrave.engines import expressions, pushdown_engine  # noqa: E402 - it imports ibis
-from margrave.engines.pushdown import PushdownSource  # noqa: E402 - it imports ibis
+from margrave.engines.ibis import engine as pushdown_engine  # noqa: E402 - it imports ibis
+from margrave.engines.ibis import expressions  # noqa: E402 - it imports ibis
+from margrave.engines.ibis.source import PushdownSource  # noqa: E402 - it imports ibis
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -206,7 +207,7 @@ def test_one_scan_gives_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     table = connection.create_table("t", pa.table({"t": ["1", "x", None], "r": [0.5, 2.0**60, None]}))
     source = open_source(table)[0]
     asked: list[object] = []
-    for module in ("pushdown", "pushdown_engine"):
+    for module in ("ibis.source", "ibis.engine"):
         name = f"margrave.engines.{module}.fetched"
         monkeypatch.setattr(name, _recorded(asked))
     for ask in (
@@ -222,7 +223,7 @@ def test_one_scan_gives_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _recorded(asked: list[object]) -> Any:
-    from margrave.engines.fetching import fetched
+    from margrave.engines.ibis.engine import fetched
 
     def record(expression: Any) -> Any:
         asked.append(expression)

@@ -12,20 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.engines import owners, streaming, tallies
-from margrave.engines.batches import DuckBatches, ParquetBatches
 from margrave.engines.files import PLAIN, read_file
 from margrave.engines.memory import open_source as in_memory
 from margrave.engines.opening import open_here, open_source
-from margrave.engines.owners import kept_rows, owner_sizes
-from margrave.engines.scratch import Scratch, nameless
-from margrave.engines.streaming import StreamSource
-from margrave.engines.text_stream import text_batches
+from margrave.engines.streaming import engine as streaming
+from margrave.engines.streaming import tallies
+from margrave.engines.streaming import tallies as owners
+from margrave.engines.streaming.batches import DuckBatches, ParquetBatches
+from margrave.engines.streaming.engine import StreamSource
+from margrave.engines.streaming.tallies import kept_rows, owner_sizes
+from margrave.engines.streaming.text import Scratch, nameless, text_batches
 from margrave.errors import InputError
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.encoded import code_dtype
 from margrave.schema.schema import Schema
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage.text import TextFormat
 
 TABLE = pa.table({"n": list(range(100)), "t": [f"v{k % 7}" for k in range(100)]})
 SCHEMA = Schema(

@@ -17,10 +17,9 @@ import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.evaluation import METRICS, Score, Task
-from margrave.evaluation.asked import asked
-from margrave.evaluation.observed import observed_schema
-from margrave.evaluation.widening import widened
-from margrave.report.comparison_page import render_comparison
+from margrave.evaluation.observed import observed_schema, widened
+from margrave.evaluation.scoring import asked
+from margrave.report.comparison.page import render_comparison
 from margrave.schema.schema import Schema
 
 NAMES = ["fidelity_error", "ks_complement", "query_error", "ml_r2"]

@@ -11,13 +11,13 @@ from sklearn.metrics import roc_auc_score
 
 from margrave.errors import SchemaError
 from margrave.evaluation.attacks import AttributeInference, MembershipInference
-from margrave.evaluation.attacks.closeness import Closeness
 from margrave.evaluation.attacks.membership import area, area_error, caught
-from margrave.evaluation.propensity import joined
+from margrave.evaluation.attacks.risk import Closeness
+from margrave.evaluation.metrics.propensity import joined
+from margrave.evaluation.references import shuffled_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.scoring import score_metrics
-from margrave.evaluation.splits import shuffled_rows
 from margrave.evaluation.task import Task
 
 MEMBERSHIP = ("attack_density", "attack_nearest")
@@ -101,7 +101,7 @@ def test_distances_are_gowers() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     near, asked = Closeness(made(30, 0), ("pay",), ("pay", "job")), made(20, 1)
     whole = near.nearest(asked)
-    monkeypatch.setattr("margrave.evaluation.attacks.closeness.BLOCK", 70)
+    monkeypatch.setattr("margrave.evaluation.attacks.risk.BLOCK", 70)
     for first, second in zip(whole, near.nearest(asked), strict=True):
         np.testing.assert_array_equal(first, second)
 

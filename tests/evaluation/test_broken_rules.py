@@ -15,10 +15,18 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.evaluation import Rows, Task, score_metrics
+from margrave.evaluation.metrics.rules import broken, rule_words
 from margrave.evaluation.observed import observed_schema
-from margrave.evaluation.rules import broken, rule_words
 from margrave.schema.columns import Categorical, Integer
-from margrave.schema.rules import Allowed, Determines, Forbidden, Ordered, Rule, Sum, Within
+from margrave.schema.constraints.rules import (
+    Allowed,
+    Determines,
+    Forbidden,
+    Ordered,
+    Rule,
+    Sum,
+    Within,
+)
 from margrave.schema.schema import Schema
 
 DAY = datetime.date(2024, 1, 1)

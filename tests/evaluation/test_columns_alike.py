@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from people import SCHEMA, made
 from scipy.stats import ks_2samp
 
-from margrave.evaluation.columns import ks_complement, tv_complement
+from margrave.evaluation.metrics.marginals import ks_complement, tv_complement
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task

@@ -5,8 +5,8 @@ import pytest
 from people import SCHEMA, made, people
 from scipy.stats import pearsonr
 
-from margrave.evaluation.correlations import covariance, pearson
-from margrave.evaluation.embedding import embedded
+from margrave.evaluation.distance import embedded
+from margrave.evaluation.metrics.correlations import covariance, pearson
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
@@ -19,7 +19,7 @@ def test_the_covariance_is_numpys_in_any_blocks(monkeypatch: pytest.MonkeyPatch)
     rows = made(200, 0).encoded
     expected = np.cov(embedded(rows), rowvar=False, bias=True)
     np.testing.assert_allclose(covariance(rows), expected, atol=1e-14)
-    monkeypatch.setattr("margrave.evaluation.correlations.BLOCK", 7)
+    monkeypatch.setattr("margrave.evaluation.metrics.correlations.BLOCK", 7)
     np.testing.assert_allclose(covariance(rows), expected, atol=1e-14)
 
 

@@ -7,9 +7,9 @@ import pytest
 from people import SCHEMA, made
 from sklearn import metrics
 
-from margrave.evaluation.curves import Curves, draw_curves, precision_recall, roc
+from margrave.evaluation.metrics.curves import Curves, draw_curves, precision_recall, roc
+from margrave.evaluation.references import shuffled_rows
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.splits import shuffled_rows
 from margrave.schema.schema import Schema
 
 

@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import poisson, spearmanr
 
-from margrave.evaluation.dependence.kernels import MEASURES, count_exceeding, measure_pairs
-from margrave.evaluation.dependence.orders import find_orders
-from margrave.evaluation.dependence.ranks import rank_correlations
+from margrave.evaluation.metrics.dependence import MEASURES, count_exceeding, measure_pairs
+from margrave.evaluation.metrics.orders import find_orders, rank_correlations
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
@@ -155,7 +154,7 @@ def test_rank_correlations_are_spearmans(monkeypatch: pytest.MonkeyPatch) -> Non
     found, both = rank_correlations(list(table.T))
     np.testing.assert_allclose(found, spearmanr(table)[0], atol=1e-12)
     assert (both == 300).all()
-    monkeypatch.setattr("margrave.evaluation.dependence.ranks.BLOCK", 7)
+    monkeypatch.setattr("margrave.evaluation.metrics.orders.BLOCK", 7)
     np.testing.assert_allclose(rank_correlations(list(table.T))[0], found, atol=1e-12)
 
 

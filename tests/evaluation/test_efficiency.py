@@ -14,10 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from margrave.errors import MissingExtraError
-from margrave.evaluation import efficiency
-from margrave.evaluation.classifier import score_classifier
-from margrave.evaluation.features import Features
-from margrave.evaluation.learners import LEARNERS, absent, learn, stops_early
+from margrave.evaluation.learners import LEARNERS, Features, absent, learn, score_classifier, stops_early
+from margrave.evaluation.metrics import efficiency
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
@@ -217,7 +215,7 @@ def test_features_are_scaled_by_the_rows_they_learn_from() -> None:
 
 
 def test_wide_columns_are_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("margrave.evaluation.features.MOST_LEVELS", 4)
+    monkeypatch.setattr("margrave.evaluation.learners.MOST_LEVELS", 4)
     features = Features(made(50, 0), SCHEMA)
     assert "job" in features.dense_names
     assert features.categorical == [False, False, False, False, True, True]

@@ -8,11 +8,11 @@ from counted import encoded
 from people import SCHEMA, made
 
 from margrave.errors import SchemaError
-from margrave.evaluation.matches import ApparentMatch, row_ids
+from margrave.evaluation.metrics.matches import ApparentMatch, row_ids
+from margrave.evaluation.references import shuffled_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts
 from margrave.evaluation.scoring import score_metrics
-from margrave.evaluation.splits import shuffled_rows
 from margrave.evaluation.task import Task
 from margrave.schema.domain import Domain
 from margrave.schema.schema import Schema

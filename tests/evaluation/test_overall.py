@@ -15,8 +15,8 @@ from margrave.benchmark.nursery import load_nursery_table
 from margrave.errors import MissingExtraError
 from margrave.evaluation import learners
 from margrave.evaluation.comparison import Comparison
-from margrave.evaluation.overall import SCORED, add_overall, split_overall
-from margrave.report.plain import aspects
+from margrave.evaluation.review import SCORED, add_overall, split_overall
+from margrave.report.comparison.words import aspects
 
 ROWS = 1500
 
@@ -125,7 +125,7 @@ def _without(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from importlib import import_module as original
 
-    for module in ("classifier", "learners"):
+    for module in ("learners",):
         monkeypatch.setattr(f"margrave.evaluation.{module}.import_module", absent)
 
 

@@ -5,10 +5,10 @@ import pytest
 from people import SCHEMA, made
 from sklearn.tree import DecisionTreeClassifier
 
-from margrave.evaluation.propensity import pmse
+from margrave.evaluation.metrics.propensity import pmse
+from margrave.evaluation.references import bootstrap_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
-from margrave.evaluation.splits import bootstrap_rows
 from margrave.evaluation.task import Task
 
 NAMES = ("propensity_cart", "propensity_logistic")

@@ -18,7 +18,7 @@ from margrave.errors import InputError, MissingExtraError
 from margrave.evaluation import METRICS
 from margrave.evaluation.review import Review, default_metrics
 from margrave.report import render_comparison
-from margrave.schema.rules import Ordered
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.schema import Schema
 
 COLUMNS_ONLY = {"ks_complement", "tv_complement", "propensity_logistic", "tv_1_mean", "tv_1_max"}
@@ -129,7 +129,7 @@ def test_without_scikit_learn_all_else_is_scored_and_said() -> None:
     def absent(name: str) -> None:
         raise missing
 
-    homes = ("propensity", "scatter", "curves", "efficiency")
+    homes = ("metrics.propensity", "metrics.scatter", "metrics.curves", "metrics.efficiency")
     patches = [mock.patch(f"margrave.evaluation.{home}.part", absent) for home in homes]
     for patch in patches:
         patch.start()

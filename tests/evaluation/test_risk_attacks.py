@@ -14,10 +14,9 @@ from scipy.stats import binom, norm
 
 from margrave.errors import SchemaError
 from margrave.evaluation.attacks import Linkability, SinglingOut
-from margrave.evaluation.attacks.closeness import Closeness
-from margrave.evaluation.attacks.predicates import Predicate, alone, matches, of_columns, of_rows
-from margrave.evaluation.attacks.risk import Risk, wilson
-from margrave.evaluation.propensity import joined
+from margrave.evaluation.attacks.risk import Closeness, Risk, wilson
+from margrave.evaluation.attacks.singling_out import Predicate, alone, matches, of_columns, of_rows
+from margrave.evaluation.metrics.propensity import joined
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.scoring import score_metrics

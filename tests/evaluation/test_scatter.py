@@ -10,8 +10,8 @@ from people import SCHEMA, made
 from sklearn.decomposition import PCA
 
 from margrave.errors import MissingExtraError
-from margrave.evaluation import scatter
-from margrave.evaluation.scatter import Scatter, draw_scatter, principal
+from margrave.evaluation.metrics import scatter
+from margrave.evaluation.metrics.scatter import Scatter, draw_scatter, principal
 
 
 def test_components_are_those_of_scikit_learn() -> None:

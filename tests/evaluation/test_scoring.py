@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from margrave.errors import InputError, SchemaError
 from margrave.evaluation import METRICS, Score, Task, score_metrics, score_references
 from margrave.evaluation.learners import LEARNERS
+from margrave.evaluation.references import bootstrap_rows, shuffled_rows
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.splits import bootstrap_rows, shuffled_rows
 from margrave.schema.columns import Binned, Categorical, Real
-from margrave.schema.rules import Ordered, Within
+from margrave.schema.constraints.rules import Ordered, Within
 from margrave.schema.schema import Schema
 
 NUMERIC_TARGET = {"ml_r2", "ml_rmse"}
@@ -33,7 +33,7 @@ RULES = (Ordered("tax", "pay"), Within("pay", "town", {"south": (50, 300), "west
 @pytest.fixture(autouse=True)
 def _forest_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "margrave.evaluation.efficiency.LEARNERS", {"random_forest": LEARNERS["random_forest"]}
+        "margrave.evaluation.metrics.efficiency.LEARNERS", {"random_forest": LEARNERS["random_forest"]}
     )
 
 

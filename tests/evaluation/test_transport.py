@@ -7,10 +7,10 @@ import pytest
 from people import SCHEMA, made
 from scipy.stats import wasserstein_distance
 
-from margrave.evaluation.embedding import centres, embedded
+from margrave.evaluation.distance import centres, embedded
+from margrave.evaluation.metrics.marginals import sliced_distance
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
-from margrave.evaluation.transport import sliced_distance
 
 
 def _directions(count: int, axes: int, seed: int = 0) -> np.ndarray:
@@ -37,7 +37,7 @@ def test_blocks_of_directions_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(2)
     first, second = (rng.dirichlet(np.ones(12)).reshape(3, 4) for _ in range(2))
     whole = sliced_distance(first, second, _directions(40, 2))
-    monkeypatch.setattr("margrave.evaluation.transport.BLOCK", 30)
+    monkeypatch.setattr("margrave.evaluation.metrics.marginals.BLOCK", 30)
     assert sliced_distance(first, second, _directions(40, 2)) == pytest.approx(whole, abs=1e-14)
 
 

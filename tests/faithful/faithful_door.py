@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.gaussian import sigma_for
-from margrave.privacy.accounting import GDP, ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms.gaussian import sigma_for
+from margrave.privacy.accounting.accountants import GDP, ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Clique, Domain

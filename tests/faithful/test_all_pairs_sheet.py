@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 import margrave as mg
+from margrave.models._base.pooling import Pooled, compare, halves, mu, pool
 from margrave.models.mixture import Mixture, MixtureModel
 from margrave.models.mixture.fitter import price_rule
-from margrave.models.pooled import Pooled, mu, pool
-from margrave.models.splitting import compare, halves
-from margrave.privacy.events import GaussianEvent
+from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

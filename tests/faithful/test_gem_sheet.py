@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from margrave.models.independent import Independent
 from margrave.models.network import Network
-from margrave.privacy.events import ExponentialEvent, GaussianEvent
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.progress import silent
 from margrave.select.top_q import TopQ
 

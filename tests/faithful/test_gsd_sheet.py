@@ -10,22 +10,22 @@ import pytest
 from faithful_door import chain
 
 import margrave as mg
-from margrave.models.rounding import fresh_state
-from margrave.models.rowwise.genetic import Genetic, Search
-from margrave.models.rowwise.genetic_kernels import (
+from margrave.models._sampling.rounding import fresh_state
+from margrave.models.rowwise.genetic import (
     BEST,
     CROSS,
     MUTATE,
     OPERATORS,
     STEP,
     SWAP,
+    Genetic,
+    Search,
     Tables,
     search,
 )
-from margrave.models.rowwise.starting import STARTS
-from margrave.models.rowwise.targets import targets
-from margrave.privacy.accounting import event_rho
-from margrave.privacy.events import GaussianEvent
+from margrave.models.rowwise.targets import STARTS, targets
+from margrave.privacy.accounting.accountants import event_rho
+from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

@@ -12,7 +12,7 @@ import pytest
 import margrave as mg
 import margrave.measure.curator as door
 from margrave.engines.memory import MemorySource
-from margrave.measure.moments import embedded, wave
+from margrave.measure.mechanisms.moments import embedded, wave
 from margrave.models.merf import Merf
 from margrave.models.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments

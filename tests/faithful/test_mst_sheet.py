@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from faithful_door import counted, opened
 
-from margrave.models.coarse import merged
+from margrave.models._base.pooling import Pooled, one_ways, pool
+from margrave.models._grouping.coding import merged
 from margrave.models.compressed import Compressed
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pooled import Pooled, one_ways, pool
-from margrave.privacy.events import ExponentialEvent
+from margrave.privacy.accounting.events import ExponentialEvent
 from margrave.privacy.unit import Adjacency
 from margrave.progress import silent
 from margrave.release import NoisyMarginal

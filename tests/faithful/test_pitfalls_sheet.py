@@ -13,17 +13,17 @@ import pytest
 from faithful_door import chain, counted, opened
 
 import margrave as mg
-import margrave.measure.choose as choosing
+import margrave.measure.mechanisms.choose as choosing
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
+from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pmw import PMW
-from margrave.models.residual.fitter import Residual
+from margrave.models.residual import Residual
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
-from margrave.privacy.accounting import GDP, ZCDP, event_rho
-from margrave.privacy.conversion import gdp_mu, zcdp_rho
-from margrave.privacy.events import ExponentialEvent
+from margrave.privacy.accounting.accountants import GDP, ZCDP, event_rho
+from margrave.privacy.accounting.conversions import gdp_mu, zcdp_rho
+from margrave.privacy.accounting.events import ExponentialEvent
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

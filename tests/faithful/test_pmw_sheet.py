@@ -9,9 +9,9 @@ import pytest
 from faithful_door import chain
 
 import margrave as mg
-from margrave.models.pmw import PMW, updated
-from margrave.privacy.accounting import event_rho
-from margrave.privacy.events import ExponentialEvent, GaussianEvent
+from margrave.models.multiplicative_weights import PMW, updated
+from margrave.privacy.accounting.accountants import event_rho
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

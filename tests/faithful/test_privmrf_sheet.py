@@ -10,7 +10,7 @@ import pytest
 from faithful_door import Recorder, chain, opened
 
 from margrave.models.pgm.fitter import PGM
-from margrave.privacy.events import GaussianEvent
+from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.progress import silent
 from margrave.select.one_ways import released_one_ways

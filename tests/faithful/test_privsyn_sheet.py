@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from faithful_door import Recorder, chain, opened
 
-from margrave.models.pooled import Pooled
-from margrave.models.rowwise.consistent import consistent
+from margrave.models._base.pooling import Pooled
 from margrave.models.rowwise.gum import GUM
-from margrave.privacy.events import GaussianEvent
+from margrave.models.rowwise.targets import consistent
+from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.progress import silent
 from margrave.schema.domain import Domain

@@ -13,8 +13,8 @@ from faithful_door import budget
 import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.cuts import cut_by
-from margrave.measure.gaussian import Gaussian
+from margrave.measure.discovery.bins import cut_by
+from margrave.measure.mechanisms.gaussian import Gaussian
 from seeded_noise import SeededSource
 
 

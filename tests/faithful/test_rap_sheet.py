@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from margrave.errors import BudgetError
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
-from margrave.privacy.events import ExponentialEvent, GaussianEvent
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.progress import silent
 from margrave.select.top_q import TopQ

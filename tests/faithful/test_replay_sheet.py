@@ -22,12 +22,12 @@ from margrave.models.compressed import Compressed
 from margrave.models.independent import Independent
 from margrave.models.merf import Merf
 from margrave.models.mixture import Mixture
+from margrave.models.multiplicative_weights import PMW
 from margrave.models.network import Network
 from margrave.models.particles import Particles
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pmw import PMW
 from margrave.models.relaxed import Relaxed
-from margrave.models.residual.fitter import Residual
+from margrave.models.residual import Residual
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.privacy.unit import Adjacency

@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from margrave.models.residual.basis import residual, subsets
+from margrave.models.residual import residual, subsets
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Domain
-from margrave.select.design import planner_bound
+from margrave.select.residual_planner import planner_bound
 
 NAMES, SIZES = ("a", "b", "c"), (2, 3, 4)
 DOMAIN = Domain(NAMES, SIZES)

@@ -14,15 +14,15 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-import margrave.measure.appraise as door
+import margrave.measure.mechanisms.appraise as door
 from margrave.engines.memory import open_source
 from margrave.errors import BudgetError, InputError
 from margrave.measure.curator import Curator
-from margrave.measure.gaussian import Gaussian
-from margrave.privacy.accounting import GDP, ZCDP, event_rho
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.journal import read_ledger
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.privacy.accounting.accountants import GDP, ZCDP, event_rho
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from margrave.engines.memory import open_source
-from margrave.measure.atoms import (
+from margrave.measure.curator import Curator
+from margrave.measure.discovery.values import (
     Histogram,
     are_single,
     atom_edges,
@@ -19,9 +20,8 @@ from margrave.measure.atoms import (
     round_numbers,
     split_atoms,
 )
-from margrave.measure.curator import Curator
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Binned, Date, Integer, Moment, Real
 from margrave.schema.draws import real_numbers, whole_numbers

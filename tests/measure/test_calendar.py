@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from margrave.measure.calendar import day_edges, span_edges, spans, year_edges, year_prior
+from margrave.measure.discovery.ranges import day_edges, span_edges, spans, year_edges, year_prior
 
 
 def day(text: str) -> float:

@@ -14,14 +14,14 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from margrave.engines.opening import open_source
-from margrave.measure.codes import _cuts, _ending
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.events import GaussianEvent, PartitionEvent
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.text import _cuts, _ending
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
-from margrave.schema.rules import Forbidden
+from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 

@@ -12,12 +12,12 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.errors import BudgetError, InputError
-from margrave.measure import choose
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import GDP, ZCDP, Accountant
-from margrave.privacy.events import ExponentialEvent, GaussianEvent
-from margrave.privacy.journal import read_ledger
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms import choose
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource

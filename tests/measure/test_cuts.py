@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.cuts import cut_by, merge_rare
-from margrave.schema.binned import BINNINGS
+from margrave.measure.discovery.bins import cut_by, merge_rare
+from margrave.schema.columns.binned import BINNINGS
 
 
 @pytest.mark.parametrize("binning", BINNINGS)

@@ -12,16 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from margrave._api import Synthesizer
 from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
 from margrave.measure.curator import Curator
-from margrave.measure.discover import searches_values
-from margrave.measure.partition import OTHER, threshold
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.events import GaussianEvent, PartitionEvent
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.discover import searches_values
+from margrave.measure.mechanisms.partition import OTHER, threshold
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
+from margrave.run.synthesizer import Synthesizer
 from margrave.schema.columns import Categorical, Integer, Listed, Real
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-import margrave.measure.gradients as door
+import margrave.measure.mechanisms.gradients as door
 from extras import import_extra
 from margrave.engines.memory import open_source
 from margrave.engines.opening import open_source as open_any
 from margrave.errors import BudgetError, InputError
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import GDP, ZCDP, Renyi
-from margrave.privacy.events import SubsampledGaussianEvent
-from margrave.privacy.journal import Journal, LedgerHeader, read_ledger
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Renyi
+from margrave.privacy.accounting.events import SubsampledGaussianEvent
+from margrave.privacy.ledger.journal import Journal, LedgerHeader, read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.schema import Schema

@@ -11,16 +11,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from margrave._api import Synthesizer
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.files import write_table
 from margrave.measure.curator import Curator
-from margrave.measure.discover import needs, open_share
-from margrave.measure.looking import is_narrow
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.discover import needs, open_share
+from margrave.measure.discovery.numeric import is_narrow
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
+from margrave.run.synthesizer import Synthesizer
 from margrave.schema.columns import Binned, Boolean, Categorical, Column, Date, Integer, Moment, Real
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource

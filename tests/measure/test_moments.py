@@ -13,15 +13,15 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-import margrave.measure.moments as door
+import margrave.measure.mechanisms.moments as door
 from margrave.engines.memory import open_source
 from margrave.engines.opening import open_source as open_any
 from margrave.errors import BudgetError, InputError, SchemaError
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import GDP, ZCDP, event_rho
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.journal import read_ledger
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP, ZCDP, event_rho
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.domain import Domain
 from margrave.schema.embedding import Embedding, fourier

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.occupancy import expected_counts, spread_counts, trimmed_range, weigh_cells
-from margrave.measure.ranges import number_edges, number_prior
+from margrave.measure.discovery.occupancy import (
+    expected_counts,
+    spread_counts,
+    trimmed_range,
+    weigh_cells,
+)
+from margrave.measure.discovery.ranges import number_edges, number_prior
 
 
 def _even(cells: int, rows: float) -> np.ndarray:

@@ -13,14 +13,14 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
-from margrave.measure.owners import owner_sizes as ask
-from margrave.measure.owners import size_starts
-from margrave.owners import OwnerSizes, owner_sizes
-from margrave.privacy.accounting import GDP
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.ledger import Ledger, read_ledger
+from margrave.measure.mechanisms.owner_sizes import owner_sizes as ask
+from margrave.measure.mechanisms.owner_sizes import size_starts
+from margrave.privacy.accounting.accountants import GDP
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger, read_ledger
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee
+from margrave.run.owner_sizes import OwnerSizes, owner_sizes
 from seeded_noise import SeededSource
 
 PROMISE = Guarantee(1.0, 1e-9, 0.1, Neighbours(Unit("id")), "gdp")

@@ -12,10 +12,10 @@ import pytest
 
 from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
-from margrave.measure.gaussian import Gaussian
-from margrave.measure.partition import listed_values, threshold
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.partition import listed_values, threshold
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Categorical, Listed
 from seeded_noise import SeededSource

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.cuts import cut
-from margrave.measure.ranges import (
+from margrave.measure.discovery.bins import cut
+from margrave.measure.discovery.ranges import (
     nearest,
     number_edges,
     number_prior,

@@ -13,15 +13,15 @@ import pytest
 import margrave as mg
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.pairs import _greatest_distance
-from margrave.measure.relations import Relations
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.pairs import _greatest_distance
+from margrave.measure.discovery.relations import Relations
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Relative
-from margrave.schema.relative import Comparison
-from margrave.schema.rules import Ordered
+from margrave.schema.columns.relative import Comparison
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 from stopping import Killed, killing, repeatable, same

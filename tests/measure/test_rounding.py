@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from margrave.measure.rounding import released_grids, steps_of
+from margrave.measure.discovery.grids import released_grids, steps_of
 from margrave.schema.columns import Date, Duration, Integer, Moment, Real, Time
 
 RNG = np.random.default_rng(0)
@@ -17,7 +17,7 @@ WIDE = np.array([0.0, 1e7])
 def counted(column: Integer | Real, values: np.ndarray) -> np.ndarray:
     import pyarrow as pa
 
-    from margrave.schema.looks import grids
+    from margrave.schema.queries import grids
 
     return grids(pa.array(values), steps_of(column)).astype(float)
 

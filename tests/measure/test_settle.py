@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import SchemaError
-from margrave.measure.settle import settled
+from margrave.measure.discovery.kinds import settled
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Real, Unknown
 from margrave.schema.profile import PROFILE
 

@@ -15,8 +15,8 @@ from margrave.engines.memory import open_source
 from margrave.errors import BudgetError
 from margrave.limits import Deadline, Stopwatch, price_question
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import ZCDP, Renyi
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import ZCDP, Renyi
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema

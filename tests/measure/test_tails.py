@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 from margrave.engines.memory import open_source
-from margrave.measure.atoms import Histogram
 from margrave.measure.curator import Curator
-from margrave.measure.cuts import cut
-from margrave.measure.tails import fit_tail, refine_tail, weigh_tail
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.bins import cut
+from margrave.measure.discovery.values import Histogram, fit_tail, refine_tail, weigh_tail
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Binned
 from margrave.schema.draws import real_numbers

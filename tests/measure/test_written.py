@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from margrave._api import Synthesizer
 from margrave.errors import SchemaError
 from margrave.files import write_table
-from margrave.privacy import ledger as ledgers
+from margrave.privacy.ledger import ledger as ledgers
+from margrave.run.synthesis import Synthesis
+from margrave.run.synthesizer import Synthesizer
 from margrave.schema.columns import Boolean, Integer, Real
 from margrave.schema.schema import Schema
-from margrave.schema.spelling import SPELLINGS, spell_numbers, spellings
-from margrave.synthesis import Synthesis
+from margrave.schema.storage.spelling import SPELLINGS, spell_numbers, spellings
 from seeded_noise import SeededSource
 
 ROWS = 6000

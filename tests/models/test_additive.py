@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError, SchemaError
-from margrave.models import additive, additive_dual
-from margrave.models.additive import Additive, fit_additive
-from margrave.models.additive_dual import Dual
-from margrave.models.descent import lowest
-from margrave.models.pooled import Pooled
-from margrave.models.slack import slack
+from margrave.models._base.pooling import Pooled
+from margrave.models.mixture import additive, additive_dual
+from margrave.models.mixture.additive import Additive, fit_additive, slack
+from margrave.models.mixture.additive_dual import Dual, lowest
 from margrave.schema.domain import Domain
 
 SIZES = {"a": 4, "b": 3, "y": 2, "c": 5}

@@ -9,9 +9,9 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import Deadline, Effort
+from margrave.models._base.pooling import pool
 from margrave.models.auto import Auto, Trees, rank_pairs
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.pooled import pool
 from margrave.protocols import Model
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from margrave.models.balance import balance
-from margrave.models.rounding import draw_column, grouped
+from margrave.models._sampling.balance import balance
+from margrave.models._sampling.rounding import draw_column, grouped
 
 SIZES = (6, 2, 9, 4, 12, 3)
 STARTS = np.concatenate([[0], np.cumsum(SIZES)])

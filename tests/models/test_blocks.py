@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from enumeration import joint, random_layout, summed
 
-from margrave.models.pgm import blocks
-from margrave.models.pgm.blocks import shared, splits
-from margrave.models.pgm.inference import Inference
+from margrave.models.pgm import inference as blocks
+from margrave.models.pgm.inference import Inference, shared, splits
 from margrave.models.pgm.kernels import ROWS
 from margrave.models.pgm.tree import Layout
 

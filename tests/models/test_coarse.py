@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import ReleaseError
-from margrave.models.coarse import coarsen, recalled
+from margrave.models._base.pooling import pool
+from margrave.models._grouping.coding import coarsen, recalled
 from margrave.models.mixture import Mixture
-from margrave.models.pooled import pool
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

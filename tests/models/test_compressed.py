@@ -7,18 +7,18 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.limits import Effort
-from margrave.models.coarse import merged
+from margrave.models._base.pooling import Pooled, one_ways, pool
+from margrave.models._grouping.coding import merged
+from margrave.models._grouping.model import GroupedModel
 from margrave.models.compressed import Compressed
-from margrave.models.grouped import GroupedModel
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pooled import Pooled, one_ways, pool
-from margrave.models.table import resolve
+from margrave.models.registry import resolve
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical
+from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.domain import Domain
-from margrave.schema.rules import Forbidden
 from margrave.schema.schema import Schema
 
 DOMAIN = Domain(("many", "line", "few"), (40, 31, 3), (0, 30, 0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.pooled import Pooled
-from margrave.models.rowwise.consistent import agreed, consistent, holders, shared
+from margrave.models._base.pooling import Pooled
+from margrave.models.rowwise.targets import agreed, consistent, holders, shared
 
 SIZES = {"a": 3, "b": 4, "c": 2, "d": 5}
 CLIQUES = [("a", "b"), ("b", "c"), ("a", "b", "c"), ("c", "d"), ("d", "a"), ("b",)]

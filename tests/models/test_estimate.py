@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError
-from margrave.models.independent import simplex
+from margrave.models._base.pooling import estimated_total, pool, simplex
 from margrave.models.pgm.estimate import Dual, minimise
-from margrave.models.pgm.fitter import PGM
+from margrave.models.pgm.fitter import PGM, explained
 from margrave.models.pgm.inference import Inference
-from margrave.models.pgm.penalty import explained
 from margrave.models.pgm.tree import Layout
-from margrave.models.pooled import estimated_total, pool
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -10,11 +10,9 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.limits import Deadline, Effort
-from margrave.models.rounding import fresh_state
-from margrave.models.rowwise.genetic import FLOOR, Genetic, Search
-from margrave.models.rowwise.genetic_kernels import BEST, CROSS, MUTATE, OPERATORS, STEP, SWAP
-from margrave.models.rowwise.starting import scattered, uniform
-from margrave.models.rowwise.targets import targets
+from margrave.models._sampling.rounding import fresh_state
+from margrave.models.rowwise.genetic import BEST, CROSS, FLOOR, MUTATE, OPERATORS, STEP, SWAP, Genetic, Search
+from margrave.models.rowwise.targets import scattered, targets, uniform
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

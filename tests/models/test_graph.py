@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import SchemaError
 from margrave.models.pgm.graph import junction_tree, ranked
-from margrave.models.pgm.sizes import candidate_cells, tree_cells
+from margrave.models.pgm.tree import candidate_cells, tree_cells
 from margrave.schema.domain import Domain
 
 

@@ -9,11 +9,9 @@ import pytest
 
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
-from margrave.models.rounding import fresh_state
-from margrave.models.rowwise.gum import GUM, moved
-from margrave.models.rowwise.gum_kernels import distance, update
-from margrave.models.rowwise.starting import linked, scattered
-from margrave.models.rowwise.targets import targets
+from margrave.models._sampling.rounding import fresh_state
+from margrave.models.rowwise.gum import GUM, distance, moved, update
+from margrave.models.rowwise.targets import linked, scattered, targets
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

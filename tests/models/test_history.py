@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.pgm.history import MEMORY, History, ahead, bent, dot, largest, pulled
+from margrave.models.pgm.estimate import MEMORY, History, ahead, bent, dot, largest, pulled
 
 
 def inverse_hessian(pairs, curvature):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError
-from margrave.models.independent import Independent, simplex
-from margrave.models.table import FITTERS, resolve
+from margrave.models._base.pooling import simplex
+from margrave.models.independent import Independent
+from margrave.models.registry import FITTERS, resolve
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -7,8 +7,7 @@ import pytest
 from enumeration import joint, random_layout, summed
 
 from margrave.models.pgm.inference import Inference
-from margrave.models.pgm.pairs import pair_marginals
-from margrave.models.pgm.project import marginal, marginals
+from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
 from margrave.models.pgm.sample import conditioned
 from margrave.models.pgm.tree import Layout
 
@@ -92,7 +91,7 @@ def test_all_pairs_at_once_equal_enumeration(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     layout = LOOP if seed == 0 else random_layout(rng, largest=8, widest=3)
     if seed % 2:
-        monkeypatch.setattr("margrave.models.pgm.pairs.STACKED", 20)
+        monkeypatch.setattr("margrave.models.pgm.marginals.STACKED", 20)
     theta = rng.normal(size=layout.starts[-1]) * 2
     inference = Inference(layout)
     inference.run(theta)
@@ -140,7 +139,7 @@ def test_many_projections_at_once_equal_enumeration(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     layout = LOOP if seed == 0 else random_layout(rng, largest=8, widest=3)
     if seed % 2:
-        monkeypatch.setattr("margrave.models.pgm.project.REMEMBERED", 0)
+        monkeypatch.setattr("margrave.models.pgm.marginals.REMEMBERED", 0)
     theta = rng.normal(size=layout.starts[-1]) * 2
     inference = Inference(layout)
     inference.run(theta)

@@ -10,8 +10,8 @@ from scipy.stats import chi2_contingency
 
 from margrave.errors import ReleaseError, SchemaError
 from margrave.limits import FULL, Effort
+from margrave.models._base.pooling import pool
 from margrave.models.mixture import Mixture, MixtureModel, labels
-from margrave.models.pooled import pool
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -13,11 +13,9 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
-from margrave.measure.moments import embedded, wave
-from margrave.models.device import opened
-from margrave.models.merf import Merf
-from margrave.models.merf.model import MerfModel, remembered_moments
-from margrave.models.merf.waves import Waves
+from margrave.measure.mechanisms.moments import embedded, wave
+from margrave.models._torch.device import opened
+from margrave.models.merf import Merf, MerfModel, Waves, remembered_moments
 from margrave.models.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Domain

@@ -10,12 +10,12 @@ import pytest
 
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
+from margrave.models._base.pooling import mu, pool
 from margrave.models.mixture import Mixture, MixtureModel
+from margrave.models.mixture.descent import descend
 from margrave.models.mixture.fitter import EASED, PILOT_COMPONENTS, price_rule
 from margrave.models.mixture.objective import Objective, point
-from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.stacked import stack
-from margrave.models.pooled import mu, pool
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 

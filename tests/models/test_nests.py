@@ -9,15 +9,13 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import FULL
+from margrave.models._base.pooling import Pooled, pool
+from margrave.models.mixture.descent import Setting
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import Nest, averaged
-from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import dependence, dependences, group_attributes
-from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.runs import Setting
+from margrave.models.mixture.nest import Nest, averaged, dependence, dependences, group_attributes
+from margrave.models.mixture.objective import NestPart, Objective, Point, point
 from margrave.models.mixture.stacked import Stacked, stack
-from margrave.models.pooled import Pooled, pool
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -10,17 +10,15 @@ from scipy.optimize import linprog
 
 from margrave.errors import InputError, MissingExtraError, SchemaError
 from margrave.limits import Deadline, Effort
-from margrave.models.device import opened
+from margrave.models._base.pooling import Pooled
+from margrave.models._torch.device import opened
 from margrave.models.particles import HalfSpace, Particles, ThresholdProtection
-from margrave.models.particles.embedding import embed
-from margrave.models.particles.ordering import lowest_first
-from margrave.models.particles.projection import Projection, project, quantised
-from margrave.models.particles.transport import Goal, Transport, _Moving, move
-from margrave.models.pooled import Pooled
+from margrave.models.particles.embedding import Projection, embed, project, quantised
+from margrave.models.particles.transport import Goal, Transport, _Moving, lowest_first, move
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Integer
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.domain import Domain
-from margrave.schema.rules import Ordered
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.needs_extra("torch")

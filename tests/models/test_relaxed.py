@@ -10,18 +10,17 @@ from scipy.optimize import minimize
 
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
-from margrave.models.device import opened
+from margrave.models._base.pooling import pool
+from margrave.models._products.misfit import Misfit
+from margrave.models._products.products import simplices, softmaxes
+from margrave.models._torch.device import opened
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.pooled import pool
 from margrave.models.relaxed import Relaxed
-from margrave.models.relaxed.blocks import simplices, softmaxes
-from margrave.models.relaxed.misfit import Misfit
-from margrave.models.relaxed.points import Points
-from margrave.models.relaxed.thresholds import Thresholds, thresholds
+from margrave.models.relaxed.points import Points, Thresholds, thresholds
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Integer
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.domain import Domain
-from margrave.schema.rules import Ordered
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.needs_extra("torch")

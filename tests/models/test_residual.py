@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError
-from margrave.models.pooled import Pooled
-from margrave.models.residual.basis import others, rebuilt, residual, residuals, subsets
-from margrave.models.residual.fitter import Residual
-from margrave.models.residual.reconstruct import combined, local
+from margrave.models._base.pooling import Pooled
+from margrave.models.residual import Residual, combined, local, others, rebuilt, residual, residuals, subsets
 from margrave.models.rowwise.gum import GUM
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, SchemaError
+from margrave.models._sampling.rounding import draw_column, grouped
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.graph import ranked
-from margrave.models.rounding import draw_column, grouped
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

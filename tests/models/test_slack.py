@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.slack import LIKENESS, chained, slack, summed
+from margrave.models.mixture.additive import LIKENESS, chained, slack, summed
 
 
 def pair(level, codes, width, noise, seed):

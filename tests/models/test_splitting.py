@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.pooled import Pooled
-from margrave.models.splitting import FLOOR, compare, halves
+from margrave.models._base.pooling import FLOOR, Pooled, compare, halves
 
 SIGMA = 4.0
 

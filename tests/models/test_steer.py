@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from margrave.models._sampling.repair import LIMIT, repair, steer
+from margrave.models._sampling.rounding import grouped, hand_out, rounded
 from margrave.models.pgm.fitter import PGM
-from margrave.models.repair import LIMIT, repair
-from margrave.models.rounding import grouped, hand_out, rounded
-from margrave.models.steer import steer
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -10,13 +10,20 @@ import pytest
 
 from extras import import_extra
 from margrave.errors import InputError, ReleaseError
-from margrave.measure.gradients import NORM, clipped
+from margrave.measure.mechanisms.gradients import NORM, clipped
 from margrave.models.diffusion import Diffusion, denoiser
 from margrave.models.diffusion.coding import FARTHEST, coded
-from margrave.models.diffusion.denoiser import WIDEST, offsets, one_hot, prior, time_features
-from margrave.models.diffusion.drawing import drawn, spoken
-from margrave.models.diffusion.model import remembered_weights
-from margrave.models.diffusion.schedule import cosine
+from margrave.models.diffusion.denoiser import (
+    WIDEST,
+    cosine,
+    drawn,
+    offsets,
+    one_hot,
+    prior,
+    spoken,
+    time_features,
+)
+from margrave.models.diffusion.fitter import remembered_weights
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

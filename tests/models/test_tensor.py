@@ -13,17 +13,17 @@ from enumeration import random_layout
 from extras import absence
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
-from margrave.models.device import Device, opened
+from margrave.models._base.pooling import pool
+from margrave.models._torch.device import Device, opened
 from margrave.models.mixture import Mixture
+from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.optimise import descend
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tensor import TensorInference
 from margrave.models.pgm.tree import Layout
-from margrave.models.pooled import pool
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -8,20 +8,20 @@ import itertools
 import numpy as np
 import pytest
 
-from margrave.models.device import opened
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.pooling import pool
+from margrave.models._torch.device import opened
 from margrave.models.mixture import Mixture
-from margrave.models.mixture.joined import joined
+from margrave.models.mixture.descent import descend
+from margrave.models.mixture.model import joined
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.optimise import descend
-from margrave.models.mixture.rules_ties import Tie, conditioned, raked, ties
+from margrave.models.mixture.rules import Tie, condition_tie, raked, ties
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
-from margrave.models.pooled import pool
-from margrave.models.ruled import settled, sharpened
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Integer
+from margrave.schema.constraints.rules import Determines, Forbidden, Ordered
 from margrave.schema.domain import Domain
-from margrave.schema.rules import Determines, Forbidden, Ordered
 from margrave.schema.schema import Schema
 
 ROWS = 10_000.0
@@ -149,7 +149,7 @@ def test_conditioning_is_that_of_the_product_on_the_allowed_cells() -> None:
     rng = np.random.default_rng(0)
     for tie in ties(DOMAIN):
         blocks = [rng.dirichlet(np.ones(size), size=4).T for size in tie.sizes]
-        found = conditioned(tie, blocks)
+        found = condition_tie(tie, blocks)
         expected = tie.room[:, None] * np.prod([b[c] for b, c in zip(blocks, tie.codes, strict=True)], axis=0)
         np.testing.assert_allclose(found, expected / expected.sum(axis=0), rtol=1e-12)
     assert {tie.names for tie in ties(DOMAIN)} == {("zip", "state"), ("low", "high"), ("sex", "free")}
@@ -159,7 +159,7 @@ def test_conditioning_is_that_of_the_product_on_the_allowed_cells() -> None:
 def test_conditioning_of_a_component_that_no_allowed_cell_likes_stays_finite() -> None:
     tie = Tie(("a", "b"), (2, 2), np.array([[0, 1], [1, 0]]), np.ones(2))
     none = [np.array([[1.0], [0.0]]), np.array([[1.0], [0.0]])]
-    np.testing.assert_allclose(conditioned(tie, none), 0.5)
+    np.testing.assert_allclose(condition_tie(tie, none), 0.5)
 
 
 def test_raking_keeps_one_ways_that_the_rules_allow() -> None:
@@ -169,7 +169,7 @@ def test_raking_keeps_one_ways_that_the_rules_allow() -> None:
         np.stack([np.bincount(code, weights=cell, minlength=size) for cell in cells.T], axis=1)
         for code, size in zip(tie.codes, tie.sizes, strict=True)
     ]
-    before, after = conditioned(tie, wanted), conditioned(tie, raked(tie, wanted, np.full(6, 1 / 6)))
+    before, after = condition_tie(tie, wanted), condition_tie(tie, raked(tie, wanted, np.full(6, 1 / 6)))
     gaps = [
         np.abs(np.bincount(tie.codes[0], weights=table[:, k], minlength=4) - wanted[0][:, k]).sum()
         for table in (before, after)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from margrave.privacy.accounting import ZCDP, Accountant
-from margrave.privacy.answers import Answer
-from margrave.privacy.book import Book
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.ledger import Ledger
-from margrave.privacy.place import Place
+from margrave.privacy.accounting.accountants import ZCDP, Accountant
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.ledger.history import Answer
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.privacy.ledger.location import Place
 from margrave.privacy.unit import Neighbours
 
 __all__ = ["ROWS", "book", "opened", "spend"]

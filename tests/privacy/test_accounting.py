@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import InputError, UnsupportedEventError
-from margrave.privacy.accounting import (
+from margrave.privacy.accounting.accountants import (
     GDP,
     ZCDP,
     event_delta,
@@ -20,7 +20,13 @@ from margrave.privacy.accounting import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
+from margrave.privacy.accounting.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PartitionEvent,
+)
 
 KNOWN = [
     (1.0, 1e-5, 0.030557, 0.268051),

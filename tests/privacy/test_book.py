@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError
-from margrave.privacy.accounting import GDP, ZCDP, Accountant
-from margrave.privacy.book import Book
-from margrave.privacy.composition import Charge, fits, standing, steps
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant
+from margrave.privacy.accounting.composition import Charge, fits, standing, steps
+from margrave.privacy.ledger.book import Book
 from margrave.privacy.unit import Neighbours, Unit
 
 

@@ -11,8 +11,8 @@ import pytest
 from booking import ROWS, book, opened, spend
 
 from margrave.errors import InputError, MargraveError
-from margrave.privacy.book import Book
-from margrave.privacy.book_progress import Progress, read_progress, write_progress
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.ledger.book_file import Progress, read_progress, write_progress
 
 
 def put_back(path: Path, copy: bytes) -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import InputError, MargraveError
-from margrave.privacy.answers import Answer, answer_from_bytes, answer_to_bytes
-from margrave.privacy.book import Book
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.ledger.history import Answer, answer_from_bytes, answer_to_bytes
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 from booking import book, opened, spend
 
 from margrave.errors import BudgetError
-from margrave.privacy.book import Book
-from margrave.privacy.composition import fits
+from margrave.privacy.accounting.composition import fits
+from margrave.privacy.ledger.book import Book
 
 
 def test_threads_with_their_own_connections_cannot_overspend(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ from fractions import Fraction
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from margrave.errors import BudgetError
-from margrave.privacy.book import Book
+from margrave.privacy.ledger.book import Book
 from booking import opened, spend
 print("ready", flush=True)
 sys.stdin.readline()

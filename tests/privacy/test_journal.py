@@ -14,14 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError, MargraveError
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.answers import Answer
-from margrave.privacy.events import Event, GaussianEvent, PartitionEvent
-from margrave.privacy.history import History, Replay
-from margrave.privacy.journal import read_ledger
-from margrave.privacy.ledger import Ledger
-from margrave.privacy.place import Place
-from margrave.privacy.purse import Purse
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import Event, GaussianEvent, PartitionEvent
+from margrave.privacy.ledger.history import Answer, History, Replay
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger, Purse
+from margrave.privacy.ledger.location import Place
 from margrave.privacy.unit import Neighbours
 
 FLIPS = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=20)
@@ -60,7 +58,7 @@ def script(book: Ledger, stop: int = 99) -> list[float]:
 
 
 def test_a_batch_is_one_write_and_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from margrave.privacy import journal
+    from margrave.privacy.ledger import journal
 
     book = ledger(tmp_path / "l")
     syncs: list[int] = []

@@ -16,11 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
-from margrave.privacy.accounting import GDP, ZCDP, Accountant, zcdp_rho
-from margrave.privacy.answers import Answer
-from margrave.privacy.event_json import event_from_json, event_to_json, fraction_of
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
-from margrave.privacy.ledger import Ledger, check_budget, read_ledger, split
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, zcdp_rho
+from margrave.privacy.accounting.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PartitionEvent,
+    event_from_json,
+    event_to_json,
+    fraction_of,
+)
+from margrave.privacy.ledger.history import Answer
+from margrave.privacy.ledger.ledger import Ledger, check_budget, read_ledger, split
 from margrave.privacy.unit import Neighbours, Unit
 
 NEIGHBOURS = Neighbours(Unit("who", 3), "replace_one")
@@ -263,9 +271,9 @@ def test_a_vanished_file_fails_closed(tmp_path: Path) -> None:
 RECORDER = """
 import sys
 from fractions import Fraction
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 book = Ledger(epsilon=1.0, delta=1e-9, neighbours=Neighbours(), accountant=ZCDP(), path=sys.argv[1])
 for turn in range(10**6):

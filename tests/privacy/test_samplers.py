@@ -27,9 +27,19 @@ from margrave.privacy.noise import (
     rounded_gaussian,
 )
 from margrave.privacy.noise.exponential import _draw as draw_index
-from margrave.privacy.noise.kernels import laplace_draws, rounded_draws, table_draws
-from margrave.privacy.noise.table import SLACK, UNIT, _cumulated, half_table
-from margrave.privacy.noise.uniform import LazyUniform, accept, exp_bounds, invert
+from margrave.privacy.noise.sampling import (
+    SLACK,
+    UNIT,
+    LazyUniform,
+    _cumulated,
+    accept,
+    exp_bounds,
+    half_table,
+    invert,
+    laplace_draws,
+    rounded_draws,
+    table_draws,
+)
 from seeded_noise import SeededSource
 
 if sys.version_info >= (3, 11):

@@ -12,19 +12,23 @@ import pytest
 from scipy.special import logsumexp
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
-from margrave.privacy.accounting import GDP, ZCDP, Renyi, event_rho, zcdp_delta, zcdp_rho
-from margrave.privacy.book import Book
-from margrave.privacy.event_json import event_from_json, event_to_json
-from margrave.privacy.events import GaussianEvent, SubsampledGaussianEvent
-from margrave.privacy.journal import LedgerHeader
-from margrave.privacy.ledger import Ledger
-from margrave.privacy.subsampled import (
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Renyi, event_rho, zcdp_delta, zcdp_rho
+from margrave.privacy.accounting.events import (
+    GaussianEvent,
+    SubsampledGaussianEvent,
+    event_from_json,
+    event_to_json,
+)
+from margrave.privacy.accounting.subsampling import (
     best_order,
     check_sampled,
     least_variance,
     renyi_allowed,
     sampled_divergence,
 )
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.ledger.journal import LedgerHeader
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
 
 CASES = [

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.privacy.accounting import event_rho
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, PartitionEvent
+from margrave.privacy.accounting.accountants import event_rho
+from margrave.privacy.accounting.events import Event, ExponentialEvent, GaussianEvent, PartitionEvent
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real

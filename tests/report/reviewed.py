@@ -11,7 +11,7 @@ import pyarrow as pa
 import margrave as mg
 from margrave.evaluation.review import Review
 from margrave.schema.columns import Boolean, Categorical, Integer, Real
-from margrave.schema.rules import Ordered, Within
+from margrave.schema.constraints.rules import Ordered, Within
 from margrave.schema.schema import Schema
 
 ROWS = 600
@@ -60,5 +60,5 @@ def shuffled(table: pa.Table, seed: int) -> pa.Table:
 def review() -> Review:
     real = made(0, 0.2)
     tables = {"good": made(7, 0.2), "middling <i>": made(2, 0.5), "bad": shuffled(made(3, 0.2), 4)}
-    with mock.patch("margrave.evaluation.scatter.MOST_ROWS", 60):
+    with mock.patch("margrave.evaluation.metrics.scatter.MOST_ROWS", 60):
         return mg.review(real, tables, schema=SCHEMA, target="rich", test=made(5, 0.2, 300))

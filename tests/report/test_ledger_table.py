@@ -6,9 +6,14 @@ from fractions import Fraction
 import pytest
 
 from margrave.errors import UnsupportedEventError
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, PartitionEvent
-from margrave.report.ledger import folded
-from margrave.report.pricing import priced
+from margrave.privacy.accounting.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PartitionEvent,
+)
+from margrave.report.release.ledger import folded, priced
 
 
 def _gaussian(what: str, variance: int) -> GaussianEvent:

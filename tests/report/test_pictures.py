@@ -6,10 +6,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from margrave.report.bars import picture
-from margrave.report.distribution import Distribution
+from margrave.report.bars import Distribution, picture
 from margrave.report.heat import Cell, triangle
-from margrave.report.markup import join, named, shorten, tag
+from margrave.report.html import join, named, shorten, tag
 from margrave.report.numerals import count, fixed, fraction, percent, root, significant
 
 

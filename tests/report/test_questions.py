@@ -16,12 +16,12 @@ from page_checks import Page, check
 from command_line import call, people
 from margrave.archive import load_release, save_release
 from margrave.errors import ReleaseError
-from margrave.privacy.book import Book
-from margrave.privacy.dataset_history import DatasetHistory, EarlierRun
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.ledger.dataset_history import DatasetHistory, EarlierRun
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, Provenance, Release
 from margrave.report import render
-from margrave.report.questions import QUESTIONS
+from margrave.report.release.questions import QUESTIONS
 from margrave.schema.encoded import Encoded
 
 Made = tuple[Release, Mixture, Encoded, Encoded]

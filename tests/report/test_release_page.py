@@ -13,9 +13,8 @@ from adult_like import Mixture
 from page_checks import check
 
 from margrave.errors import InputError
-from margrave.privacy.accounting import event_rho
-from margrave.privacy.appraisals import describe_appraisal
-from margrave.privacy.events import GaussianEvent
+from margrave.privacy.accounting.accountants import event_rho
+from margrave.privacy.accounting.events import GaussianEvent, describe_appraisal
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render

@@ -8,7 +8,7 @@ from adult_like import Mixture
 
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal, Release
-from margrave.report.released import Fitted, Released, rows_share
+from margrave.report.release.fit import Fitted, Released, rows_share
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 

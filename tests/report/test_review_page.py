@@ -15,7 +15,7 @@ from reviewed import review
 from margrave.evaluation import METRICS
 from margrave.evaluation.review import Review, default_metrics
 from margrave.report import render_comparison
-from margrave.report.metric_words import TITLES, grouped, title_of
+from margrave.report.comparison.scores import TITLES, grouped, title_of
 
 LARGEST = 1_500_000
 

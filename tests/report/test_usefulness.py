@@ -19,8 +19,8 @@ from command_line import call, write_csv
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
-from margrave.report.advice import headline, list_findings, list_steps
-from margrave.report.usefulness import BAD, FAIR, GOOD, Usefulness, judge_release
+from margrave.report.release.advice import headline, list_findings, list_steps
+from margrave.report.release.usefulness import BAD, FAIR, GOOD, Usefulness, judge_release
 from margrave.schema.columns import Categorical, Column, Integer
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema

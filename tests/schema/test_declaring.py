@@ -12,8 +12,8 @@ import pytest
 
 import margrave as mg
 from margrave.errors import SchemaError
-from margrave.privacy.journal import read_ledger
-from margrave.schema.rules import Determines, Forbidden, Ordered, Rule, Within
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.schema.constraints.rules import Determines, Forbidden, Ordered, Rule, Within
 
 AGE = mg.Integer(name="age", lower=0, upper=110, missing=False)
 SEX = mg.Categorical(name="sex", values=("F", "M"), missing=False)
@@ -31,7 +31,9 @@ def test_help_of_a_column_kind_says_what_to_give_it(kind: type) -> None:
         assert "lower:" in head
 
 
-@pytest.mark.parametrize("module", ["binned", "listed", "temporal", "identifier", "schema"])
+@pytest.mark.parametrize(
+    "module", ["columns.binned", "columns.listed", "columns.temporal", "columns.identifier", "schema"]
+)
 def test_examples_in_the_help_are_right(module: str) -> None:
     found = doctest.testmod(importlib.import_module(f"margrave.schema.{module}"))
     assert found.attempted > 0

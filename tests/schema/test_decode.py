@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.errors import MissingExtraError, SchemaError
-from margrave.schema.arrow_types import arrow_type, decode_column
 from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real
 from margrave.schema.decode import decode
 from margrave.schema.encode import encode_column
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
+from margrave.schema.storage.arrow import arrow_type, decode_column
 
 RNG = np.random.default_rng(5)
 
@@ -82,7 +82,7 @@ def test_pandas_arrow_and_category_types() -> None:
     ],
 )
 def test_polars_types(column: Column, dtype: str) -> None:
-    from margrave.schema.polars_types import dtype_text
+    from margrave.schema.storage.polars import dtype_text
 
     table = one(column, list(range(column.size)), "polars", dtype)
     assert isinstance(table, pl.DataFrame)

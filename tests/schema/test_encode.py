@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.errors import InputError, SchemaError
-from margrave.schema import storage
 from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real, Unknown
 from margrave.schema.encode import encode, encode_column
 from margrave.schema.schema import Schema
+from margrave.schema.storage import forms
 
 
 def codes(values: Any, column: Column) -> list[int]:
@@ -138,7 +138,7 @@ def test_integer_coded_tables_keep_their_codes() -> None:
 
 @given(st.text(alphabet="0123456789+-.eE_ xnaif", max_size=8))
 def test_numbers_in_text_are_strict(text: str) -> None:
-    values, other = storage.parse(pa.array([text], pa.large_string()))
+    values, other = forms.parse(pa.array([text], pa.large_string()))
     body = text[1:] if text[:1] in ("+", "-") else text
     mantissa, _, exponent = body.replace("E", "e").partition("e")
     digits = exponent[1:] if exponent[:1] in ("+", "-") else exponent
@@ -153,6 +153,6 @@ def test_numbers_in_text_are_strict(text: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_spelling_reads_back(value: float) -> None:
-    text = storage.spelling(value)
+    text = forms.spelling(value)
     assert float(text or "") == value
-    assert storage.number_texts(pa.array([value])).to_pylist() == [text]
+    assert forms.number_texts(pa.array([value])).to_pylist() == [text]

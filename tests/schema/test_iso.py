@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from margrave.schema import iso
 from margrave.schema.profile import PROFILE, classes, profile
-from margrave.schema.spelling import SPELLINGS, respelt, spellings
+from margrave.schema.storage import iso
+from margrave.schema.storage.spelling import SPELLINGS, respelt, spellings
 
 EPOCH = datetime.datetime(1970, 1, 1)
 MICRO = datetime.timedelta(microseconds=1)

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.errors import InputError
-from margrave.schema import clock, storage
-from margrave.schema.iso import DAY
-from margrave.schema.looks import grids, histogram, places, readings
 from margrave.schema.profile import profile
+from margrave.schema.queries import grids, histogram, places, readings
+from margrave.schema.storage import clock, forms
+from margrave.schema.storage.iso import DAY
 
 NOON = datetime.datetime(1969, 12, 31, 12, 0)
 
@@ -44,22 +44,22 @@ def read(array: Any, as_what: str) -> list[int | None]:
 )
 def test_typed_storage_has_a_number(kind: Any, value: Any, ticks: int) -> None:
     array = pa.array([value, None], kind)
-    assert storage.normal(array, "x").to_pylist() == [ticks, None]
+    assert forms.normal(array, "x").to_pylist() == [ticks, None]
     assert read(array, clock.meaning(kind)) == [ticks, None]
     assert read(pa.chunked_array([array, array]), clock.meaning(kind)) == [ticks, None] * 2
-    assert clock.from_ticks(storage.normal(array, "x"), kind).to_pylist() == array.to_pylist()
+    assert clock.from_ticks(forms.normal(array, "x"), kind).to_pylist() == array.to_pylist()
     assert read(clock.held(array), clock.meaning(kind)) == [ticks, None]
 
 
 def test_nanoseconds_are_cut_towards_the_past() -> None:
     array = pa.array([-1, 1, 1999, None], pa.int64()).cast(pa.timestamp("ns"))
-    assert storage.normal(array, "x").to_pylist() == [-1, 0, 1, None]
+    assert forms.normal(array, "x").to_pylist() == [-1, 0, 1, None]
     assert clock.held(array).type == pa.timestamp("us")
 
 
 def test_what_int64_cannot_hold_is_held_at_its_end() -> None:
     ends = pa.array([-(1 << 62), 1 << 62], pa.int64()).cast(pa.timestamp("s"))
-    low, high = storage.normal(ends, "x").to_pylist()
+    low, high = forms.normal(ends, "x").to_pylist()
     assert low < -(1 << 62)
     assert high > 1 << 62
     narrow = clock.from_ticks(pa.array([low, high]), pa.timestamp("ns")).cast(pa.int64()).to_pylist()

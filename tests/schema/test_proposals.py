@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from margrave.cli.schema import propose_declarations
 from margrave.schema.columns import Boolean, Column, Date, Integer, Real, Unknown
-from margrave.schema.proposals import propose_declarations
 from margrave.schema.schema import Schema
 
 

@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from margrave.errors import SchemaError
-from margrave.schema.columns import Boolean, Categorical, Date, Identifier, Integer, Moment, Ordinal, Real
-from margrave.schema.rules import Allowed, Determines, Forbidden, Ordered, Sum, Within
+from margrave.schema.columns import (
+    Boolean,
+    Categorical,
+    Date,
+    Identifier,
+    Integer,
+    Moment,
+    Ordinal,
+    Real,
+)
+from margrave.schema.constraints.rules import Allowed, Determines, Forbidden, Ordered, Sum, Within
 from margrave.schema.schema import Schema
 
 COLUMNS = (

@@ -8,8 +8,8 @@ import pytest
 
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.domain import Domain
-from margrave.schema.rules import Ordered
 from margrave.schema.schema import Schema
 
 EVERYTHING = Schema(

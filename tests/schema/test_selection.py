@@ -13,9 +13,9 @@ import pytest
 
 import margrave as mg
 from command_line import call
-from margrave.cli_text import split_names
+from margrave.cli.text import split_names
 from margrave.errors import InputError, SchemaError
-from margrave.schema.rules import Ordered
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.selection import Selection
 
 NAMES = ["who", "age", "height, cm", "sex", "tags"]

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.errors import SchemaError
-from margrave.schema.shapes import cut_shape, draw_texts, shape_of, shape_parts, shape_space, widen_shape
+from margrave.schema.columns.identifier import (
+    cut_shape,
+    draw_texts,
+    shape_of,
+    shape_parts,
+    shape_space,
+    widen_shape,
+)
 
 
 @pytest.mark.parametrize(

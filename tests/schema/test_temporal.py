@@ -14,12 +14,12 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
-from margrave.schema.arrow_types import decode_column
 from margrave.schema.columns import Categorical, Date, Duration, Integer, Moment, Temporal, Time
 from margrave.schema.decode import decode
 from margrave.schema.encode import encode_column
+from margrave.schema.frame import stored_column
 from margrave.schema.schema import Schema
-from margrave.schema.stored import stored_column
+from margrave.schema.storage.arrow import decode_column
 
 RNG = np.random.default_rng(3)
 START = dt.datetime(2024, 1, 30, 22, 15)

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.errors import InputError
-from margrave.schema.cell_format import date_format, number_format
-from margrave.schema.text_cells import read_cells, write_cells
-from margrave.schema.text_format import LOCALES, TextFormat
+from margrave.schema.storage.spelling import read_cells, write_cells
+from margrave.schema.storage.text import LOCALES, TextFormat, date_format, number_format
 
 
 def read(text: TextFormat, name: str, *cells: str | None) -> list[str | None]:

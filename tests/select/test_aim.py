@@ -15,9 +15,9 @@ from margrave.limits import Deadline
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
-from margrave.privacy.accounting import ZCDP
-from margrave.privacy.events import ExponentialEvent, GaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import Step, silent
 from margrave.schema.domain import Clique, Domain

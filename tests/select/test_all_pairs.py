@@ -16,8 +16,8 @@ from margrave.errors import InputError, SchemaError
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
-from margrave.privacy.accounting import GDP
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema

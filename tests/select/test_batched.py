@@ -17,9 +17,9 @@ from margrave.limits import Deadline
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
-from margrave.privacy.accounting import GDP, ZCDP, Accountant, event_rho
-from margrave.privacy.events import Event, GaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, event_rho
+from margrave.privacy.accounting.events import Event, GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import Step, silent
 from margrave.schema.schema import Schema

@@ -12,9 +12,9 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError
 from margrave.models.independent import Independent
-from margrave.models.table import resolve
-from margrave.privacy.accounting import GDP, event_rho
-from margrave.privacy.events import GaussianEvent
+from margrave.models.registry import resolve
+from margrave.privacy.accounting.accountants import GDP, event_rho
+from margrave.privacy.accounting.events import GaussianEvent
 from margrave.select.mean_embedding import MeanEmbedding
 
 

@@ -13,15 +13,14 @@ from margrave.errors import InputError
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
-from margrave.privacy.accounting import GDP, ZCDP
-from margrave.privacy.events import ExponentialEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP, ZCDP
+from margrave.privacy.accounting.events import ExponentialEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
-from margrave.select.all_kway import AllKWay
-from margrave.select.fixed import Fixed
+from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.mst import MST
 from seeded_noise import SeededSource
 

@@ -12,11 +12,17 @@ import pytest
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.privacy.accounting import GDP
+from margrave.privacy.accounting.accountants import GDP
 from margrave.schema.domain import Domain
-from margrave.select.privmrf import NOISE_L1, PrivMRF
-from margrave.select.triangulation import chordal_cliques, grown
-from margrave.select.useful import correlation, first_marginals, useful_subsets
+from margrave.select.privmrf import (
+    NOISE_L1,
+    PrivMRF,
+    chordal_cliques,
+    correlation,
+    first_marginals,
+    grown,
+    useful_subsets,
+)
 
 SIZES = {"a": 4, "b": 3, "c": 5, "d": 3, "e": 2}
 

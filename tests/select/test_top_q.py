@@ -13,9 +13,9 @@ import pytest
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.methods.splits import PAIR, marginal_shares
-from margrave.models.pmw import PMW
-from margrave.privacy.events import ExponentialEvent, GaussianEvent
+from margrave.models.multiplicative_weights import PMW
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
+from margrave.run.costs import PAIR, marginal_shares
 from margrave.select.top_q import TopQ
 
 SIZES = {"a": 4, "b": 4, "c": 3, "d": 3}

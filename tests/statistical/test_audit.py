@@ -19,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
-import margrave.measure.gaussian as door
+import margrave.measure.mechanisms.gaussian as door
 from margrave import Guarantee, Schema, Synthesizer, Unit
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Adjacency

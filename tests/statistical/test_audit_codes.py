@@ -13,8 +13,8 @@ from twin_runs import audited, fitting
 from twin_tables import KINDS, pair
 from twins import Run, record, replay
 
-from margrave.measure import codes
-from margrave.privacy.events import GaussianEvent, PartitionEvent
+from margrave.measure.discovery import text as codes
+from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.unit import Adjacency
 
 COLUMNS = ("city", "icd", "key", "note")

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from test_audit import STRATEGIES, told_apart
 from torch_fitters import NEEDS_TORCH, TINY
 
-import margrave.measure.gaussian as door
+import margrave.measure.mechanisms.gaussian as door
 from margrave import Integer, Schema, Synthesis, Synthesizer
-from margrave.measure.moments import embedded, wave
-from margrave.methods.table import METHODS
+from margrave.measure.mechanisms.moments import embedded, wave
+from margrave.methods import METHODS
 from margrave.models.merf import Merf
-from margrave.models.residual.fitter import Residual
+from margrave.models.residual import Residual
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.privacy.unit import Adjacency

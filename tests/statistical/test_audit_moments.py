@@ -15,11 +15,11 @@ import pytest
 from numpy.typing import NDArray
 from test_audit import halve_the_noise, told_apart
 
-import margrave.measure.moments as door
+import margrave.measure.mechanisms.moments as door
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import GDP, ZCDP
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP, ZCDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.embedding import Embedding
 from margrave.schema.schema import Schema

@@ -22,13 +22,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-import margrave.measure.gradients as door
+import margrave.measure.mechanisms.gradients as door
 from extras import import_extra
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import Renyi
-from margrave.privacy.events import SubsampledGaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import Renyi
+from margrave.privacy.accounting.events import SubsampledGaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.schema import Schema
 

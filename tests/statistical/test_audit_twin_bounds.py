@@ -9,7 +9,7 @@ import pytest
 from twin_runs import COLUMNS, audited, fitting
 from twin_tables import KINDS, bounded, pair
 
-from margrave.measure.looking import Looking
+from margrave.measure.discovery.numeric import Looking
 from margrave.privacy.unit import Adjacency
 
 pytestmark = pytest.mark.slow

@@ -18,20 +18,20 @@ from twin_tables import declared, pair
 from twins import Run
 
 import margrave.engines.memory as memory
-import margrave.measure.choose as choosing
-import margrave.measure.partition as partition
+import margrave.measure.mechanisms.choose as choosing
+import margrave.measure.mechanisms.partition as partition
 from margrave.engines.counts import Counts
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
-from margrave.measure.gaussian import Gaussian
-from margrave.privacy.accounting import GDP, ZCDP, Accountant, Renyi
-from margrave.privacy.events import GaussianEvent
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.progress import Step
 from margrave.schema.schema import Schema
-from margrave.select.all_kway import AllKWay
+from margrave.select.fixed import AllKWay
 
 Patch = pytest.MonkeyPatch
 
@@ -337,7 +337,7 @@ def test_progress_that_tells_of_rows_is_found(monkeypatch: Patch) -> None:
 def test_a_training_that_is_no_longer_clipped_or_sampled_is_found(
     name: str, kind: str, monkeypatch: Patch
 ) -> None:
-    import margrave.measure.gradients as door
+    import margrave.measure.mechanisms.gradients as door
 
     assert _findings("extreme numbers", "tabddpm") == set()
     if name == "clip":

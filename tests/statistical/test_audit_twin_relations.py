@@ -11,10 +11,10 @@ import pytest
 from twin_runs import audited, fitting
 from twins import Run
 
-from margrave.measure.gaussian import Gaussian
-from margrave.measure.relations import Relations
+from margrave.measure.discovery.relations import Relations
+from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
-from margrave.schema import relative
+from margrave.schema.columns import relative
 
 OWNERS, LAST = 600, "z-last"
 COLUMNS = ("came", "left", "charge", "paid", "kind")

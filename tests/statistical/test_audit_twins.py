@@ -21,9 +21,8 @@ from twins import Run, record, replay
 
 from margrave import Synthesizer, limits, owner_sizes
 from margrave.engines.memory import MemoryEngine
-from margrave.models.table import resolve
-from margrave.privacy.appraisals import read_appraisal
-from margrave.privacy.events import ExponentialEvent, GaussianEvent, PartitionEvent
+from margrave.models.registry import resolve
+from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent, PartitionEvent, read_appraisal
 from margrave.privacy.unit import Adjacency
 from margrave.schema.schema import Schema
 from margrave.select.aim import AIM

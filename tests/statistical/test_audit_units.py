@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from test_audit import told_apart
 
 from margrave.measure.curator import Curator
-from margrave.privacy.accounting import GDP
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.accountants import GDP
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
 

@@ -21,14 +21,14 @@ import pytest
 from numpy.typing import NDArray
 
 import margrave.engines.memory as memory
-import margrave.measure.choose as choosing
+import margrave.measure.mechanisms.choose as choosing
 from margrave.engines.memory import MemorySource, open_source
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
-from margrave.measure.gaussian import Gaussian
-from margrave.privacy.accounting import GDP, ZCDP
-from margrave.privacy.events import Event, ExponentialEvent, GaussianEvent, PartitionEvent
-from margrave.privacy.ledger import Ledger
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.privacy.accounting.accountants import GDP, ZCDP
+from margrave.privacy.accounting.events import Event, ExponentialEvent, GaussianEvent, PartitionEvent
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
 

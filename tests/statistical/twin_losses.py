@@ -20,18 +20,18 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, norm
 from twins import GAUSSIANS, OFFSET, Draw, Question, Tape
 
-from margrave.owners import OwnerSizes
-from margrave.privacy.accounting import GDP, Renyi
-from margrave.privacy.events import (
+from margrave.privacy.accounting.accountants import GDP, Renyi
+from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
     GaussianEvent,
     PartitionEvent,
     SubsampledGaussianEvent,
 )
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal, Release
-from margrave.synthesis import Synthesis
+from margrave.run.owner_sizes import OwnerSizes
+from margrave.run.synthesis import Synthesis
 
 __all__ = ["delta_of", "findings", "true_events"]
 

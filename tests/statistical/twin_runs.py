@@ -14,9 +14,9 @@ from twin_losses import findings
 from twins import Run, Tape, record, replay
 
 from margrave import Synthesizer
-from margrave.methods.table import METHODS
+from margrave.methods import METHODS
 from margrave.models.diffusion import Diffusion
-from margrave.models.merf.fitter import Merf
+from margrave.models.merf import Merf
 from margrave.privacy.unit import Adjacency
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding

@@ -28,9 +28,9 @@ from margrave import entropy
 from margrave.engines import opening
 from margrave.engines.counts import Counts
 from margrave.measure.curator import Curator
-from margrave.privacy.answers import Answer
-from margrave.privacy.events import Event, PartitionEvent
-from margrave.privacy.ledger import Ledger
+from margrave.privacy.accounting.events import Event, PartitionEvent
+from margrave.privacy.ledger.history import Answer
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.progress import Step
 
 __all__ = ["Draw", "Opened", "Question", "Tape", "record", "replay"]

@@ -12,7 +12,7 @@ from margrave.errors import InputError, SchemaError
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal, Release
-from margrave.synthesis import Synthesis
+from margrave.run.synthesis import Synthesis
 
 SCHEMA = mg.Schema(
     (

@@ -17,10 +17,8 @@ import margrave as mg
 from margrave.errors import InputError, MargraveError, SchemaError
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Neighbours
-from margrave.tables.estimate import Estimate, measured, modelled
-from margrave.tables.estimates import estimates, released
+from margrave.tables.estimates import Estimate, estimates, long, measured, modelled, released
 from margrave.tables.files import read_tables, write_tables
-from margrave.tables.labelled import long
 
 DOMAIN = mg.Domain(("a", "b", "c"), (2, 3, 2))
 SCHEMA = mg.Schema(

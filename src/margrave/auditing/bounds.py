@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 from scipy.stats import binom
 
-from margrave.privacy.conversion import gdp_delta, zcdp_delta
+from margrave.privacy.accounting.conversions import gdp_delta, zcdp_delta
 
 __all__ = [
     "Rates",
@@ -21,6 +21,7 @@ __all__ = [
     "lowest_rate",
     "zcdp_curve",
 ]
+
 
 Curve = Callable[[float], float]
 MOST = 50.0

@@ -15,9 +15,10 @@ from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 
 if TYPE_CHECKING:
-    from margrave.synthesis import Synthesis
+    from margrave.run.synthesis import Synthesis
 
 __all__ = ["Evidence", "counted", "rows_of"]
+
 
 DRAWN = 2000
 """Synthetic rows that are looked at, if the run leaves the number open."""

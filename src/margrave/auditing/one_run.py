@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from margrave.auditing.bounds import epsilon_of_guesses
 from margrave.auditing.canary import Run, called, check_runs, runner
 from margrave.auditing.evidence import counted, rows_of
-from margrave.auditing.found import CAN, CANNOT, Claim
+from margrave.auditing.result import CAN, CANNOT, Claim
 from margrave.auditing.world import World, generated
 from margrave.errors import InputError, invalid
 from margrave.schema.decode import decode
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
 __all__ = ["OneRunAudit", "audit_in_one_run"]
+
 
 WIDE = {f"c{place}": 8 for place in range(6)}
 DRAWN = 20_000

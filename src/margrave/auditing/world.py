@@ -19,6 +19,7 @@ from margrave.schema.schema import Schema
 
 __all__ = ["OWNER", "World", "generated", "worlds_of"]
 
+
 OWNER = "canary owner"
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 3}
 

@@ -8,7 +8,8 @@
     run       the loop over the cells that are not done yet
     page      the report: outcomes as Markdown, LaTeX and pictures
 
-A new table or method is one small file, see `datasets.table_entry` and `methods.method_entry`.
+A new table or method is one small file, see `benchmark.datasets.table_entry` and
+`benchmark.methods.method_entry`.
 """
 
 from __future__ import annotations

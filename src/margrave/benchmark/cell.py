@@ -3,10 +3,14 @@
 Called as `python -m margrave.benchmark.cell FOLDER PARENT`. FOLDER/request.json says what to do.
 The process leaves FOLDER/stage, the stage it has come to, and FOLDER/outcome.json, its scores or the reason
 why it has none.
+
+An entry's rows: what margrave, a reference, a script or a peer makes of a split table. **Not private.**
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
 import math
 import os
@@ -17,12 +21,27 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from margrave.errors import MargraveError
+import numpy as np
 
-__all__ = ["main", "run_cell"]
+from margrave.benchmark.methods import MethodEntry
+from margrave.benchmark.peers import run_peer
+from margrave.benchmark.prepared import Prepared, merging_schema
+from margrave.errors import InputError, MargraveError, MissingExtraError, invalid
+from margrave.evaluation.references import bootstrap_rows, shuffled_rows
+from margrave.evaluation.rows import Rows
+from margrave.limits import bytes_of
+
+if TYPE_CHECKING:
+    from margrave.privacy.unit import Unit
+    from margrave.schema.schema import Schema
+
+__all__ = ["Made", "made_rows", "main", "run_cell", "warm_up"]
+
 
 GUARD = 0.5
 """Seconds between two looks at whether the process that started this one is still there."""
@@ -56,7 +75,6 @@ def run_cell(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _scored(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -> dict[str, Any]:
     from margrave.benchmark.prepared import prepare, stream
-    from margrave.benchmark.synthesizing import made_rows, warm_up
     from margrave.evaluation.scoring import score_metrics
     from margrave.evaluation.task import Task
 
@@ -136,3 +154,162 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows that a method made.
+
+    Args:
+        rows: As metrics read them.
+        fit: Seconds of fitting, imports left out.
+        sample: Seconds of sampling.
+        versions: Of the libraries of another environment, by name.
+    """
+
+    rows: Rows
+    fit: float = 0.0
+    sample: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def warm_up(method: str) -> None:
+    """Import what a first call would import, so that the clock leaves it out, as it does for peers.
+
+    PyTorch too, where the method computes with it; where that is missing, nothing: its first call says so.
+    """
+    import margrave.engines.opening
+    import margrave.measure.curator
+    import margrave.measure.discovery.discover
+    import margrave.models.mixture
+    import margrave.models.pgm.fitter
+    import margrave.run.synthesis  # noqa: F401
+    from margrave.run.options import check_libraries
+    from margrave.run.synthesizer import Synthesizer
+
+    with suppress(MissingExtraError):
+        check_libraries(Synthesizer(method, epsilon=1.0, delta=1e-5).fitter)
+
+
+def made_rows(
+    method: MethodEntry,
+    prepared: Prepared,
+    budget: tuple[float, float],
+    rng: np.random.Generator,
+    folder: Path,
+    python: str | None = None,
+) -> Made:
+    """As many rows as the method learned from.
+
+    Args:
+        method: The entry.
+        prepared: The split table.
+        budget: epsilon and delta.
+        rng: Of sampling; the noise is secure and has no seed.
+        folder: An empty folder to exchange files with a peer in.
+        python: The interpreter of a peer's environment.
+
+    Raises:
+        InputError: The method cannot do this table.
+    """
+    if method.kind == "reference":
+        return _reference(method.name, prepared, rng)
+    if method.kind == "script":
+        return _script(method, prepared, budget, rng)
+    if method.kind == "peer":
+        schema = _public(prepared, method.name)
+        assert python is not None  # noqa: S101 - the run makes the environment before the cell
+        rows, record = run_peer(method, prepared, schema, budget, rng, folder, python)
+        return Made(prepared.rows_of(rows), record["fit"], record["sample"], record.get("versions", {}))
+    return _ours(method, prepared, budget, rng)
+
+
+def _reference(name: str, prepared: Prepared, rng: np.random.Generator) -> Made:
+    start = time.perf_counter()
+    make = {"real": lambda rows, _: rows, "bootstrap": bootstrap_rows, "shuffled": shuffled_rows}[name]
+    rows = make(prepared.train_rows, rng)
+    return Made(rows, 0.0, time.perf_counter() - start)
+
+
+def _ours(
+    method: MethodEntry, prepared: Prepared, budget: tuple[float, float], rng: np.random.Generator
+) -> Made:
+    from margrave.run.synthesizer import Synthesizer
+
+    settings, entry = method.settings, prepared.entry
+    options: dict[str, Any] = dict(settings["options"])
+    if isinstance(options.get("max_memory"), str):
+        options["max_memory"] = bytes_of(options["max_memory"])
+    if settings["target"]:
+        if prepared.target is None:
+            raise InputError(invalid(f"table {entry.name}", "one with a target", f"{method.name} needs it."))
+        options["target"] = prepared.target
+    schema = prepared.public
+    if schema is not None and entry.rare:
+        schema = merging_schema(schema, entry.rare)
+    if entry.discovery:
+        options.setdefault("discovery", _discovery(schema, prepared.scoring, entry.discovery))
+    start = time.perf_counter()
+    synthesizer = Synthesizer(
+        settings["method"],
+        epsilon=budget[0],
+        delta=budget[1],
+        unit=_unit(entry.owner, entry.max_rows),
+        schema=schema,
+        **options,
+    )
+    synthesis = synthesizer.fit(prepared.train)
+    fitted = time.perf_counter()
+    table = synthesis.sample_arrow(prepared.train_rows.size, rng=rng)
+    done = time.perf_counter()
+    return Made(prepared.rows_of(table), fitted - start, done - fitted)
+
+
+def _discovery(schema: Schema | None, columns: Schema, share: float) -> float:
+    """The `discovery` of `Synthesizer` with which columns that are not known get a share of rho in all."""
+    from margrave.measure.discovery.discover import open_share
+
+    every = len(columns.attributes)
+    asked = float(every) if schema is None else float(sum(map(open_share, schema.attributes)))
+    return share * every / asked if asked else share
+
+
+def _unit(owner: str, max_rows: int) -> Unit | None:
+    from margrave.privacy.unit import Unit
+
+    return Unit(owner, max_rows) if owner else None
+
+
+def _public(prepared: Prepared, name: str) -> Schema:
+    """The schema that a peer is told, every code of it there to be used."""
+    if prepared.public is None or prepared.entry.owner:
+        constraint = "one with a public domain that protects rows"
+        raise InputError(invalid(f"table {prepared.entry.name}", constraint, f"{name} can do no other."))
+    columns = tuple(dataclasses.replace(column, strict=True) for column in prepared.public.columns)
+    return dataclasses.replace(prepared.public, columns=columns)
+
+
+def _script(
+    method: MethodEntry, prepared: Prepared, budget: tuple[float, float], rng: np.random.Generator
+) -> Made:
+    """Rows of a function `synthesize(table, schema, *, epsilon, delta, target, rows, rng)` in a file."""
+    assert method.script is not None  # noqa: S101 - an entry of this kind has one
+    spec = importlib.util.spec_from_file_location(f"margrave_bench_{method.name}", method.script)
+    assert spec is not None  # noqa: S101 - the path ends in .py
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    synthesize = getattr(module, "synthesize", None)
+    if not callable(synthesize):
+        raise InputError(invalid(f"script {method.name}", "with a function synthesize", "Define it."))
+    start = time.perf_counter()
+    table = synthesize(
+        prepared.train,
+        prepared.public,
+        epsilon=budget[0],
+        delta=budget[1],
+        target=prepared.target,
+        rows=prepared.train_rows.size,
+        rng=rng,
+    )
+    return Made(prepared.rows_of(table), time.perf_counter() - start)

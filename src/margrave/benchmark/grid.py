@@ -11,12 +11,13 @@ from typing import Any
 
 from margrave.benchmark.datasets import TableEntry, expand_words, table_entry
 from margrave.benchmark.methods import MethodEntry, method_entry
-from margrave.benchmark.specs import checked, read_spec
 from margrave.errors import InputError, invalid
-from margrave.evaluation.table import METRICS
+from margrave.evaluation.metrics.registry import METRICS
+from margrave.files import checked, read_spec
 from margrave.limits import Limits, bytes_of
 
 __all__ = ["CHEAP", "Cell", "Grid", "check_halves", "read_grid"]
+
 
 CHEAP = (
     "average_sw1",

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from margrave.benchmark.specs import SUFFIXES, check_name, checked, digest, read_spec
 from margrave.errors import InputError, invalid
-from margrave.methods.table import METHODS
+from margrave.files import SUFFIXES, check_name, checked, digest, read_spec
+from margrave.methods import METHODS
 
 __all__ = ["REFERENCES", "Kind", "MethodEntry", "method_entry"]
+
 
 Kind = Literal["margrave", "reference", "script", "peer"]
 

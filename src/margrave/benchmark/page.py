@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from margrave.benchmark import markdown, pictures
-from margrave.benchmark.findings import Findings
-from margrave.benchmark.latex import latex
-from margrave.benchmark.results import read_results
+from margrave.benchmark.markdown import latex
+from margrave.benchmark.results import Findings, read_results
 from margrave.errors import InputError, invalid
 from margrave.files import check_writable, write_text
 
 __all__ = ["check_page", "write_page"]
+
 
 INTRODUCTION = """Written by `margrave bench report` from the outcomes of `margrave bench`; edit nothing here.
 **Not private**: scores are exact functions of the tables. Every method learned from the same rows and made

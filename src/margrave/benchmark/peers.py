@@ -27,8 +27,8 @@ import numpy as np
 
 from margrave.benchmark.methods import MethodEntry
 from margrave.benchmark.prepared import Prepared
-from margrave.benchmark.specs import digest
 from margrave.errors import InputError, MargraveError, invalid
+from margrave.files import digest
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from margrave.schema.schema import Schema
 
 __all__ = ["environment", "run_peer"]
+
 
 READY = "ready"
 """The file that says an environment is whole: written last."""
@@ -118,7 +119,7 @@ def _ask(method: MethodEntry, codes: Encoded, budget: tuple[float, float], seed:
     import pyarrow as pa
     from pyarrow import csv
 
-    from margrave.privacy.conversion import zcdp_rho
+    from margrave.privacy.accounting.conversions import zcdp_rho
 
     names = codes.domain.names
     request = {

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from margrave.benchmark.findings import Findings
 from margrave.benchmark.markdown import figure, table
 from margrave.benchmark.page import check_page
-from margrave.benchmark.results import read_results
+from margrave.benchmark.results import Findings, read_results
 from margrave.errors import InputError, invalid
 from margrave.evaluation.score import Facts
 from margrave.evaluation.summary import Summary
 from margrave.files import write_text
 
 __all__ = ["Standing", "find_standings", "write_standing"]
+
 
 LEAST_HIGHER = 0.01
 """A score of which higher is better counts as worse from this much on."""

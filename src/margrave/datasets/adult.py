@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "SPLITS", "adult_path", "load_adult"]
 
+
 SPLITS = {"train": "adult.csv.gz", "test": "adult_test.csv.gz"}
 MISSING = ("", "?")
 """The texts that mean missing in Adult."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VISITS", "make_hospital"]
 
+
 VISITS = 30_000
 """Rows of the example where the caller does not say how many."""
 PATIENT_SHARE = 0.4

@@ -11,6 +11,7 @@ from numba import njit
 
 __all__ = ["Cover", "covered", "merged", "price"]
 
+
 Members = tuple[int, ...]
 
 CAPS = (1 << 10, 1 << 12, 1 << 14, 1 << 15, 1 << 16)

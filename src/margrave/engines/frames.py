@@ -19,11 +19,12 @@ from margrave.engines.files import (
     read_file,
 )
 from margrave.errors import InputError, invalid
-from margrave.schema import clock, storage
 from margrave.schema.frame import TEXT_FILE, Frame
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage import clock, forms
+from margrave.schema.storage.text import TextFormat
 
 __all__ = ["check_owner", "is_rounded", "read_table", "rounded_owner"]
+
 
 ROUNDED = {b"margrave": b"rounded"}
 """Marks a column of the storage forms that may hold one value where the table has two."""
@@ -123,9 +124,9 @@ def _table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
     rounded = [is_rounded(array.type) for array in arrays]
-    columns = [storage.held(array, name) for name, array in zip(names, arrays, strict=True)]
+    columns = [forms.held(array, name) for name, array in zip(names, arrays, strict=True)]
     for name, column in zip(names, columns, strict=True):
-        if storage.is_text(column) and not _is_unicode(column.dictionary):
+        if forms.is_text(column) and not _is_unicode(column.dictionary):
             raise InputError(
                 invalid(f"column {name!r}", "text in valid Unicode", "Clean or drop the column.")
             )

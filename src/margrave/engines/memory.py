@@ -15,21 +15,21 @@ from margrave.engines.files import PLAIN, Choose, all_columns
 from margrave.engines.frames import check_owner, read_table
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.schema import storage
 from margrave.schema.columns import Column
+from margrave.schema.columns.relative import Comparison, count_relation
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
-from margrave.schema.frame import TEXT_FILE, Frame
-from margrave.schema.looks import grids, histogram
+from margrave.schema.frame import TEXT_FILE, Frame, stored_column
 from margrave.schema.profile import profile
-from margrave.schema.relative import Comparison, count_relation
+from margrave.schema.queries import grids, histogram
 from margrave.schema.schema import Schema
-from margrave.schema.spelling import spellings
-from margrave.schema.stored import stored_column
-from margrave.schema.text_format import TextFormat
+from margrave.schema.storage import forms
+from margrave.schema.storage.spelling import spellings
+from margrave.schema.storage.text import TextFormat
 
 __all__ = ["MAX_CELLS", "MemoryEngine", "MemorySource", "open_source"]
+
 
 MAX_CELLS = 1 << 27
 """Most cells of one table, a GiB of counts."""
@@ -73,7 +73,7 @@ class MemorySource:
     Its repr shows names only and it refuses to be pickled.
 
     Args:
-        table: A pyarrow.Table whose columns are as `margrave.schema.storage.held` leaves them.
+        table: A pyarrow.Table whose columns are as `margrave.schema.storage.forms.held` leaves them.
         loose: Names of the text columns of which even the kind is open.
     """
 
@@ -146,7 +146,7 @@ class MemorySource:
         return Counts(found[1:].astype(np.int64))
 
     def _owners(self, owner: str) -> NDArray[np.int32]:
-        codes, _ = storage.texts(self._normal(owner, "owner"))
+        codes, _ = forms.texts(self._normal(owner, "owner"))
         check_owner(self._table, owner)
         if bool((codes < 0).any()):
             constraint = "a column without missing values"
@@ -162,11 +162,15 @@ class MemorySource:
         return Counts(profile(self._array(column), column))
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
-        """Cells with a reading by the first step they are a multiple of, see `schema.looks`: [steps + 1]."""
+        """Cells with a reading by the first step they are a multiple of, see `schema.queries`: [steps +
+        1].
+        """
         return Counts(grids(self._array(column), steps, read, column))
 
     def spellings(self, column: str, read: str) -> Counts:
-        """Cells of text by the spelling of their moment or time, see `schema.spelling`: [spellings]."""
+        """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:
+        [spellings].
+        """
         return Counts(spellings(self._array(column), read, column))
 
     def histogram(
@@ -177,7 +181,7 @@ class MemorySource:
         Args:
             column: Its name.
             edges: Increasing, two or more.
-            read: As what the cells are read, one of `schema.looks.READS`.
+            read: As what the cells are read, one of `schema.queries.READS`.
             absent: Whether cells without such a number are counted, too, in one more cell at the end.
 
         Raises:
@@ -193,7 +197,8 @@ class MemorySource:
         edges: NDArray[np.float64],
         others: Sequence[str] = (),
     ) -> Counts:
-        """Rows by how a column compares with another, see `schema.relative`: [edges - 1 + ABSENT_CELLS].
+        """Rows by how a column compares with another, see `schema.columns.relative`: [edges - 1 +
+        ABSENT_CELLS].
 
         Args:
             column: Its name.
@@ -210,7 +215,7 @@ class MemorySource:
 
         absent: Whether rows without a value are counted, too, in one more cell at the end.
         """
-        codes, distinct = storage.texts(storage.listed(self._array(column), column))
+        codes, distinct = forms.texts(forms.listed(self._array(column), column))
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         held = sorted(
             (text, count) for text, count in zip(distinct.to_pylist(), counts, strict=True) if count
@@ -234,7 +239,7 @@ class MemorySource:
         return MemoryEngine(encode(self._table, schema))
 
     def _normal(self, name: str, param: str = "column") -> Any:
-        return storage.normal(self._array(name, param), name)
+        return forms.normal(self._array(name, param), name)
 
     def _array(self, name: str, param: str = "column") -> Any:
         place = self._table.schema.get_field_index(name)  # a list of all names takes as long as a short look

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from margrave.errors import InputError, invalid
-from margrave.schema.pandas_types import dtype_text
+from margrave.schema.storage.pandas import dtype_text
 
 __all__ = ["arrow_columns"]
 

@@ -7,9 +7,10 @@ from typing import Any
 import polars as pl
 
 from margrave.errors import InputError, invalid
-from margrave.schema.polars_types import dtype_text, supported
+from margrave.schema.storage.polars import dtype_text, supported
 
 __all__ = ["arrow_columns"]
+
 
 WIDE = ("Int128", "UInt128", "Float16")
 """Types that Arrow or its kernels do not know: read as float64."""

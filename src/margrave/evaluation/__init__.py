@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from margrave.evaluation.classifier import score_classifier
 from margrave.evaluation.compare import compare
 from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
+from margrave.evaluation.learners import score_classifier
+from margrave.evaluation.metrics.registry import METRICS
+from margrave.evaluation.references import references, split
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.scoring import score_metrics, score_references
-from margrave.evaluation.splits import references, split
 from margrave.evaluation.summary import Summary, summarise
-from margrave.evaluation.table import METRICS
 from margrave.evaluation.task import Metric, Task
 
 __all__ = [

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.evaluation.batches import batches
 from margrave.evaluation.comparison import ColumnPair, Comparison, PairMatrix, Score
 from margrave.evaluation.distance import cramers_v, shares, total_variation
-from margrave.evaluation.reference import Shuffled, bootstrap
+from margrave.evaluation.references import Shuffled, bootstrap
+from margrave.evaluation.rows import batches
 from margrave.evaluation.samples import draw_pairs, say_sample, shown_pairs
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.domain import Clique, Domain
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Engine
 
 __all__ = ["compare"]
+
 
 MOST_TRIPLES = 500
 SAMPLED_TRIPLES = 200

@@ -16,6 +16,7 @@ from margrave.evaluation.score import Score
 
 __all__ = ["NOT_PRIVATE", "ColumnPair", "Comparison", "PairMatrix", "Score"]
 
+
 NOT_PRIVATE = "NOT PRIVATE — computed from the real table, do not publish"
 
 

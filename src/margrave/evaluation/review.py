@@ -1,7 +1,11 @@
-"""review: one or several synthetic tables held against one real table. **Not private**."""
+"""review: one or several synthetic tables held against one real table. **Not private**.
+
+One number for a comparison, and the parts that it is the mean of. **Not private**.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,28 +16,93 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
-from margrave.evaluation.asked import held_rows
 from margrave.evaluation.compare import compare
 from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
-from margrave.evaluation.correlations import pearson
-from margrave.evaluation.curves import Curves, draw_curves
-from margrave.evaluation.efficiency import Efficiency
 from margrave.evaluation.learners import one_thread
-from margrave.evaluation.overall import add_overall
+from margrave.evaluation.metrics.correlations import pearson
+from margrave.evaluation.metrics.curves import Curves, draw_curves
+from margrave.evaluation.metrics.efficiency import Efficiency
+from margrave.evaluation.metrics.registry import METRICS
+from margrave.evaluation.metrics.scatter import Scatter, draw_scatter
+from margrave.evaluation.references import references, shuffled_rows
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scatter import Scatter, draw_scatter
 from margrave.evaluation.score import Score
-from margrave.evaluation.scoring import GROUND_TRUTH, score_metrics
-from margrave.evaluation.splits import references, shuffled_rows
-from margrave.evaluation.table import METRICS
+from margrave.evaluation.scoring import GROUND_TRUTH, held_rows, score_metrics
 from margrave.evaluation.task import Metric, Task
-from margrave.schema.rules import Rule
+from margrave.schema.constraints.rules import Rule
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["RESERVED", "Correlations", "Review", "default_metrics", "review"]
+__all__ = [
+    "RESERVED",
+    "SCORED",
+    "Correlations",
+    "Review",
+    "add_overall",
+    "default_metrics",
+    "review",
+    "split_overall",
+]
+
+
+SCORED = ("dependence_invented", "dependence_kept", "rank_slope")
+"""Metrics that the number needs beside the scores of `compare`."""
+DEFINITION = (
+    "The mean of what is kept of single columns, of the dependence between columns and of rank correlations, "
+    "each from 0 to 1; a part that the real table does not have is left out."
+)
+
+
+def split_overall(values: Mapping[str, float]) -> dict[str, float]:
+    """The parts of the number, each from 0 to 1, from scores by name; none where a score is not defined.
+
+    - columns: 1 less the mean total variation of single columns.
+    - dependence: the share of the dependence that is kept, less the mean share that is invented.
+    - rank correlations: 1 less how far their slope is from 1.
+
+    Example:
+        >>> split_overall({"tv_1_mean": 0.25, "rank_slope": 1.5})
+        {'columns': 0.75, 'rank correlations': 0.5}
+    """
+    far, kept, slope = (values.get(name, math.nan) for name in ("tv_1_mean", "dependence_kept", "rank_slope"))
+    invented = values.get("dependence_invented", math.nan)
+    parts = {
+        "columns": 1.0 - far,
+        "dependence": kept - (0.0 if math.isnan(invented) else invented),
+        "rank correlations": 1.0 - abs(1.0 - slope),
+    }
+    return {name: min(max(part, 0.0), 1.0) for name, part in parts.items() if not math.isnan(part)}
+
+
+def add_overall(comparison: Comparison) -> Comparison:
+    """The comparison with the score `overall` in front, for the synthetic and the reference tables."""
+    parts = split_overall({score.name: score.value for score in comparison.scores})
+    overall = Score(
+        "overall",
+        _mean(parts),
+        "higher",
+        f"mean of {', '.join(parts)}" if parts else "nothing",
+        DEFINITION,
+        high=1.0,
+        goal=1.0,
+        source="docs/metrics.md, overall",
+        cost="none beside its parts",
+        parts=parts,
+        note="" if parts else "none of its parts is defined",
+    )
+    beside = {name: _mean(split_overall(values)) for name, values in comparison.references.items()}
+    merged = {
+        name: dict(values) | ({} if math.isnan(beside[name]) else {"overall": beside[name]})
+        for name, values in comparison.references.items()
+    }
+    return dataclasses.replace(comparison, scores=(overall, *comparison.scores), references=merged)
+
+
+def _mean(parts: Mapping[str, float]) -> float:
+    return math.fsum(parts.values()) / len(parts) if parts else math.nan
+
 
 RESERVED = frozenset({"real", "bootstrap", "shuffled", GROUND_TRUTH})
 """Names that no synthetic table can have."""

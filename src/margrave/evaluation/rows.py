@@ -1,9 +1,12 @@
-"""Rows: one table as metrics read it, its codes, its raw numbers and its counts. **Not private**."""
+"""Rows: one table as metrics read it, its codes, its raw numbers and its counts. **Not private**.
+
+batches: many cliques, a few at a time, so that their tables fit in memory.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +18,15 @@ from margrave.schema.columns import Binned, Column, Whole
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
-from margrave.schema.looks import readings
+from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
-from margrave.schema.spelling import SPELLINGS, spellings
+from margrave.schema.storage.spelling import SPELLINGS, spellings
 
 if TYPE_CHECKING:
     from margrave.protocols import Engine
 
-__all__ = ["Rows"]
+__all__ = ["BATCH_CELLS", "Rows", "batches"]
+
 
 Numbers = NDArray[np.float64]
 
@@ -37,7 +41,8 @@ class Rows:
         engine: Counts the rows; counted here without one, with the same answers.
         exact: Whether the numbers are those stored, and not middles of bins.
         spelt: How the texts of numbers, moments and times are written, by column, where they are texts: cells
-            by the spellings of `schema.spelling.SPELLINGS`. Taken or permuted rows keep those of the table.
+            by the spellings of `schema.storage.spelling.SPELLINGS`. Taken or permuted rows keep those of the
+            table.
 
     Raises:
         InputError: The numbers are of another length than the codes.
@@ -58,7 +63,7 @@ class Rows:
         """A pyarrow.Table encoded under a schema, with its raw numbers. **Not private**.
 
         Args:
-            table: The schema's columns, stored as `margrave.schema.storage.held` leaves them.
+            table: The schema's columns, stored as `margrave.schema.storage.forms.held` leaves them.
             schema: All of its columns known.
             engine: Counts the same rows.
 
@@ -142,3 +147,22 @@ def _middles(column: Column) -> Numbers:
     last = 1.0 if isinstance(column, Whole) else 0.0
     middles = (edges[:-1] + edges[1:] - last) / 2
     return np.append(middles, np.full(column.size - column.present, np.nan))
+
+
+BATCH_CELLS = 1 << 22
+"""Cells of the tables that are counted together."""
+
+
+def batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+    """The cliques in their order, in runs of at most BATCH_CELLS cells or of one clique."""
+    batch: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        size = domain.size(clique)
+        if batch and cells + size > BATCH_CELLS:
+            yield batch
+            batch, cells = [], 0
+        batch.append(clique)
+        cells += size
+    if batch:
+        yield batch

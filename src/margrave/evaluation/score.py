@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 __all__ = ["Better", "Facts", "Score"]
 
+
 Better = Literal["lower", "higher"]
 
 

@@ -15,6 +15,7 @@ from margrave.evaluation.score import Better, Score
 
 __all__ = ["Summary", "summarise"]
 
+
 Method = Literal["t", "bootstrap"]
 DRAWS = 10_000
 

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.evaluation.batches import batches
 from margrave.evaluation.distance import shares
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, batches
 from margrave.evaluation.score import Facts, Score
 from margrave.schema.columns import Binned, Listed
+from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique
-from margrave.schema.rules import Rule
 from margrave.schema.schema import Schema
 
 __all__ = ["Counted", "Metric", "Task"]
+
 
 MOST_CELLS = 4_000_000
 MOST_CLIQUES = 500

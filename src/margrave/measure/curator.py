@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Stopwatch, price_question
-from margrave.measure.appraise import appraise
-from margrave.measure.choose import choose
-from margrave.measure.discover import Discovery
-from margrave.measure.gaussian import Gaussian
-from margrave.measure.gradients import Course, train
-from margrave.measure.moments import moments
-from margrave.privacy.ledger import Ledger
+from margrave.measure.discovery.discover import Discovery
+from margrave.measure.mechanisms.appraise import appraise
+from margrave.measure.mechanisms.choose import choose
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gradients import Course, train
+from margrave.measure.mechanisms.moments import moments
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
 from margrave.release import NoisyMarginal, NoisyMoments
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Engine, Learner, Source
 
 __all__ = ["Curator"]
+
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -220,7 +221,8 @@ class Curator:
     ) -> int:
         """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty).
 
-        See `margrave.measure.choose` for the proof; costs rho (rounded down to an exact parameter).
+        See `margrave.measure.mechanisms.choose` for the proof; costs rho (rounded down to an exact
+        parameter).
         """
         cliques = self._checked(cliques, expected)
         sensitivity = self._ledger.neighbours.marginal_l1
@@ -243,7 +245,7 @@ class Curator:
     ) -> NDArray[np.float64]:
         """L1 errors ‖counts - expected‖ of many candidates, with Gaussian noise; rho for all together.
 
-        See `margrave.measure.appraise` for the proof.
+        See `margrave.measure.mechanisms.appraise` for the proof.
 
         Args:
             cliques: Candidates.
@@ -262,7 +264,7 @@ class Curator:
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Release sums over rows of Fourier features, by label, with Gaussian noise; rho for all together.
 
-        See `margrave.measure.moments` for the proof.
+        See `margrave.measure.mechanisms.moments` for the proof.
 
         Args:
             embedding: The features, over attributes of the domain.
@@ -287,7 +289,7 @@ class Curator:
     ) -> tuple[NDArray[np.float64], ...]:
         """What a learner becomes by noisy gradients of samples of the rows; rho for all together.
 
-        See `margrave.measure.gradients` for the arguments, the errors and the proof.
+        See `margrave.measure.mechanisms.gradients` for the arguments, the errors and the proof.
         """
         course, rows = Course(steps, rate, clip, on_gradient), self._rows()
         return train(lambda: rows, learner, rho, course, self._ledger, self._noise)

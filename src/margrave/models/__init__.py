@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from margrave.models.diffusion.fitter import Diffusion
     from margrave.models.independent import Independent
-    from margrave.models.merf.fitter import Merf
+    from margrave.models.merf import Merf
     from margrave.models.mixture.fitter import Mixture
-    from margrave.models.network.fitter import Network
+    from margrave.models.multiplicative_weights import PMW
+    from margrave.models.network import Network
     from margrave.models.particles.fitter import Particles
     from margrave.models.pgm.fitter import PGM
-    from margrave.models.pmw import PMW
+    from margrave.models.registry import resolve
     from margrave.models.relaxed.fitter import Relaxed
-    from margrave.models.residual.fitter import Residual
+    from margrave.models.residual import Residual
     from margrave.models.rowwise.genetic import Genetic
     from margrave.models.rowwise.gum import GUM
-    from margrave.models.table import resolve
 
 __all__ = [
     "GUM",
@@ -35,20 +35,21 @@ __all__ = [
     "resolve",
 ]
 
+
 _HOMES = {
     "GUM": "margrave.models.rowwise.gum",
     "PGM": "margrave.models.pgm.fitter",
-    "PMW": "margrave.models.pmw",
+    "PMW": "margrave.models.multiplicative_weights",
     "Diffusion": "margrave.models.diffusion.fitter",
     "Genetic": "margrave.models.rowwise.genetic",
-    "Residual": "margrave.models.residual.fitter",
+    "Residual": "margrave.models.residual",
     "Independent": "margrave.models.independent",
-    "Merf": "margrave.models.merf.fitter",
+    "Merf": "margrave.models.merf",
     "Mixture": "margrave.models.mixture.fitter",
-    "Network": "margrave.models.network.fitter",
+    "Network": "margrave.models.network",
     "Particles": "margrave.models.particles.fitter",
     "Relaxed": "margrave.models.relaxed.fitter",
-    "resolve": "margrave.models.table",
+    "resolve": "margrave.models.registry",
 }
 
 

@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.carried import Carried
+from margrave.models._base.constraints import settled
+from margrave.models._base.delegating import Carried
+from margrave.models._base.pooling import one_ways, perplexity, pool, rows_of
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pooled import one_ways, perplexity, pool, rows_of
-from margrave.models.ruled import settled
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.models.mixture.runs import Setting
+    from margrave.models._base.pooling import Pooled
+    from margrave.models.mixture.descent import Setting
     from margrave.models.mixture.trials import Candidate, Choice, Trials
     from margrave.models.pgm.model import GraphicalModel
-    from margrave.models.pooled import Pooled
     from margrave.protocols import Model
 
 __all__ = ["Auto", "Trees", "keep_measurements", "rank_pairs"]
+
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ class Auto:
     nearly follow from each other by many codes, or noise is small, a graphical model follows them closer. So
     pairs are added to a junction tree by how dependent they are while it stays below MOST_CELLS. The mixture
     that small fits have chosen and the graphical model are fitted to one half of split noise and judged on
-    the other (`margrave.models.splitting`), and the better one is fitted to everything. This costs no
+    the other (`margrave.models._base.pooling`), and the better one is fitted to everything. This costs no
     privacy.
 
     Args:

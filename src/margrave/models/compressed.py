@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.coarse import Coarse, merged, recalled
-from margrave.models.grouped import GroupedModel
+from margrave.models._base.pooling import one_ways, pool, rows_of
+from margrave.models._grouping.coding import Coarse, merged, recalled
+from margrave.models._grouping.model import GroupedModel
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pooled import one_ways, pool, rows_of
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Model
 
 __all__ = ["Compressed", "CompressedModel"]
+
 
 Floats = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Deadline, Effort
-from margrave.models.evidence import Evidence
+from margrave.models._base.constraints import sampled, settled, sharpened
+from margrave.models._base.evidence import Evidence
+from margrave.models._base.pooling import Pooled, one_ways, pool, rows_of, simplex
+from margrave.models._sampling.rounding import draw_column
+from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import CERTAINTY, PGM
-from margrave.models.pgm.held import rule_tables
-from margrave.models.pooled import Pooled, one_ways, pool, rows_of
-from margrave.models.rounding import draw_column
-from margrave.models.ruled import sampled, settled, sharpened
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Independent", "IndependentModel", "simplex"]
+__all__ = ["Independent", "IndependentModel"]
+
 
 Floats = NDArray[np.float64]
 
@@ -202,20 +203,3 @@ def _noisy(table: Pooled) -> NoisyMarginal:
     from margrave.release import NoisyMarginal
 
     return NoisyMarginal(table.clique, table.values, table.sigma)
-
-
-def simplex(values: Floats, variances: Floats) -> Floats:
-    """The distribution nearest to noisy probabilities, in squares weighted by 1 / variance, shape [codes].
-
-    It is max(values - t * variances, 0) with t such that it sums to 1.
-
-    Example:
-        >>> simplex(np.array([0.9, 0.3, -0.4]), np.ones(3)).round(3).tolist()
-        [0.8, 0.2, 0.0]
-    """
-    ratio = values / variances
-    order = np.argsort(-ratio, kind="stable")
-    level = (np.cumsum(values[order]) - 1.0) / np.cumsum(variances[order])
-    kept = int(np.flatnonzero(ratio[order] > level)[-1])
-    found = np.maximum(values - level[kept] * variances, 0.0)
-    return np.asarray(found / found.sum())

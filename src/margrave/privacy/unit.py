@@ -9,6 +9,7 @@ from margrave.errors import InputError, invalid
 
 __all__ = ["Adjacency", "Neighbours", "Unit"]
 
+
 Adjacency = Literal["add_remove", "replace_one"]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INTERCEPT", "Coefficients", "Fit"]
 
+
 Floats = NDArray[np.float64]
 
 INTERCEPT = "(intercept)"

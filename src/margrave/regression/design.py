@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Design", "centre"]
 
+
 Floats = NDArray[np.float64]
 
 

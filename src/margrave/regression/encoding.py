@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Ordinal
 from margrave.schema.schema import Schema
-from margrave.tables.labelled import labels_of
+from margrave.tables.estimates import labels_of
 from margrave.tables.scores import scores_of
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "encode_target",
     "release_column",
 ]
+
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]

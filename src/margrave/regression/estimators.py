@@ -24,6 +24,7 @@ from margrave.schema.encoded import Encoded
 
 __all__ = ["LinearRegression", "LogisticRegression", "PoissonRegression"]
 
+
 Floats = NDArray[np.float64]
 Kind = TypeVar("Kind", bound="_Regression")
 
@@ -321,7 +322,7 @@ class LogisticRegression(_Regression):
 
 def _present_labels(column: Any, found: Coefficients) -> tuple[str, ...]:
     """Labels of the target's codes that have a number."""
-    from margrave.tables.labelled import labels_of
+    from margrave.tables.estimates import labels_of
 
     labels = labels_of(found.schema, found.target)
     return tuple(label for label, held in zip(labels, found.fit.design.present, strict=True) if held)

@@ -17,6 +17,7 @@ from margrave.errors import InputError, invalid
 
 __all__ = ["FAMILIES", "QUADRATIC", "Family", "family_of"]
 
+
 Floats = NDArray[np.float64]
 
 STEEPEST = 30.0

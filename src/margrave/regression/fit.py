@@ -14,10 +14,15 @@ from scipy.special import ndtri
 
 from margrave.archive import load_release
 from margrave.errors import InputError, invalid
-from margrave.models.table import resolve
+from margrave.models.registry import resolve
 from margrave.regression.coefficients import Coefficients, Fit
 from margrave.regression.design import Design, centre
-from margrave.regression.encoding import chosen_encodings, encode_feature, encode_target, release_column
+from margrave.regression.encoding import (
+    chosen_encodings,
+    encode_feature,
+    encode_target,
+    release_column,
+)
 from margrave.regression.families import family_of
 from margrave.regression.inference import find_directions, row_scores, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
 
 __all__ = ["Of", "Released", "Rng", "Source", "fit", "linear", "logistic", "poisson"]
+
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator | int | None

@@ -25,6 +25,7 @@ from margrave.regression.sums import MeasuredSums
 
 __all__ = ["Directions", "find_directions", "row_scores", "solve_strong"]
 
+
 Floats = NDArray[np.float64]
 
 CLEAR = 4.0

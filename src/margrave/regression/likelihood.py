@@ -24,6 +24,7 @@ from margrave.regression.families import Family
 
 __all__ = ["Line", "ModelRows", "fit_model", "score_at"]
 
+
 Floats = NDArray[np.float64]
 
 STEPS = 50

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MeasuredSums", "model_sums"]
 
+
 Floats = NDArray[np.float64]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from margrave.report.comparison_page import render_comparison
-from margrave.report.release_page import render
+from margrave.report.comparison.page import render_comparison
+from margrave.report.release.page import render
 
 __all__ = ["render", "render_comparison"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from margrave.report.markup import Child, Markup, tag
+from margrave.report.html import Child, Markup, tag
 
 __all__ = ["DEFINITIONS", "definitions"]
+
 
 DEFINITIONS: tuple[tuple[str, str], ...] = (
     (

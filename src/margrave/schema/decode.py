@@ -12,15 +12,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.errors import MissingExtraError, SchemaError, invalid
-from margrave.schema.arrow_types import arrow_type, decode_column
 from margrave.schema.columns import Boolean, Column, Integer, Moment, Omitted, Real, Relative, Time
+from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.frame import Frame
-from margrave.schema.relative_draw import relative_numbers
-from margrave.schema.rules_draw import agreed_numbers
 from margrave.schema.schema import Schema
+from margrave.schema.storage.arrow import arrow_type, decode_column
 
 __all__ = ["decode"]
+
 
 SPELT = (Boolean, Integer, Moment, Real, Time)
 """Kinds of columns that have a spelling."""
@@ -127,5 +127,5 @@ def _values(codes: Codes, column: Column, rng: np.random.Generator, frame: Frame
     dtype = frame.dtypes.get(column.name)
     if frame.kind == "arrow":
         return decode_column(codes, column, rng, arrow_type(dtype), drawn)
-    module = importlib.import_module(f"margrave.schema.{frame.kind}_types")
+    module = importlib.import_module(f"margrave.schema.storage.{frame.kind}")
     return module.series(codes, column, rng, dtype, drawn)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from margrave.errors import SchemaError, invalid
 
 if TYPE_CHECKING:
-    from margrave.schema.rules_codes import CodeRules
+    from margrave.schema.constraints.codes import CodeRules
 
 __all__ = ["Clique", "Domain"]
+
 
 Clique = tuple[str, ...]
 """Attribute names; the order is the order of an array's axes."""
@@ -27,7 +28,8 @@ class Domain:
         sizes: Number of codes of each attribute, at least 1: codes run from 0 to size - 1.
         ordered: How many leading codes of each attribute stand in a natural order (bins of numbers, ordinal
             values), 0 for none. A hint for models: domains that differ in it alone are equal.
-        rules: What rules say about codes, `schema.rules_codes`. A hint for models, too; parts and unions of
+        rules: What rules say about codes, `schema.constraints.codes`. A hint for models, too; parts and
+        unions of
             domains have none.
 
     Raises:

@@ -11,6 +11,7 @@ from margrave.schema.columns import Binned, Whole
 
 __all__ = ["real_numbers", "whole_numbers"]
 
+
 Bins = NDArray[np.int64]
 Reals = NDArray[np.float64]
 

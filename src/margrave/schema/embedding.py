@@ -13,6 +13,7 @@ from margrave.schema.domain import Clique, Domain
 
 __all__ = ["TURN", "Embedding", "fourier", "numbers"]
 
+
 TURN = 1 << 16
 """A full turn of a phase."""
 LEAST = 3

@@ -10,16 +10,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.schema import storage
 from margrave.schema.columns import Binned, Column, Listed, Scalar, Whole
+from margrave.schema.columns.relative import Relative, relative_codes
 from margrave.schema.encoded import Codes, Encoded, code_dtype
-from margrave.schema.looks import places, readings
 from margrave.schema.profile import profile
-from margrave.schema.relative import Relative, relative_codes
+from margrave.schema.queries import places, readings
 from margrave.schema.schema import Schema
-from margrave.schema.spelling import MARKS
+from margrave.schema.storage import forms
+from margrave.schema.storage.spelling import MARKS
 
 __all__ = ["coded_from", "encode", "encode_column", "encode_from", "likeliest"]
+
 
 Indices = NDArray[np.int64]
 UNSEEN, MISSING = -2, -1
@@ -86,7 +87,7 @@ def encode_column(array: Any, column: Column) -> Codes:
         SchemaError: The column is not known yet.
     """
     if isinstance(column, Listed):
-        codes = _listed(storage.listed(array, column.name), column)
+        codes = _listed(forms.listed(array, column.name), column)
     elif isinstance(column, Binned):
         codes = _binned(array, column)
     else:
@@ -170,7 +171,7 @@ def _listed(values: Any, column: Listed) -> Indices:
         if values.null_count:
             codes[np.asarray(values.is_null().to_numpy(zero_copy_only=False))] = MISSING
         return codes
-    rows, distinct = storage.texts(values)
+    rows, distinct = forms.texts(values)
     lookup = np.append(_match(distinct, values, column), MISSING)
     result: Indices = lookup[rows]
     return result
@@ -190,13 +191,13 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     the beginnings that have a code.
     """
     labels = column.values or ()
-    codes = _find(distinct, [storage.spelling(label) for label in labels])
+    codes = _find(distinct, [forms.spelling(label) for label in labels])
     numeric: list[Scalar | None] = [label if not isinstance(label, str) else None for label in labels]
-    if not storage.is_text(values):
+    if not forms.is_text(values):
         numeric = list(labels)
     if (codes < 0).any() and any(label is not None for label in numeric):
         canonical = _canonical(distinct, pa.types.is_boolean(values.type))
-        _fill(codes, _find(canonical, [storage.number_spelling(label) for label in numeric]))
+        _fill(codes, _find(canonical, [forms.number_spelling(label) for label in numeric]))
     truths = [str(label).lower() if isinstance(label, bool) else None for label in labels]
     if (codes < 0).any() and any(truths):
         _fill(codes, _find(pc.utf8_lower(distinct), truths))
@@ -228,7 +229,7 @@ def _fill(codes: Indices, more: Indices) -> None:
 
 def _canonical(distinct: Any, truths: bool) -> Any:
     """The canonical spelling of texts that are numbers (or, of a truth column, truths), null for the rest."""
-    values, _ = storage.parse(distinct)
+    values, _ = forms.parse(distinct)
     if truths:
         values = np.asarray(pc.equal(distinct, "true").to_numpy(zero_copy_only=False), dtype=np.float64)
-    return pc.if_else(pa.array(~np.isnan(values)), storage.number_texts(pa.array(values)), None)
+    return pc.if_else(pa.array(~np.isnan(values)), forms.number_texts(pa.array(values)), None)

@@ -13,6 +13,7 @@ from margrave.schema.domain import Domain
 
 __all__ = ["Codes", "Encoded", "code_dtype"]
 
+
 Codes = NDArray[np.unsignedinteger[Any]]
 
 

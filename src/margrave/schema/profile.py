@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from margrave.schema import iso, storage
-from margrave.schema.listed import FALSITIES
-from margrave.schema.spelling import MARKS
+from margrave.schema.columns.listed import FALSITIES
+from margrave.schema.storage import forms, iso
+from margrave.schema.storage.spelling import MARKS
 
 __all__ = ["PROFILE", "TRUTHS", "classes", "profile"]
+
 
 TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""
@@ -24,10 +25,10 @@ PROFILE = (
 """The classes: missing, a whole number of at most 2^53, another number, an ISO date, moment or time of day,
 and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`.
 
-Four kinds of text have classes of their own. A *mark* is one of `spelling.MARKS`. *padded* is a whole number
-that would lose something as a number: a zero in front of other digits (01591), or a plus sign in front of
-seven digits or more. *pointed* is a whole number that is written with a decimal point or an exponent (12.0).
-And there are truth values, by how they are spelt."""
+Four kinds of text have classes of their own. A *mark* is one of `schema.storage.spelling.MARKS`. *padded* is
+a whole number that would lose something as a number: a zero in front of other digits (01591), or a plus sign
+in front of seven digits or more. *pointed* is a whole number that is written with a decimal point or an
+exponent (12.0). And there are truth values, by how they are spelt."""
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
 PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
 POINTED_NUMBER = r"[.eE]"
@@ -36,8 +37,8 @@ POINTED_NUMBER = r"[.eE]"
 def profile(array: Any, name: str = "") -> NDArray[np.int64]:
     """Cells of a column by class, in the order of `PROFILE`. **Not private.**
 
-    Typed storage holds numbers only (of dates and times the number of `storage.normal`); truth values are
-    whole numbers. Counts of parts of a column add up to those of the column.
+    Typed storage holds numbers only (of dates and times the number of `schema.storage.forms.normal`); truth
+    values are whole numbers. Counts of parts of a column add up to those of the column.
 
     Args:
         array: An Arrow array, such as one batch of a column.
@@ -46,14 +47,14 @@ def profile(array: Any, name: str = "") -> NDArray[np.int64]:
     Raises:
         InputError: The column stores what has no column kind.
     """
-    array = storage.normal(array, name)
-    if storage.is_text(array):
-        codes, distinct = storage.texts(array)
+    array = forms.normal(array, name)
+    if forms.is_text(array):
+        codes, distinct = forms.texts(array)
         found = np.append(classes(distinct), MISSING)
         return np.bincount(found[codes], minlength=len(PROFILE)).astype(np.int64)
-    values, _ = storage.numbers(array)
+    values, _ = forms.numbers(array)
     present = ~np.isnan(values)
-    whole = int(storage.whole(values[present]).sum())
+    whole = int(forms.whole(values[present]).sum())
     held = int(present.sum())
     result = np.zeros(len(PROFILE), dtype=np.int64)
     result[[MISSING, WHOLE, NUMBER]] = len(values) - held, whole, held - whole
@@ -68,8 +69,8 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     Args:
         distinct: An Arrow array of text without nulls.
     """
-    values, text = storage.parse(distinct)
-    result = np.where(storage.whole(values), WHOLE, NUMBER)
+    values, text = forms.parse(distinct)
+    result = np.where(forms.whole(values), WHOLE, NUMBER)
     whole = result == WHOLE
     result[whole & _matches(distinct, POINTED_NUMBER)] = POINTED
     result[whole & _matches(distinct, PADDED_NUMBER)] = PADDED

@@ -1,10 +1,11 @@
 """Strategies that decide which marginals to buy; they see a curator, never data."""
 
+from __future__ import annotations
+
 from margrave.select.aim import AIM
-from margrave.select.all_kway import AllKWay
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
-from margrave.select.fixed import Fixed
+from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.mst import MST
 from margrave.select.privmrf import PrivMRF

@@ -18,13 +18,14 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.allocate import all_cliques, closure, unmeasured
+from margrave.select.one_ways import all_cliques, closure, unmeasured
 from margrave.select.pace import Pace
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 __all__ = ["AIM", "workload_weights"]
+
 
 MEASURE, CHOOSE = Fraction(9, 10), Fraction(1, 10)
 NOISE_L1 = math.sqrt(2 / math.pi)

@@ -13,16 +13,17 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort, price_question
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, apportioned, measure_shares
-from margrave.select.one_ways import buy_one_ways, released_one_ways
+from margrave.select.one_ways import all_cliques, apportioned, buy_one_ways, measure_shares, released_one_ways
 from margrave.select.screening import (
     appraisal_noise,
     choose_pairs,
     estimate_dependence,
+    estimate_pairs,
+    find_triples,
     independent_tables,
+    plan_query,
     summarise_one_ways,
 )
-from margrave.select.triples import estimate_pairs, find_triples, plan_query
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -52,7 +53,7 @@ class AllPairs:
     6. All pairs share `look` of the rest alike, and a rough model is fitted.
     7. Triples are appraised for dependence that none of their pairs shows, where the noise would leave any to
        be seen, for at most `triples` of rho; those in which it is found are measured
-       (`margrave.select.triples`).
+       (`margrave.select.screening`).
     8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
        model's pair, or the first look's where that says more, and the product of its one-ways; no pair
@@ -246,7 +247,7 @@ class AllPairs:
     ) -> None:
         """Look for dependence of three attributes that their pairs do not show, and measure what is found.
 
-        See `margrave.select.triples`.
+        See `margrave.select.screening`.
         """
         if len(curator.domain) < 3 or not self.triples:
             return

@@ -12,13 +12,14 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.allocate import all_cliques, apportioned, unmeasured
+from margrave.select.one_ways import all_cliques, apportioned, unmeasured
 from margrave.select.pace import Pace
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 __all__ = ["Batched"]
+
 
 POWER = 2.0 / 3.0
 """A pair's rho grows with this power of its cells, which minimises the sum of sigma * cells."""

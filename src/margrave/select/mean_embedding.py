@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MeanEmbedding"]
 
+
 WEIGHTS = Fraction(1, 10)
 """Share of rho for the labels' weights, or for the number of rows where there is no label."""
 
@@ -53,9 +54,9 @@ class MeanEmbedding:
     the parts is empty the other gets all. Noise is Gaussian throughout, so GDP accounting applies.
 
     **Privacy.** All answers are the curator's, with Gaussian noise, so GDP prices them together: marginals
-    (`Gaussian`) and sums of bounded features (`margrave.measure.moments` has the sensitivity, in whole
-    numbers). A row's features have one norm whatever its label, so that labels cost nothing extra. With d
-    attributes that are not numbers a row moves their pairs by root d under add_remove and root (2 d) under
+    (`Gaussian`) and sums of bounded features (`margrave.measure.mechanisms.moments` has the sensitivity, in
+    whole numbers). A row's features have one norm whatever its label, so that labels cost nothing extra. With
+    d attributes that are not numbers a row moves their pairs by root d under add_remove and root (2 d) under
     replace_one, and the Fourier sums by 1 and 2 where a row has norm 1. Frequencies are public: they follow
     from `seed` and the domain. All of rho is spent.
 

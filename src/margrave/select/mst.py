@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MST"]
 
+
 THIRD = Fraction(1, 3)
 
 

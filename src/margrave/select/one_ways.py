@@ -1,20 +1,100 @@
-"""One-ways: bought once, and what the released ones say about each attribute and the rows."""
+"""One-ways: bought once, and what the released ones say about each attribute and the rows.
+
+What the strategies share: which one-way marginals are still worth buying.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
-from margrave.select.allocate import unmeasured
+from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator
+    from margrave.release import NoisyMarginal
 
-__all__ = ["buy_one_ways", "released_one_ways"]
+__all__ = [
+    "all_cliques",
+    "apportioned",
+    "buy_one_ways",
+    "closure",
+    "measure_shares",
+    "released_one_ways",
+    "unmeasured",
+]
+
+
+GRAIN = 1 << 20
+"""About how many parts rho is cut into for shares."""
+
+MAX_QUESTIONS = 2_000
+"""Questions from which like shares are asked for together: each writes to the disk, for a millisecond."""
+CLASSES = 8
+"""Classes of shares for each factor of 2: noise moves by 4 % at most."""
+
+
+def unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
+    """One-way cliques without a measurement of average noise up to `sigma`.
+
+    Discovery leaves one-way marginals behind; buying them again at more noise would be waste.
+    """
+    covered = {
+        m.clique[0] for m in measurements if len(m.clique) == 1 and float((m.sigmas**2).mean()) <= sigma**2
+    }
+    return [(name,) for name in domain.names if name not in covered]
+
+
+def all_cliques(domain: Domain, degree: int, max_cells: int) -> list[Clique]:
+    """All cliques of `degree` attributes with at most max_cells cells."""
+    cliques = combinations(domain.names, min(degree, len(domain)))
+    return [clique for clique in cliques if domain.size(clique) <= max_cells]
+
+
+def closure(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
+    """All non-empty subsets of the cliques, smaller ones first, in the domain's order."""
+    subsets = {
+        domain.canonical(part)
+        for clique in cliques
+        for size in range(1, len(clique) + 1)
+        for part in combinations(clique, size)
+    }
+    return sorted(subsets, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
+
+
+def apportioned(weights: Mapping[Clique, float], rho: Fraction) -> dict[Clique, Fraction]:
+    """Exact parts of rho, together all of it, in proportion to the weights; none for a weight of 0."""
+    whole = math.fsum(weights.values())
+    grains = {c: max(round(GRAIN * weight / whole), 1) for c, weight in weights.items() if weight > 0}
+    total = sum(grains.values())
+    return {clique: rho * Fraction(grain, total) for clique, grain in grains.items()}
+
+
+def measure_shares(curator: Curator, shares: Mapping[Clique, Fraction]) -> None:
+    """Measure each clique for its share of rho.
+
+    Where there are more than MAX_QUESTIONS, cliques of nearly the same share are measured together, each for
+    the mean of their shares in double precision, rounded down, so that all of them cost what they did but for
+    a billionth. (Sums of that many exact fractions take minutes.)
+    """
+    if len(shares) <= MAX_QUESTIONS:
+        for clique, share in shares.items():
+            curator.measure([clique], share)
+        return
+    groups: dict[int, list[Clique]] = {}
+    for clique, share in shares.items():
+        groups.setdefault(round(CLASSES * math.log2(share)), []).append(clique)
+    for cliques in groups.values():
+        mean = math.fsum(float(shares[clique]) for clique in cliques) / len(cliques)
+        curator.measure(cliques, Fraction(mean * (1.0 - 1e-9)))
+
 
 Floats = NDArray[np.float64]
 

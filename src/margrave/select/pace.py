@@ -13,6 +13,7 @@ from margrave.limits import Deadline, Effort
 
 __all__ = ["Pace"]
 
+
 FINAL = 12.0
 """About how many rough fits the last one costs, which is done to full precision."""
 LATEST = 3

@@ -1,6 +1,10 @@
 """PrivMRF: marginals inside the cliques of a triangulated graph, chosen first by dependence, then by error.
 
 Cai, Lei, Wei and Xiao 2021, "Data Synthesis via Differentially Private Markov Random Fields" (VLDB 14, 2190).
+
+Triangulation: a chordal graph of attributes, grown edge by edge for what its edges are worth.
+
+Useful: small marginals inside the cliques of a graph, for PrivMRF.
 """
 
 from __future__ import annotations
@@ -9,26 +13,277 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.allocate import all_cliques
-from margrave.select.one_ways import buy_one_ways, released_one_ways
+from margrave.select.one_ways import all_cliques, buy_one_ways, released_one_ways
 from margrave.select.pace import Pace
-from margrave.select.useful import first_marginals, useful_subsets
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["PrivMRF"]
+__all__ = ["PrivMRF", "chordal_cliques", "correlation", "first_marginals", "grown", "useful_subsets"]
+
 
 Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+
+def grown(
+    worth: Floats, sizes: Sequence[int], price: float, max_cells: float, max_clique_cells: float
+) -> Bytes:
+    """The chordal graph of greedily largest  worth of its edges - price * cells of its maximal cliques.
+
+    Starts with no edge. A step tries every absent edge with the edges that triangulation adds to it, and
+    takes the best if that raises the score and no limit is passed; ends when none does.
+
+    Args:
+        worth: What each edge is worth, symmetric, shape [attributes, attributes].
+        sizes: Codes of each attribute.
+        price: Of a cell.
+        max_cells: Cells of all maximal cliques together.
+        max_clique_cells: Cells of each maximal clique.
+
+    Returns:
+        The adjacency, shape [attributes, attributes].
+    """
+    numbers = np.asarray(sizes, dtype=np.float64)
+    graph = np.zeros(worth.shape, dtype=np.uint8)
+    score = -price * float(numbers.sum())
+    while True:
+        found, a, b = _best(graph, worth, numbers, price, max_cells, max_clique_cells)
+        if a < 0 or not found > score:
+            return graph
+        score = found
+        graph[a, b] = graph[b, a] = 1
+        _triangulate(graph, numbers)
+
+
+def chordal_cliques(graph: Bytes, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """The maximal cliques of a chordal graph, each ascending, in ascending order."""
+    filled, numbers = graph.copy(), np.asarray(sizes, dtype=np.float64)
+    order = _triangulate(filled, numbers)[0]
+    place = {int(v): i for i, v in enumerate(order)}
+    cliques = [{v, *(int(u) for u in np.flatnonzero(filled[v]) if place[int(u)] > place[v])} for v in place]
+    maximal = [c for c in cliques if not any(c < other for other in cliques)]
+    return sorted(tuple(sorted(c)) for c in maximal)
+
+
+@njit(cache=True, nogil=True)
+def _best(graph, worth, sizes, price, max_cells, max_clique_cells):  # type: ignore[no-untyped-def]
+    """The best score of the graph with one more edge, and the edge; -1 where none is allowed."""
+    count = len(sizes)
+    best, first, second = -np.inf, -1, -1
+    for a in range(count):
+        for b in range(a + 1, count):
+            if graph[a, b] or sizes[a] * sizes[b] > max_clique_cells:
+                continue
+            trial = graph.copy()
+            trial[a, b] = 1
+            trial[b, a] = 1
+            _, cells, largest = _triangulate(trial, sizes)
+            if cells > max_cells or largest > max_clique_cells:
+                continue
+            score = -price * cells
+            for u in range(count):
+                for v in range(u):
+                    if trial[u, v]:
+                        score += worth[u, v]
+            if score > best:
+                best, first, second = score, a, b
+    return best, first, second
+
+
+@njit(cache=True, nogil=True)
+def _triangulate(graph, sizes):  # type: ignore[no-untyped-def]
+    """Add the edges that eliminating the attribute of fewest new cells, one after another, asks for.
+
+    Returns the order, the cells of all maximal cliques together and of the largest. A chordal graph has an
+    attribute whose neighbours are all tied, so that those are eliminated first and nothing is added to it.
+    """
+    count = len(sizes)
+    alive = np.ones(count, dtype=np.uint8)
+    order = np.empty(count, dtype=np.int64)
+    cells, largest = 0.0, 0.0
+    gone = np.zeros((count, count), dtype=np.uint8)
+    for step in range(count):
+        best, fewest, least = -1, 1 << 60, np.inf
+        for v in range(count):
+            if alive[v]:
+                missing, weight = _missing(graph, alive, sizes, v)
+                if missing < fewest or (missing == fewest and weight < least):
+                    best, fewest, least = v, missing, weight
+        order[step] = best
+        alive[best] = 0
+        _tie(graph, alive, gone, best)
+        if not _within(gone, order, step):
+            cells += least
+            largest = max(largest, least)
+    return order, cells, largest
+
+
+@njit(cache=True, nogil=True)
+def _missing(graph, alive, sizes, v):  # type: ignore[no-untyped-def]
+    """Edges that eliminating an attribute would add, and the cells of its clique."""
+    missing, weight = 0, sizes[v]
+    for u in range(len(sizes)):
+        if alive[u] and graph[v, u]:
+            weight *= sizes[u]
+            for w in range(u):
+                if alive[w] and graph[v, w] and not graph[u, w]:
+                    missing += 1
+    return missing, weight
+
+
+@njit(cache=True, nogil=True)
+def _tie(graph, alive, gone, v):  # type: ignore[no-untyped-def]
+    """Tie all living neighbours of an attribute to one another and note its clique."""
+    gone[v, v] = 1
+    for u in range(len(alive)):
+        if alive[u] and graph[v, u]:
+            gone[v, u] = 1
+            for w in range(u):
+                if alive[w] and graph[v, w]:
+                    graph[u, w] = 1
+                    graph[w, u] = 1
+
+
+@njit(cache=True, nogil=True)
+def _within(gone, order, step):  # type: ignore[no-untyped-def]
+    """Whether the clique of the last eliminated attribute lies in that of an earlier one."""
+    last = order[step]
+    for i in range(step):
+        inside = True
+        for u in range(gone.shape[0]):
+            if gone[last, u] and not gone[order[i], u]:
+                inside = False
+                break
+        if inside:
+            return True
+    return False
+
+
+MOST = 20_000
+"""Subsets of one clique that are looked at, at most, smaller ones first."""
+PARENTS = 5
+"""Parents of an attribute in a clique's network, at most."""
+
+
+def useful_subsets(
+    domain: Domain, cliques: Sequence[Clique], most: float, degree: int
+) -> dict[Clique, float]:
+    """Subsets of two and more attributes of the cliques with at most `most` cells, and how likely each is
+    drawn.
+
+    A subset weighs |clique|^2 over the number of subsets of its clique, added up over the cliques it lies in.
+
+    Args:
+        domain: Sizes of the attributes.
+        cliques: Maximal cliques.
+        most: Cells of a subset.
+        degree: Attributes of a subset, at most.
+    """
+    weights: dict[Clique, float] = {}
+    for clique in cliques:
+        found = [subset for subset in _subsets(domain, clique, most, degree) if len(subset) > 1]
+        for subset in found:
+            weights[subset] = weights.get(subset, 0.0) + len(clique) ** 2 / len(found)
+    return weights
+
+
+def first_marginals(
+    domain: Domain, cliques: Sequence[Clique], scores: Floats, most: float, rng: np.random.Generator
+) -> list[Clique]:
+    """At most as many marginals as attributes: the best network marginal of each attribute, then any useful
+    ones.
+
+    Args:
+        domain: Sizes of the attributes.
+        cliques: Maximal cliques of the graph.
+        scores: Dependence of each pair, shape [attributes, attributes].
+        most: Cells of a marginal.
+        rng: Of the first attribute of each network and of what fills up.
+    """
+    best: dict[str, tuple[float, Clique]] = {}
+    for clique in cliques:
+        for name, (score, marginal) in _network(domain, clique, scores, most, rng).items():
+            if name not in best or score > best[name][0]:
+                best[name] = (score, marginal)
+    chosen = list(dict.fromkeys(marginal for _, marginal in best.values()))
+    rest = [s for s in useful_subsets(domain, cliques, most, 3) if s not in chosen]
+    missing = min(max(len(domain) - len(chosen), 0), len(rest))
+    return chosen + [rest[i] for i in rng.choice(len(rest), missing, replace=False)] if missing else chosen
+
+
+def correlation(domain: Domain, scores: Floats, name: str, parents: Clique) -> float:
+    """CFS: how well parents go with an attribute and how little with one another.
+
+    sum_i R(a, p_i) / sqrt(|P| + sum_(i < j) R(p_i, p_j)), the root at least 1; Hall 1999.
+    """
+    own = domain.index(name)
+    places = [domain.index(parent) for parent in parents]
+    among = sum(float(scores[i, j]) for i, j in combinations(places, 2))
+    return float(scores[own, places].sum()) / max(math.sqrt(max(len(places) + among, 1.0)), 1.0)
+
+
+def _network(
+    domain: Domain, clique: Clique, scores: Floats, most: float, rng: np.random.Generator
+) -> dict[str, tuple[float, Clique]]:
+    """The score and the marginal of each attribute of a clique with its parents, but for the first."""
+    ordered = [clique[int(rng.integers(len(clique)))]]
+    found: dict[str, tuple[float, Clique]] = {}
+    while len(ordered) < len(clique):
+        best: tuple[float, str, Clique] | None = None
+        for name in clique:
+            if name in ordered:
+                continue
+            parents = _parents(domain, name, ordered, scores, most)
+            score = correlation(domain, scores, name, parents) if parents else -math.inf
+            if best is None or score > best[0]:
+                best = (score, name, parents)
+        if best is None:
+            break
+        score, name, parents = best
+        ordered.append(name)
+        if parents:
+            found[name] = (score, domain.canonical((name, *parents)))
+    return found
+
+
+def _parents(domain: Domain, name: str, ordered: Sequence[str], scores: Floats, most: float) -> Clique:
+    """A maximal useful set of parents, taken one after another for the largest CFS score."""
+    parents: Clique = ()
+    while len(parents) < PARENTS:
+        room = [p for p in ordered if p not in parents and domain.size((name, *parents, p)) <= most]
+        if not room:
+            break
+        parents += (max(room, key=lambda p: correlation(domain, scores, name, (*parents, p))),)
+    return parents
+
+
+def _subsets(domain: Domain, clique: Clique, most: float, degree: int) -> list[Clique]:
+    """Subsets with at most `most` cells and `degree` attributes, smaller ones first."""
+    growing: list[Clique] = [(name,) for name in domain.canonical(clique) if domain[name] <= most]
+    names = domain.canonical(clique)
+    found: list[Clique] = []
+    while growing and len(found) < MOST and len(growing[0]) <= degree:
+        found += growing
+        growing = [
+            (*subset, name)
+            for subset in growing
+            for name in names[names.index(subset[-1]) + 1 :]
+            if domain.size(subset) * domain[name] <= most
+        ]
+    return found[:MOST]
+
 
 NOISE_L1 = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal."""
@@ -158,7 +413,6 @@ class PrivMRF:
 
     def _graph(self, domain: Domain, scores: Floats) -> list[Clique]:
         """The maximal cliques of the graph."""
-        from margrave.select.triangulation import chordal_cliques, grown
 
         limits = (float(self.graph_cells), float(self.max_clique_cells))
         graph = grown(scores, domain.sizes, self.price, *limits)

@@ -19,13 +19,13 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.allocate import all_cliques, apportioned
-from margrave.select.one_ways import buy_one_ways, released_one_ways
+from margrave.select.one_ways import all_cliques, apportioned, buy_one_ways, released_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 __all__ = ["PrivSyn", "combined", "dense"]
+
 
 POWER = 2.0 / 3.0
 """A marginal's rho grows with this power of its cells, which minimises the sum of sigma * cells."""

@@ -17,13 +17,14 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.allocate import all_cliques
+from margrave.select.one_ways import all_cliques
 from margrave.select.pace import Pace
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 __all__ = ["TopQ"]
+
 
 PART = Fraction(3, 4)
 """Part of the workload that is drawn in all rounds together where q is not given."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Training"]
 
+
 T = TypeVar("T")
 
 TOLD = 100

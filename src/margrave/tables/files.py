@@ -1,6 +1,6 @@
 """Contingency tables in files: CSV, Parquet, Arrow and JSON, out and in.
 
-A file holds one row a cell (see `labelled.long`), or in JSON one object a table. Parquet, Arrow and JSON
+A file holds one row a cell (see `estimates.long`), or in JSON one object a table. Parquet, Arrow and JSON
 files also carry the schema and the guarantee; for CSV both have to be given again when the file is read.
 """
 
@@ -23,10 +23,10 @@ from margrave.files import suffix_of, write_table, write_text
 from margrave.release import Guarantee, NoisyMarginal
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
-from margrave.tables.estimate import Estimate
-from margrave.tables.labelled import FIGURES, labels_of, long
+from margrave.tables.estimates import FIGURES, Estimate, labels_of, long
 
 __all__ = ["Tables", "read_tables", "write_tables"]
+
 
 VERSION = 1
 NOTE = b"margrave_tables"

@@ -1,7 +1,7 @@
 """Linear functions of released tables: their best estimates, and the exact covariance of their noise.
 
 A mean, a share or a residual of a regression is a sum over cells of tables of a few columns. Where several
-noisy tables hold the columns, each cell is pooled by 1 / variance, as in `tables.estimate.measured`;
+noisy tables hold the columns, each cell is pooled by 1 / variance, as in `tables.estimates.measured`;
 functions of different tables may then rest on the same noise, so covariances are computed from the noise of
 the measurements themselves and not from the standard errors of pooled cells.
 
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-from margrave.tables.estimate import sum_out
+from margrave.tables.estimates import sum_out
 
 __all__ = ["PooledTables", "Term"]
+
 
 Floats = NDArray[np.float64]
 BLOCK = 1 << 20

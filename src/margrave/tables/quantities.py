@@ -21,11 +21,12 @@ from scipy.special import ndtri
 from margrave.errors import InputError, invalid
 from margrave.release import Release
 from margrave.schema.domain import Clique
+from margrave.tables.estimates import labels_of
 from margrave.tables.functionals import PooledTables, Term
-from margrave.tables.labelled import labels_of
 from margrave.tables.scores import ranges_of, scores_of
 
 __all__ = ["GroupEstimates", "NumberEstimate", "Of", "estimate_mean", "estimate_quantile", "estimate_share"]
+
 
 Floats = NDArray[np.float64]
 Of = Literal["population", "table"]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HALVES", "NURSERY", "find_nursery_table", "list_nursery_tables", "load_nursery_table"]
 
+
 FAMILIES = (surveys, regions, interactions, codes, amounts, loans, dense, journeys, shapes, gaps, packaged)
 
 NURSERY: dict[str, NurseryTable] = {table.word: table for family in FAMILIES for table in family.TABLES}

@@ -9,6 +9,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes
 
 __all__ = ["TABLES", "make_claims", "make_tax_units"]
 
+
 FAMILY = "heavy tails"
 
 

@@ -9,6 +9,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, 
 
 __all__ = ["TABLES", "make_accounts", "make_diagnoses", "make_dominant", "make_flags"]
 
+
 RARE = "many rare codes"
 DOMINANT = "one dominant code"
 UNIQUE = "identifiers"

@@ -12,6 +12,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, grade
 
 __all__ = ["TABLES", "make_copula", "make_factors"]
 
+
 COPULAS = "Gaussian copulas"
 FACTORS = "factor models"
 

@@ -17,6 +17,7 @@ from scipy.special import gammaincinv, ndtri
 
 __all__ = ["Draws", "Floats", "Whole"]
 
+
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 

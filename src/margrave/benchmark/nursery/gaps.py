@@ -9,6 +9,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes
 
 __all__ = ["TABLES", "make_gaps"]
 
+
 FAMILY = "missing not at random"
 
 

@@ -14,6 +14,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes
 
 __all__ = ["TABLES", "make_parities", "make_structural"]
 
+
 PARITIES = "parities"
 STRUCTURAL = "structural models"
 

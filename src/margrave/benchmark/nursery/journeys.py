@@ -10,6 +10,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, 
 
 __all__ = ["TABLES", "make_parcels", "make_stays"]
 
+
 STAYS = "hospital visits"
 PARCELS = "order in time"
 

@@ -9,6 +9,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, grade, name_
 
 __all__ = ["TABLES", "make_loans"]
 
+
 FAMILY = "near-copies"
 BUREAU = ("accounts", "balances", "cards", "limits", "months", "mortgages", "opened", "overdue")
 

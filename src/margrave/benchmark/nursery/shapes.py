@@ -12,6 +12,7 @@ from margrave.benchmark.nursery.table import Columns, NurseryTable, grade, name_
 
 __all__ = ["TABLES", "make_chains", "make_curves", "make_independent", "make_meters"]
 
+
 WIDE = "wide and short"
 LONG = "narrow and long"
 CONTROL = "independent columns"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HALVES", "Columns", "Half", "NurseryTable", "grade", "name_codes", "to_arrow", "zipf_weights"]
 
+
 Half = Literal["choosing", "reporting"]
 HALVES: tuple[Half, ...] = ("choosing", "reporting")
 Columns = dict[str, NDArray[Any]]

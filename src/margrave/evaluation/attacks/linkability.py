@@ -8,9 +8,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.attacks.closeness import Closeness
-from margrave.evaluation.attacks.risk import Risk
-from margrave.evaluation.efficiency import sampled
+from margrave.evaluation.attacks.risk import Closeness, Risk
+from margrave.evaluation.metrics.efficiency import sampled
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task

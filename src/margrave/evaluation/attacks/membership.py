@@ -9,13 +9,14 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.attacks.closeness import Closeness
-from margrave.evaluation.efficiency import sampled
+from margrave.evaluation.attacks.risk import Closeness
+from margrave.evaluation.metrics.efficiency import sampled
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
 __all__ = ["MembershipInference", "area", "area_error", "caught"]
+
 
 Guesses = NDArray[np.float64]
 FLOOR = 1e-3

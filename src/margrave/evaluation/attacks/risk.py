@@ -1,13 +1,23 @@
-"""Risk: how much more often an attack succeeds on the rows of a table than on rows that are not in it."""
+"""Risk: how much more often an attack succeeds on the rows of a table than on rows that are not in it.
+
+How far mixed rows are from each other. **Not private** where rows are real.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import final
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
-__all__ = ["Risk", "wilson"]
+from margrave.evaluation.rows import Rows
+
+__all__ = ["Closeness", "Risk", "wilson"]
+
 
 LEVEL = 0.95
 
@@ -77,3 +87,67 @@ class Risk:
             "risk at least": low,
             "risk at most": high,
         }
+
+
+BLOCK = 1 << 24
+Matrix = NDArray[np.float32]
+
+
+@final
+class Closeness:
+    """Gower's distance of rows: the mean over columns of how much two values differ, from 0 to 1.
+
+    Numbers differ by their distance over the range of the synthetic rows, 1 at most, other values by
+    0 or 1. A missing number differs from a number by 1 and from another missing one by 0 (Gower 1971).
+
+    Args:
+        rows: The rows that distances are taken to.
+        numeric: Columns with raw numbers.
+        names: All columns that count.
+    """
+
+    def __init__(self, rows: Rows, numeric: Sequence[str], names: Sequence[str]) -> None:
+        self._rows, self._names, self._numeric = rows, tuple(names), frozenset(numeric)
+        self._ranges: dict[str, tuple[float, float]] = {}
+        for name in self._names:
+            if name in self._numeric:
+                known = rows.numbers[name][~np.isnan(rows.numbers[name])]
+                low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+                self._ranges[name] = (low, (high - low) or 1.0)
+
+    def blocks(self, asked: Rows) -> Iterator[Matrix]:
+        """Distances of some of the asked rows after the others to all rows: each [some, rows]."""
+        step = max(1, BLOCK // max(self._rows.size, 1))
+        for start in range(0, asked.size, step):
+            yield self._distances(asked.take(np.arange(start, min(start + step, asked.size))))
+
+    def nearest(self, asked: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The distance to the nearest row, and which it is (the first of several): both [asked]."""
+        found = [(block.min(axis=1), block.argmin(axis=1)) for block in self.blocks(asked)]
+        distances, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return distances.astype(np.float64), places.astype(np.int64)
+
+    def nearest_rows(self, asked: Rows, near: int) -> NDArray[np.int64]:
+        """Which rows are the nearest so many, in no order, any of those equally near: [asked, near]."""
+        found = [np.argpartition(block, near - 1, axis=1)[:, :near] for block in self.blocks(asked)]
+        return np.concatenate(found).astype(np.int64)
+
+    def _distances(self, asked: Rows) -> Matrix:
+        total = np.zeros((asked.size, self._rows.size), dtype=np.float32)
+        for name in self._names:
+            if name in self._numeric:
+                first, second = (self._scaled(side, name) for side in (asked, self._rows))
+                apart = np.abs(first[:, None] - second[None, :])
+                np.minimum(apart, 1, out=apart)
+                # NaN where either is missing: 1 then, or 0 where both are.
+                unlike = np.isnan(first)[:, None] != np.isnan(second)[None, :]
+                total += np.where(np.isnan(apart), unlike, apart)
+            else:
+                total += asked.encoded.column(name)[:, None] != self._rows.encoded.column(name)[None, :]
+        mean: Matrix = total / np.float32(len(self._names))
+        return mean
+
+    def _scaled(self, rows: Rows, name: str) -> Matrix:
+        low, width = self._ranges[name]
+        scaled: Matrix = ((rows.numbers[name] - low) / width).astype(np.float32)
+        return scaled

@@ -10,14 +10,15 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.dependence.ordered import OrderedColumn, read_ordered
 from margrave.evaluation.first_look.finding import KINDS, Finding
 from margrave.evaluation.first_look.pairs import find_missing, find_orders, find_ranks
 from margrave.evaluation.first_look.values import find_codes, find_spellings
+from margrave.evaluation.metrics.orders import OrderedColumn, read_ordered
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
 __all__ = ["FirstLook", "look_first"]
+
 
 MOST_ROWS = 1 << 16
 """Rows of each table of which pairs of columns are compared: shares to .002, a standard error."""

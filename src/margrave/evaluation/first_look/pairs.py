@@ -9,12 +9,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.dependence.ordered import OrderedColumn
-from margrave.evaluation.dependence.orders import take_day
-from margrave.evaluation.dependence.ranks import rank_correlations
 from margrave.evaluation.first_look.finding import Finding, share_kept
+from margrave.evaluation.metrics.orders import OrderedColumn, rank_correlations, take_day
 
 __all__ = ["find_missing", "find_orders", "find_ranks"]
+
 
 Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]

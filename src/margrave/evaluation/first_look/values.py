@@ -10,9 +10,10 @@ from margrave.evaluation.first_look.finding import Finding
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Binned, Listed, Temporal
-from margrave.schema.shapes import shape_of
+from margrave.schema.columns.identifier import shape_of
 
 __all__ = ["find_codes", "find_spellings"]
+
 
 Counts = NDArray[np.int64]
 Numbers = NDArray[np.float64]

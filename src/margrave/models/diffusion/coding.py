@@ -14,6 +14,7 @@ from margrave.schema.embedding import LEAST
 
 __all__ = ["Category", "Coding", "Number", "coded"]
 
+
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

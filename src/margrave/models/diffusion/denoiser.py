@@ -23,11 +23,15 @@ what comes down to a layer is rounded to 2^-20 and cut at 16, times weights: mul
 times the width. Between products there are only single operations on single numbers (rounding, cutting, one
 addition, multiplication or division, looking up), which IEEE arithmetic fixes. Rounding is taken as the
 identity where gradients pass. Widths up to 2^13 keep all sums below 2^53.
+
+Drawing: rows from noise, step by step back, by a trained denoiser.
+
+Schedule: how fast rows turn into noise, and the way back, step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,13 +40,98 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.errors import InputError, invalid
-from margrave.models.device import Device
-from margrave.models.diffusion.coding import Coding
-from margrave.models.diffusion.schedule import Schedule
+from margrave.models._sampling.rounding import draw_column
+from margrave.models._torch.device import Device
+from margrave.models.diffusion.coding import FARTHEST, Coding
 
-__all__ = ["WIDEST", "Denoiser", "State", "offsets", "one_hot", "prior", "time_features"]
+__all__ = [
+    "WIDEST",
+    "Denoiser",
+    "Schedule",
+    "State",
+    "cosine",
+    "drawn",
+    "offsets",
+    "one_hot",
+    "prior",
+    "spoken",
+    "time_features",
+]
+
 
 Floats = NDArray[np.float64]
+
+MOST_BETA = 0.999
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """The noise of each step t = 0, ..., T - 1 of the two processes (Kotelnikov et al. 2023, section 3).
+
+    Numbers: x_t = sqrt(kept_t) x_0 + sqrt(1 - kept_t) e with e ~ N(0, 1). A category of K values:
+    q(x_t | x_{t-1}) keeps the value with probability 1 - beta_t and else draws one of all K, evenly, so that
+    q(x_t | x_0) is kept_t [x_t = x_0] + (1 - kept_t) / K (Hoogeboom et al. 2021, equations 11 and 12).
+
+    Args:
+        betas: Shape [T], in (0, 1).
+    """
+
+    betas: Floats
+
+    @property
+    def times(self) -> int:
+        """T."""
+        return len(self.betas)
+
+    @property
+    def kept(self) -> Floats:
+        """The product of 1 - beta up to each step, shape [T]."""
+        return np.asarray(np.cumprod(1.0 - self.betas))
+
+    @property
+    def before(self) -> Floats:
+        """`kept` of the step before, 1 for the first: [T]."""
+        return np.append(1.0, self.kept[:-1])
+
+    def back(self, t: int) -> tuple[float, float, float]:
+        """Of x_{t-1} given x_t and x_0, for numbers: the weights of x_0 and x_t in its mean; its variance.
+
+        Ho, Jain and Abbeel 2020, equation 7.
+        """
+        beta, kept, before = self.betas[t], self.kept[t], self.before[t]
+        first = np.sqrt(before) * beta / (1.0 - kept)
+        second = np.sqrt(1.0 - beta) * (1.0 - before) / (1.0 - kept)
+        return float(first), float(second), float(beta * (1.0 - before) / (1.0 - kept))
+
+    def posterior(self, t: int, now: NDArray[np.int64], start: Floats) -> Floats:
+        """Of x_{t-1} given x_t and a distribution of x_0, for a category: [rows, K].
+
+        In proportion to ((1 - beta_t) x_t + beta_t / K) * (before_t x_0 + (1 - before_t) / K), Hoogeboom et
+        al. 2021, equation 13. For x_0 known it is Bayes' rule. For a distribution of x_0 it is that if the
+        distribution takes no notice of x_t, as the first factor does: x_t would count twice.
+
+        Args:
+            t: The step.
+            now: x_t, [rows].
+            start: x_0, as a distribution, [rows, K].
+        """
+        size, beta, before = start.shape[1], self.betas[t], self.before[t]
+        found = before * start + (1.0 - before) / size
+        found[np.arange(len(now)), now] *= 1.0 + (1.0 - beta) * size / beta
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def cosine(times: int) -> Schedule:
+    """The cosine schedule of T steps.
+
+    1 - beta_t = f(t + 1) / f(t) with f(t) = cos^2((t / T + 0.008) / 1.008 pi / 2): Nichol and Dhariwal
+    2021, equation 17; beta is at most 0.999.
+    """
+    angles = (np.arange(times + 1) / times + 0.008) / 1.008 * np.pi / 2
+    kept = np.cos(angles) ** 2
+    return Schedule(np.minimum(1.0 - kept[1:] / kept[:-1], MOST_BETA))
+
+
 Longs = NDArray[np.int64]
 
 WIDEST = 1 << 13
@@ -293,3 +382,91 @@ def _stepped(numbers: Any, steps: float, most: float) -> Any:
 def _with_one(torch: Any, entering: Any) -> Any:
     """With a last number of 1."""
     return torch.cat([entering, torch.ones_like(entering[..., :1])], dim=-1)
+
+
+Said = Callable[[int, Floats, Longs, Longs], Floats]
+"""What a network says of rows at a time: from t, scores [rows, numbers], values [rows, categories] and labels
+[rows] to [rows, numbers and values]."""
+
+BLOCK = 4096
+"""Rows drawn at a time."""
+
+
+def spoken(coding: Coding, schedule: Schedule, device: Device, weights: Sequence[Floats]) -> Said:
+    """What the network of these weights says; in single precision, as these rows are no private ones."""
+    torch, waves = device.torch, time_features(schedule)
+    layers = [device.put(weight, torch.float32) for weight in weights]
+
+    def said(t: int, scores: Floats, values: Longs, label: Longs) -> Floats:
+        parts = [scores, one_hot(coding, values)]
+        parts.append(np.broadcast_to(waves[t], (len(scores), waves.shape[1])))
+        if coding.labels:
+            parts.append(np.eye(coding.labels)[label])
+        parts.append(np.ones((len(scores), 1)))
+        made = device.put(np.concatenate(parts, axis=1), torch.float32)
+        with torch.no_grad():
+            for layer in layers[:-1]:
+                made = (made @ layer.T).clamp(min=0.0)
+                made = torch.cat([made, torch.ones_like(made[:, :1])], dim=1)
+            out: Any = made @ layers[-1].T
+        return np.asarray(out.cpu().numpy(), dtype=np.float64)
+
+    return said
+
+
+def drawn(coding: Coding, schedule: Schedule, said: Said, rows: int, rng: np.random.Generator) -> list[Longs]:
+    """Codes of each attribute, [rows] each, in the domain's order: labels first, then the rest given them.
+
+    Labels are as many of each as their shares say, to within one. Estimates of x_0 are cut to where scores
+    can be, as a poor denoiser says more.
+    """
+    label = np.zeros(rows, dtype=np.int64)
+    if coding.target is not None:
+        groups, order = np.zeros(rows, dtype=np.int64), rng.permutation(rows)
+        label = np.asarray(draw_column(groups, order, coding.label[None], rng), dtype=np.int64)
+    blocks = []
+    for first in range(0, max(rows, 1), BLOCK):
+        own = label[first : first + BLOCK]
+        scores = rng.standard_normal((len(own), len(coding.numbers)))
+        sizes = np.array([category.size for category in coding.categories], dtype=np.int64)
+        values = rng.integers(0, sizes, (len(own), len(sizes)))
+        for t in range(schedule.times - 1, -1, -1):
+            out = said(t, scores, values, own)
+            scores, values = (
+                _scores(coding, schedule, t, scores, out, rng),
+                _values(coding, schedule, t, values, out, rng),
+            )
+        blocks.append(coding.columns(own, scores, values))
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _scores(
+    coding: Coding, schedule: Schedule, t: int, now: Floats, out: Floats, rng: np.random.Generator
+) -> Floats:
+    """x_{t-1} of the numbers; without noise at the last step, where it is the estimate of x_0."""
+    kept = schedule.kept[t]
+    start = np.sqrt(kept) * now - np.sqrt(1.0 - kept) * out[:, : len(coding.numbers)]
+    weight, stay, variance = schedule.back(t)
+    mean = weight * np.clip(start, -FARTHEST, FARTHEST) + stay * now
+    return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(now.shape))
+
+
+def _values(
+    coding: Coding, schedule: Schedule, t: int, now: Longs, out: Floats, rng: np.random.Generator
+) -> Longs:
+    """x_{t-1} of the categories, drawn from the posteriors."""
+    found, start = np.empty_like(now), len(coding.numbers)
+    if not coding.categories:
+        return found
+    logits = out[:, start:] + prior(coding)
+    begin = 0
+    for k, category in enumerate(coding.categories):
+        mine = logits[:, begin : begin + category.size]
+        begin += category.size
+        said = np.exp(mine - mine.max(axis=1, keepdims=True))
+        said /= said.sum(axis=1, keepdims=True)
+        back = schedule.posterior(t, now[:, k], said)
+        sums = np.cumsum(back, axis=1)
+        places = (rng.random((len(now), 1)) * sums[:, -1:] >= sums).sum(axis=1)
+        found[:, k] = np.minimum(places, category.size - 1)
+    return found

@@ -1,40 +1,81 @@
-"""Diffusion: TabDDPM's denoiser, trained at the door by noisy gradients, and the rows it draws."""
+"""Diffusion: TabDDPM's denoiser, trained at the door by noisy gradients, and the rows it draws.
+
+DiffusionModel: rows that a trained denoiser has drawn, with its weights.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
+from margrave.models._base.constraints import settled
+from margrave.models._base.delegating import Carried
+from margrave.models._base.pooling import pool
+from margrave.models._sampling.rows import RowModel, recalled, row_dtype
+from margrave.models._torch.device import ready, serial
 from margrave.models.diffusion.coding import coded
-from margrave.models.diffusion.denoiser import Denoiser
-from margrave.models.diffusion.drawing import drawn, spoken
-from margrave.models.diffusion.model import DiffusionModel, remembered_weights
-from margrave.models.diffusion.schedule import cosine
+from margrave.models.diffusion.denoiser import Denoiser, cosine, drawn, spoken
 from margrave.models.independent import Independent
-from margrave.models.pooled import pool
-from margrave.models.relaxed.serial import ready, serial
-from margrave.models.rowwise.model import RowModel, recalled, row_dtype
-from margrave.models.ruled import settled
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Diffusion"]
+__all__ = ["Diffusion", "DiffusionModel", "remembered_weights"]
+
+
+WEIGHTS = "denoiser_"
+
+
+class DiffusionModel(Carried[RowModel]):
+    """Rows drawn by a denoiser; all answers are theirs.
+
+    The weights are kept with the saved model, so that a release file holds all that was released.
+
+    Args:
+        inner: The rows.
+        weights: Of each layer, [out, in + 1].
+    """
+
+    def __init__(self, inner: RowModel, weights: Sequence[NDArray[np.float64]]) -> None:
+        super().__init__(inner)
+        self.weights = tuple(weights)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which `Diffusion.restore` builds the same model again."""
+        return super().state() | {f"{WEIGHTS}{k}": weight for k, weight in enumerate(self.weights)}
+
+
+def remembered_weights(state: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float64]]:
+    """The weights in a saved state; none where it holds none.
+
+    Raises:
+        ReleaseError: They do not fit each other.
+    """
+    count = sum(name.startswith(WEIGHTS) for name in state)
+    found = [np.asarray(state.get(f"{WEIGHTS}{k}", ())) for k in range(count)]
+    sound = all(weight.ndim == 2 and weight.dtype.kind == "f" for weight in found)
+    sound = sound and all(bool(np.isfinite(weight).all()) for weight in found)
+    pairs = itertools.pairwise(found)
+    if not sound or any(below.shape[0] + 1 != above.shape[1] for below, above in pairs):
+        raise ReleaseError(invalid("state", "with whole weights", "The release is damaged."))
+    return found
+
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DRAWS, PAIRS = 32, 1 << 13
 """Most draws of a row in one gradient, and most pairs of them over all layers: the door adds up the products
-of all pairs, in whole numbers that have to stay below 2^63 (`measure.gradients`)."""
+of all pairs, in whole numbers that have to stay below 2^63 (`measure.mechanisms.gradients`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,33 +11,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import FULL, Effort
-from margrave.models.coarse import coarsen, recalled
-from margrave.models.device import opened
-from margrave.models.memory import A_CODE, A_SQUARE, PROGRAM
-from margrave.models.memory import LEAST as LEAST_MEMORY
-from margrave.models.mixture.grouped import GroupedMixture, ungrouped
+from margrave.limits import FULL, Effort, one_blas_thread
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
+from margrave.models._base.memory import LEAST as LEAST_MEMORY
+from margrave.models._base.pooling import Pooled, mu, pool, rows_of
+from margrave.models._grouping.coding import coarsen, recalled
+from margrave.models._grouping.wide_pairs import restore_wide_pairs
+from margrave.models._torch.device import opened
+from margrave.models.mixture.descent import Run, Setting, descend, mixed, start
 from margrave.models.mixture.labels import chosen, labelled, reference_rows
-from margrave.models.mixture.model import MixtureModel, restored
-from margrave.models.mixture.nest_objective import NestPart
-from margrave.models.mixture.nesting import dependences, group_attributes
-from margrave.models.mixture.objective import Objective
-from margrave.models.mixture.optimise import descend
-from margrave.models.mixture.runs import Run, Setting, mixed, start
+from margrave.models.mixture.model import GroupedMixture, MixtureModel, restored, ungrouped
+from margrave.models.mixture.nest import dependences, group_attributes
+from margrave.models.mixture.objective import NestPart, Objective
 from margrave.models.mixture.stacked import Stacked, stack
-from margrave.models.mixture.tensor import A_TENSOR_CODE, A_TENSOR_SQUARE, TensorObjective, descend_tensors
+from margrave.models.mixture.tensor import (
+    A_TENSOR_CODE,
+    A_TENSOR_SQUARE,
+    TensorObjective,
+    descend_tensors,
+)
 from margrave.models.mixture.trials import Candidate, Choice, Trials, choose_setting, search_prices
-from margrave.models.pooled import Pooled, mu, pool, rows_of
-from margrave.models.ruled import settled, sharpened
-from margrave.models.wide_pairs import restore_wide_pairs
 from margrave.schema.domain import Clique, Domain
-from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
 __all__ = ["Mixture", "default_components", "price_rule"]
+
 
 Floats = NDArray[np.float64]
 
@@ -77,8 +79,8 @@ class Mixture:
 
     The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), with x rows times mu
     and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; with nests 0.65 of
-    that. From there split noise (`margrave.models.splitting`), which costs no privacy, chooses the price and
-    whether to nest; see `choose`.
+    that. From there split noise (`margrave.models._base.pooling`), which costs no privacy, chooses the price
+    and whether to nest; see `choose`.
 
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes, and up to 1000
@@ -90,15 +92,15 @@ class Mixture:
         smoothness: Price of unlike neighbours, over that of a nat.
         labels: Codes that all labels may have together, 0 for none. Labels are the attributes of fewest
             codes: each is drawn given all others from an additive model fitted to its pairs
-            (`margrave.models.additive`) instead of from the mixture. Where noise is large, only if split
-            noise finds that better.
+            (`margrave.models.mixture.additive`) instead of from the mixture. Where noise is large, only if
+            split noise finds that better.
         target: An attribute that rows are meant to predict: a label as well, the last one.
         rate: First step length of the optimiser.
         seed: Of the starting points, the split noise and the labels' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
-            (`margrave.models.coarse`).
+            (`margrave.models._grouping.coding`).
         nests: Give attributes that depend strongly on each other atoms of their own
-            (`margrave.models.mixture.nest_objective`): always, never, or as split noise says (None). Never on
+            (`margrave.models.mixture.objective`): always, never, or as split noise says (None). Never on
             a device.
         outer: What nests pay for components' shares of atoms, over what they pay for atoms.
         max_codes: Most codes all attributes may have together, groups counted as codes.
@@ -323,7 +325,7 @@ class Mixture:
 
         The rule's price is fitted with nests and without. From the better of the two on the price is halved
         or doubled while that gets better, and at the price where that ends the other is tried once more.
-        All of them have few components, and are judged by `margrave.models.splitting.compare`.
+        All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
         """
         signal, codes = rows * mu(tables), sum(domain.sizes)
         usual = Setting(self.information or price_rule(signal), signal=signal)

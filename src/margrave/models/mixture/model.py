@@ -1,32 +1,160 @@
-"""MixtureModel: a fitted mixture of product distributions."""
+"""MixtureModel: a fitted mixture of product distributions.
+
+Joined: attributes that rules tie together, drawn as one inside every component of a mixture.
+
+Inside component k a group's attributes have the distribution v(x) Q_k1(x_1) ... Q_kn(x_n) / Z_k over the
+cells x that the rules allow, and 0 elsewhere; v is the share of the values in a cell's bins that obey. The
+descent fits these distributions (`rules`), so nothing is mended here.
+
+GroupedMixture: a mixture over groups of codes, answering in codes.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.limits import Deadline
-from margrave.models.evidence import Evidence
-from margrave.models.mixture.joined import Joined, joined
+from margrave.limits import Deadline, one_blas_thread
+from margrave.models._base.constraints import sampled
+from margrave.models._base.evidence import Evidence
+from margrave.models._base.pooling import Pooled
+from margrave.models._grouping.coding import Coarse
+from margrave.models._grouping.model import GroupedModel
+from margrave.models._grouping.wide_pairs import estimate_wide_pairs
+from margrave.models._sampling.rounding import draw_column, grouped
 from margrave.models.mixture.nest import Nest, remembered_nests
 from margrave.models.mixture.rows import conditioned, draw
-from margrave.models.ruled import sampled
+from margrave.models.mixture.rules import condition_tie, raked, ties
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
-from margrave.threads import one_blas_thread
 
 if TYPE_CHECKING:
+    from margrave.models.mixture.descent import Descent
     from margrave.models.mixture.labels import Labels
-    from margrave.models.mixture.optimise import Descent
 
-__all__ = ["MixtureModel", "restored"]
+__all__ = ["GroupedMixture", "Joined", "MixtureModel", "joined", "restored", "ungrouped"]
+
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+WIDEST = 1 << 22
+"""Cells looked at at once while rows are drawn, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A group of attributes and its cells.
+
+    Args:
+        names: The attributes.
+        sizes: Codes of each.
+        codes: The allowed cells, shape [attributes, cells].
+        table: Each component's distribution over them, shape [cells, components].
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    codes: Longs
+    table: Floats
+
+    def summed(self, names: Sequence[str]) -> Floats:
+        """Each component's distribution of some of the attributes, shape [their cells, components]."""
+        keys, size = self._keys(names)
+        found = np.zeros((size, self.table.shape[1]))
+        order = np.argsort(keys, kind="stable")
+        held, firsts = np.unique(keys[order], return_index=True)
+        found[held] = np.add.reduceat(self.table[order], firsts, axis=0)
+        return found
+
+    def told(self, given: Evidence) -> tuple[str, ...]:
+        """Which of the attributes are given."""
+        return tuple(name for name in self.names if name in given)
+
+    def likelihood(self, given: Evidence, rows: int) -> tuple[Longs, Floats]:
+        """How likely each component makes the given codes of each row.
+
+        Returns:
+            The line of each row, shape [rows], in a table of shape [lines, components]; a line of zeros for
+            codes that the rules forbid.
+        """
+        told = self.told(given)
+        cells, which = np.unique(self.cells(told, given, rows), return_inverse=True)
+        keys, _ = self._keys(told)
+        order = np.argsort(keys, kind="stable")
+        table = np.zeros((len(cells), self.table.shape[1]))
+        first, last = (np.searchsorted(keys[order], cells, side=side) for side in ("left", "right"))
+        for line, (start, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            table[line] = self.table[order[start:end]].sum(axis=0)
+        return which.ravel(), table
+
+    def cells(self, names: Sequence[str], given: Evidence, rows: int) -> Longs:
+        """Each row's cell of given attributes, as `summed` counts them, shape [rows]."""
+        keys = np.zeros(rows, dtype=np.int64)
+        for name in names:
+            keys = keys * self.sizes[self.names.index(name)] + given[name]
+        return keys
+
+    def draw(self, components: Longs, given: Evidence, rng: np.random.Generator) -> dict[str, Longs]:
+        """Codes of all attributes, given each row's component and some of them; each of shape [rows]."""
+        told, rows = self.told(given), len(components)
+        if not told:
+            table = np.ascontiguousarray(self.table.T)
+            cells = draw_column(components, grouped(components, len(table)), table, rng)
+            return dict(zip(self.names, self.codes[:, cells], strict=True))
+        keys, size = self._keys(told)
+        order = np.argsort(keys, kind="stable")
+        firsts = np.searchsorted(keys[order], np.arange(size + 1))
+        mine = self.cells(told, given, rows)
+        found = np.empty(rows, dtype=np.int64)
+        step = max(1, WIDEST // max(int(np.diff(firsts).max(initial=1)), 1))
+        for first in range(0, rows, step):
+            part = slice(first, min(first + step, rows))
+            found[part] = self._within(mine[part], components[part], order, firsts, rng)
+        return dict(zip(self.names, self.codes[:, found], strict=True))
+
+    def _within(
+        self, cells: Longs, components: Longs, order: Longs, firsts: Longs, rng: np.random.Generator
+    ) -> Longs:
+        """A cell for each row among those that agree with its given codes."""
+        count = self.table.shape[1]
+        pairs, which = np.unique(cells * count + components, return_inverse=True)
+        starts, lengths = firsts[pairs // count], firsts[pairs // count + 1] - firsts[pairs // count]
+        places = np.minimum(starts[:, None] + np.arange(max(int(lengths.max(initial=1)), 1)), len(order) - 1)
+        inside = np.arange(places.shape[1]) < lengths[:, None]
+        table = np.where(inside, self.table[order[places], (pairs % count)[:, None]], 0.0)
+        empty = table.sum(axis=1) <= 0.0
+        table[empty] = inside[empty]
+        drawn = draw_column(which.ravel(), grouped(which.ravel(), len(pairs)), table, rng)
+        return np.asarray(order[places[which.ravel(), drawn]])
+
+    def _keys(self, names: Sequence[str]) -> tuple[Longs, int]:
+        """Each allowed cell's cell of some attributes, and how many of those there are."""
+        keys, size = np.zeros(self.codes.shape[1], dtype=np.int64), 1
+        for name in names:
+            i = self.names.index(name)
+            keys, size = keys * self.sizes[i] + self.codes[i], size * self.sizes[i]
+        return keys, size
+
+
+def joined(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:
+    """The groups of a domain's rules, those whose cells fit into memory.
+
+    Args:
+        domain: With its rules, if any.
+        blocks: Each attribute's conditionals, shape [codes, components].
+    """
+    return [
+        Joined(tie.names, tie.sizes, tie.codes, condition_tie(tie, [blocks[name] for name in tie.names]))
+        for tie in ties(domain)
+    ]
+
 
 BALANCED = 0.05
 """A fit counts as converged when the codes' prices are out of balance by less than this part of a nat's."""
@@ -262,3 +390,48 @@ def restored(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
         nests=remembered_nests(domain, len(weights), state),
     )
     return remembered(model, state)
+
+
+MOST = 1 << 22
+"""Codes times components of a large attribute that gets all its codes back, at most."""
+
+
+def ungrouped(
+    model: MixtureModel, coarse: Coarse, labels: bool, tables: Sequence[Pooled] = ()
+) -> MixtureModel | GroupedMixture:
+    """The model over groups of codes, with all codes of large attributes that rules speak of.
+
+    Pairs of attributes that stay in groups are kept code by code where `tables` hold them.
+
+    A rule about codes says little about groups of them; inside components codes are independent given their
+    group, so that a component's distribution over codes is known. Labels are given up for that, unless
+    `labels`.
+    """
+    rules, count = coarse.domain.rules, len(model.weights)
+    names = () if rules is None else rules.names
+    wide = [name for name in coarse.groups if name in names and coarse.domain[name] * count <= MOST]
+    if not wide or labels:
+        return GroupedMixture(model, coarse, estimate_wide_pairs(model, coarse, tables))
+    left = coarse.without(wide)
+    parts = {name: model.fitted_block(name) for name in model.domain.names}
+    for name in wide:
+        parts[name] = model.block(name)[coarse.groups[name]] * coarse.shares[name][:, None]
+    domain = left.inner if left.groups else coarse.domain
+    for tie in ties(domain):
+        if not set(wide).isdisjoint(tie.names):  # the fit knew less of these rules, or nothing
+            own = [parts[name] if name in wide else model.block(name) for name in tie.names]
+            parts |= dict(zip(tie.names, raked(tie, own, model.weights), strict=True))
+    rest = model.total, model.weights, np.concatenate(list(parts.values())), model.information, model.descent
+    found = MixtureModel(domain, *rest)
+    if not left.groups:
+        return found
+    return GroupedMixture(found, left, estimate_wide_pairs(found, left, tables))
+
+
+class GroupedMixture(GroupedModel[MixtureModel]):
+    """A mixture in which very large attributes are modelled in groups of codes; see `Coarse`."""
+
+    @property
+    def information(self) -> float:
+        """Price of a nat the fit was made at."""
+        return self.inner.information

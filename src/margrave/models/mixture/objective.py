@@ -13,38 +13,235 @@ alike. Gradients are natural: the derivative by Q_kc over w_k, centred under Q_k
 rare codes move as readily as frequent ones.
 Where a pair was not measured but is held to be about independent, y is m m' of its two attributes, and the
 derivative by m counts.
-Attributes that rules tie together are looked at as the rules leave them: see `rules_objective`.
+Attributes that rules tie together are looked at as the rules leave them: see `rules`.
+
+Nests in the objective: attributes that depend strongly on each other share atoms of their own.
+
+A component of a plain mixture is a product, so that two attributes that nearly follow from each other need a
+component for each of their codes, and several such groups the product of those numbers. A nest gives its
+attributes atoms z: V_z, the conditionals of its attributes given the atom, and U_k, the share of each atom
+in component k. Outside, its attributes look like Q_k = V U_k; inside, pairs are sum_z u_z V_zi V_zj with
+u = U w, whatever the components are. With as many atoms as components and U the identity this is the plain
+mixture.
+
+Two steps lead from component to attribute, so each pays HALF of a nat's price:
+
+    HALF * information * (outer * sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V u))
+
+A step from component to atoms serves all attributes of a nest at once. Where the nests are strong and little
+ties them to anything else, that makes it cheap to follow the noise on pairs outside, and `outer` should be
+above 1; `Mixture.look` finds out.
+
+Gradients are natural, as in `objective`: the derivative by V_z over u_z, that by U_k over w_k.
+
+Kernels of the mixture's objective: squares, prices, and their derivatives, over codes by components.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.mixture.kernels import (
-    centred,
-    normalised,
-    priced,
-    pulled,
-    residual,
-    subtract_products,
-    write_products,
-)
-from margrave.models.mixture.rules_objective import TiedPart
+from margrave.models._base.compiled import summing
+from margrave.models.mixture.nest import Nest
+from margrave.models.mixture.rules import TiedPart
 from margrave.models.mixture.stacked import Stacked
+from margrave.schema.domain import Domain
 
-if TYPE_CHECKING:
-    from margrave.models.mixture.nest_objective import NestPart
+__all__ = [
+    "FLOOR",
+    "HALF",
+    "NestPart",
+    "Objective",
+    "Point",
+    "centred",
+    "normalised",
+    "point",
+    "priced",
+    "pulled",
+    "residual",
+    "subtract_products",
+    "write_products",
+]
 
-__all__ = ["FLOOR", "Objective", "Point", "point"]
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+
+
+@summing
+def normalised(logs: Singles, shares: Singles, starts: Longs) -> None:
+    """Divide each attribute's shares by their sum in each component, and bring the logarithms along."""
+    components = logs.shape[1]
+    total, shift = np.empty(components, logs.dtype), np.empty(components, logs.dtype)
+    for i in range(len(starts) - 1):
+        total[:] = 0.0
+        for c in range(starts[i], starts[i + 1]):
+            for k in range(components):
+                total[k] += shares[c, k]
+        for k in range(components):
+            shift[k] = np.log(total[k])
+            total[k] = np.float32(1.0) / total[k]
+        for c in range(starts[i], starts[i + 1]):
+            for k in range(components):
+                shares[c, k] *= total[k]
+                logs[c, k] -= shift[k]
+
+
+@summing
+def residual(model: Singles, target: Singles, weights: Singles) -> float:
+    """Turns the model's table into twice the weighted residuals; returns half their squared sum."""
+    value = 0.0
+    for a in range(model.shape[0]):
+        row = np.float32(0.0)
+        for b in range(model.shape[1]):
+            miss = model[a, b] - target[a, b]
+            pull = weights[a, b] * miss
+            row += pull * miss
+            model[a, b] = np.float32(2.0) * pull
+        value += row
+    return 0.5 * value
+
+
+@summing
+def write_products(target: Singles, ones: Singles, inferred: NDArray[np.bool_], starts: Longs) -> None:
+    """Writes the product of the one-ways into the target of each inferred pair, both ways round."""
+    for i in range(len(starts) - 1):
+        for j in range(len(starts) - 1):
+            if inferred[i, j]:
+                for a in range(starts[i], starts[i + 1]):
+                    for b in range(starts[j], starts[j + 1]):
+                        target[a, b] = ones[a] * ones[b]
+
+
+@summing
+def subtract_products(
+    offset: Singles, model: Singles, ones: Singles, inferred: NDArray[np.bool_], starts: Longs
+) -> None:
+    """Takes from `offset` the derivative by the one-ways of the products that `write_products` wrote.
+
+    offset: derivative by each code's one-way, shape [codes]. model: as `residual` leaves it.
+    """
+    for i in range(len(starts) - 1):
+        for j in range(len(starts) - 1):
+            if inferred[i, j]:
+                for a in range(starts[i], starts[i + 1]):
+                    pull = np.float32(0.0)
+                    for b in range(starts[j], starts[j + 1]):
+                        pull += model[a, b] * ones[b]
+                    offset[a] -= pull
+
+
+@summing
+def pulled(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
+    """Adds the one-ways' part; returns the derivative of the squares by each weight."""
+    codes, components = gradient.shape
+    pairs, ones = np.zeros(components, gradient.dtype), np.zeros(components, gradient.dtype)
+    for c in range(codes):
+        for k in range(components):
+            pairs[k] += gradient[c, k] * shares[c, k]
+            ones[k] += offset[c] * shares[c, k]
+            gradient[c, k] += offset[c]
+    return 0.5 * pairs.astype(np.float64) + ones
+
+
+@summing
+def priced(
+    gradient: Singles,
+    logs: Singles,
+    shares: Singles,
+    weights: Singles,
+    ones: Singles,
+    alone: NDArray[np.bool_],
+    starts: Longs,
+    ordered: Longs,
+    information: np.float32,
+    smoothness: np.float32,
+    by_weight: Floats,
+) -> float:
+    """Adds information, of codes that stand alone, and smoothness to both; returns their value."""
+    components = logs.shape[1]
+    paid = np.zeros(components, gradient.dtype)
+    for c in range(logs.shape[0]):
+        if not alone[c]:
+            continue
+        own = np.log(ones[c])
+        for k in range(components):
+            nats = information * (logs[c, k] - own)
+            gradient[c, k] += nats
+            paid[k] += shares[c, k] * nats
+    value = 0.0
+    for k in range(components):
+        value += weights[k] * paid[k]
+        by_weight[k] += paid[k]
+    if smoothness > 0.0:
+        for i in range(len(ordered)):
+            if ordered[i] > 1:
+                a, b = starts[i], starts[i] + ordered[i]
+                value += _smooth(gradient[a:b], shares[a:b], weights, ones[a:b], smoothness, by_weight)
+    return value
+
+
+@summing
+def _smooth(
+    gradient: Singles,
+    shares: Singles,
+    weights: Singles,
+    ones: Singles,
+    smoothness: np.float32,
+    by_weight: Floats,
+) -> float:
+    """The part of one attribute's ordered codes; derivatives run through m as well as through Q."""
+    codes, components = shares.shape
+    through = np.zeros(codes, np.float64)
+    cost = np.zeros(components, gradient.dtype)
+    for c in range(codes - 1):
+        both = ones[c] + ones[c + 1]
+        h = smoothness * ones[c] * ones[c + 1] / both
+        low, high = np.float32(1.0) / ones[c], np.float32(1.0) / ones[c + 1]
+        bent = below = above = np.float32(0.0)
+        for k in range(components):
+            step = shares[c + 1, k] * high - shares[c, k] * low
+            pull = h * step
+            gradient[c + 1, k] += pull * high
+            gradient[c, k] -= pull * low
+            cost[k] += np.float32(0.5) * pull * step
+            bent += weights[k] * step * step
+            above += weights[k] * pull * shares[c + 1, k]
+            below += weights[k] * pull * shares[c, k]
+        half = 0.5 * smoothness * bent
+        through[c] += half * (ones[c + 1] / both) ** 2 + below * low * low
+        through[c + 1] += half * (ones[c] / both) ** 2 - above * high * high
+    value = 0.0
+    for k in range(components):
+        value += weights[k] * cost[k]
+        by_weight[k] += cost[k]
+    for c in range(codes):
+        also = gradient.dtype.type(through[c])
+        for k in range(components):
+            gradient[c, k] += also
+            by_weight[k] += through[c] * shares[c, k]
+    return value
+
+
+@summing
+def centred(gradient: Singles, shares: Singles, starts: Longs) -> None:
+    """Take each attribute's mean under its shares out of the gradient, in each component."""
+    components = gradient.shape[1]
+    mean = np.empty(components, gradient.dtype)
+    for i in range(len(starts) - 1):
+        mean[:] = 0.0
+        for c in range(starts[i], starts[i + 1]):
+            for k in range(components):
+                mean[k] += gradient[c, k] * shares[c, k]
+        for c in range(starts[i], starts[i + 1]):
+            for k in range(components):
+                gradient[c, k] -= mean[k]
+
 
 FLOOR = np.float32(1e-9)
 """Least share of a code that a logarithm or a ratio is taken of."""
@@ -157,3 +354,125 @@ class Objective:
     def centre(self) -> None:
         """Make the gradient at the last point that of the logarithms: take out its mean under each Q_k."""
         centred(self.gradient, self.shares, self.stacked.starts)
+
+
+HALF = np.float32(0.5)
+"""What each of the two steps pays, over the price of a nat: 0.5 or 0.7 are alike, 1 empties the atoms of
+small tables, less follows the noise (bench/LOG.md)."""
+ATOMS = 2
+"""Most atoms for each code of the nest's attributes, and no more than components: more gain nothing."""
+OWN = 0.9
+"""Share of its own atom in each component at the start: near the plain mixture, which it may leave."""
+SPREAD = 0.5
+"""Standard deviation of the starting logarithms of atoms' shares in components."""
+
+
+class NestPart:
+    """The part of an objective that one nest has, and where its atoms stand.
+
+    Args:
+        stacked: The measurements.
+        members: Positions of the nest's attributes.
+        logs: Where the mixture starts, shape [codes, components]; the atoms start at its members' lines.
+        components: Number of components K.
+        information: Price of a nat of dependence.
+        smoothness: Price of unlike neighbours among ordered codes.
+        rng: Of the start.
+        outer: What the step from component to atoms pays, over the step from atom to codes.
+    """
+
+    def __init__(
+        self,
+        stacked: Stacked,
+        members: Sequence[int],
+        logs: Singles,
+        components: int,
+        information: float,
+        smoothness: float,
+        rng: np.random.Generator,
+        outer: float = 1.0,
+    ) -> None:
+        starts = stacked.starts
+        self.members = tuple(members)
+        self.rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in members])
+        inside = np.ix_(self.rows, self.rows)
+        self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
+        self._inferred = None if stacked.inferred is None else stacked.inferred[np.ix_(members, members)]
+        self._ordered = stacked.ordered[list(members)]
+        self._starts = np.concatenate([[0], np.cumsum(np.diff(starts)[list(members)])]).astype(np.int64)
+        atoms = min(components, ATOMS * len(self.rows))
+        logs = logs[self.rows, :atoms]
+        self._whole, self._none = np.array([0, atoms]), np.zeros(1, np.int64)
+        self._information = HALF * np.float32(information)
+        self._outer = self._information * np.float32(outer)
+        self._smoothness = np.float32(smoothness)
+        self.atoms = point(logs, np.zeros(atoms), self._starts)
+        self.tops = point(_near_own(atoms, components, rng), np.zeros(components), self._whole)
+        self.slopes = (np.zeros_like(self.atoms.logs), np.zeros_like(self.tops.logs))
+        """Natural gradients of log V and log U, each centred."""
+
+    def spread(self, shares: Singles) -> None:
+        """Put V U in place of Q in `shares`, [codes, components]."""
+        shares[self.rows] = self.atoms.shares @ self.tops.shares
+
+    def pulled(self, gradient: Singles, weights: Singles, by_weight: Floats) -> float:
+        """Turn derivatives by V U, in `gradient`, into natural ones by V and U; return the nest's value."""
+        v, u, outside = self.atoms.shares, self.tops.shares, gradient[self.rows]
+        held = np.maximum(u @ weights, FLOOR)
+        scaled = v * np.sqrt(held)
+        model, ones, offset = scaled @ scaled.T, np.maximum(v @ held, FLOOR), np.zeros(len(v), v.dtype)
+        if self._inferred is not None:
+            write_products(self._pairs, ones, self._inferred, self._starts)
+        value = residual(model, self._pairs, self._weights)
+        by_v = model @ v
+        if self._inferred is not None:
+            subtract_products(offset, model, ones, self._inferred, self._starts)
+        by_atom = pulled(by_v, v, offset)
+        value += priced(
+            by_v, self.atoms.logs, v, held, ones, np.ones(len(v), np.bool_),
+            self._starts, self._ordered, self._information, self._smoothness, by_atom,
+        )  # fmt: skip
+        by_v += ((outside * weights) @ u.T) / held
+        by_u = v.T @ outside + by_atom[:, None].astype(by_v.dtype)
+        by_weight += by_atom @ u
+        value += priced(
+            by_u, self.tops.logs, u, weights, held, np.ones(len(u), np.bool_),
+            self._whole, self._none, self._outer, np.float32(0.0), by_weight,
+        )  # fmt: skip
+        centred(by_v, v, self._starts)
+        centred(by_u, u, self._whole)
+        gradient[self.rows] = 0.0
+        self.slopes = (by_v, by_u)
+        return value
+
+    def nest(self, domain: Domain) -> Nest:
+        """The nest as it stands, in double precision."""
+        names = tuple(domain.names[i] for i in self.members)
+        atoms, tops = (part.shares.astype(np.float64) for part in self.points)
+        for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
+            atoms[start:end] /= atoms[start:end].sum(axis=0)
+        return Nest(names, domain.shape(names), atoms, tops / tops.sum(axis=0))
+
+    def settle(self) -> None:
+        """Normalise the logarithms, and bring the shares up to date."""
+        self.atoms.settle(self._starts)
+        self.tops.settle(self._whole)
+
+    @property
+    def points(self) -> tuple[Point, Point]:
+        """Where V and U stand, in the order of `slopes`."""
+        return self.atoms, self.tops
+
+    def moved(self, weights: Singles) -> float:
+        """E|natural gradient|, summed over the nest's attributes and its atoms."""
+        by_v, by_u = self.slopes
+        inner = np.abs(by_v * self.atoms.shares).sum(axis=0) @ (self.tops.shares @ weights)
+        return float(inner + np.abs(by_u * self.tops.shares).sum(axis=0) @ weights)
+
+
+def _near_own(atoms: int, components: int, rng: np.random.Generator) -> Singles:
+    """Starting log U, [atoms, components]: each component has mostly one atom, atoms dealt out in turn."""
+    own = np.arange(atoms)[:, None] == (np.arange(components) % atoms)[None, :]
+    logs = np.log(OWN * own + (1.0 - OWN) / atoms)
+    found: Singles = (logs + SPREAD * rng.standard_normal(logs.shape)).astype(np.float32)
+    return found

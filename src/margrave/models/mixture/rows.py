@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models.balance import balance
-from margrave.models.evidence import Evidence, by_row, picked
-from margrave.models.rounding import draw_column, grouped
+from margrave.models._base.evidence import Evidence, by_row, picked
+from margrave.models._sampling.balance import balance
+from margrave.models._sampling.rounding import draw_column, grouped
 
 if TYPE_CHECKING:
     from margrave.models.mixture.model import MixtureModel
 
 __all__ = ["conditioned", "draw"]
+
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

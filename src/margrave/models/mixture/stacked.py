@@ -9,11 +9,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.mixture.rules_tables import TiedTables, tied_tables
-from margrave.models.pooled import Pooled
+from margrave.models._base.pooling import Pooled
+from margrave.models.mixture.rules import TiedTables, tied_tables
 from margrave.schema.domain import Domain
 
 __all__ = ["Stacked", "stack"]
+
 
 Singles = NDArray[np.float32]
 Longs = NDArray[np.int64]

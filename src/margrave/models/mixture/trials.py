@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Effort
+from margrave.models._base.pooling import SHARE, compare, halves
+from margrave.models.mixture.descent import Setting, mixed
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.runs import Setting, mixed
 from margrave.models.mixture.stacked import stack
-from margrave.models.splitting import SHARE, compare, halves
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
+    from margrave.models._base.pooling import Pooled
     from margrave.models.mixture.fitter import Mixture
-    from margrave.models.pooled import Pooled
     from margrave.protocols import Model
 
 __all__ = ["Candidate", "Choice", "Trials", "choose_setting", "search_prices"]
+
 
 Floats = NDArray[np.float64]
 M = TypeVar("M", bound="Model")
@@ -67,7 +68,7 @@ class Choice:
 
 
 class Trials:
-    """One split of the measurements; see `margrave.models.splitting`.
+    """One split of the measurements; see `margrave.models._base.pooling`.
 
     Args:
         domain: Names and sizes of the attributes.

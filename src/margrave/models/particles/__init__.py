@@ -1,5 +1,7 @@
 """Particles moved to noisy marginals by sliced optimal transport: PrivPGD; see docs/methods/privpgd.md."""
 
+from __future__ import annotations
+
 from margrave.models.particles.fitter import Particles
 from margrave.models.particles.penalty import HalfSpace, ThresholdProtection
 

@@ -1,17 +1,25 @@
-"""Embedding: where the codes of each attribute lie, and the directions in which particles are looked at."""
+"""Embedding: where the codes of each attribute lie, and the directions in which particles are looked at.
+
+Projection: a noisy table, whose cells may be negative, made into the nearest distribution by SW1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.models._base.pooling import Pooled
+from margrave.models._torch.device import Device
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Embedding", "embed"]
+__all__ = ["Embedding", "Projection", "embed", "project", "quantised"]
+
 
 Floats = NDArray[np.float64]
 
@@ -134,3 +142,136 @@ def _scaled(name: str, size: int, given: Floats) -> Floats:
         raise InputError(invalid("places", f"finite, of {size} rows for {name!r}", remedy, got=given.shape))
     low, side = given.min(axis=0), float(np.ptp(given, axis=0).max())
     return np.asarray((given - low) / (side if side > 0 else 1.0))
+
+
+AT_ONCE = 1 << 23
+"""Numbers of a batch of tables times directions times cells at most."""
+LEVELS, DROP = 17, 0.8
+"""The step length falls this often, to this part (PrivPGD: 1,750 steps, every 100 to 0.8 of it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """How to project.
+
+    Args:
+        directions: Random directions that stand for all (PrivPGD: 200).
+        each: Directions looked at in one step.
+        steps: Steps of Adam on the logarithms of the cells.
+        rate: Its first step length.
+    """
+
+    directions: int = 200
+    each: int = 10
+    steps: int = 300
+    rate: float = 0.1
+
+
+def project(
+    embedding: Embedding,
+    tables: Sequence[Pooled],
+    rows: float,
+    how: Projection,
+    device: Device,
+    rng: np.random.Generator,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[Floats]:
+    """For each table the distribution over its cells with the least SW1 from it (PrivPGD, equation 5).
+
+    W1 of two measures on a line is the L1 distance of their distribution functions, which is defined for
+    signed ones too (equation 3, Vallender 1974); SW1 is its mean over directions. Cells with a sigma of 0
+    are ruled out and stay empty.
+
+    Args:
+        embedding: Where cells lie.
+        tables: Noisy counts.
+        rows: Their sum without noise.
+        how: Steps and directions.
+        device: Where to compute.
+        rng: Of the directions.
+        stop: Whether to take no more steps.
+    """
+    alike = defaultdict(list)
+    for k, table in enumerate(tables):
+        alike[embedding.kind(table.clique)].append(k)
+    found: dict[int, Floats] = {}
+    for members in alike.values():
+        clique = tables[members[0]].clique
+        cells = tables[members[0]].values.size
+        scores = embedding.scores(clique, embedding.directions(clique, how.directions, rng))
+        most = max(AT_ONCE // (cells * how.each), 1)
+        for first in range(0, len(members), most):
+            part = members[first : first + most]
+            signed = np.stack([tables[k].values.ravel() / rows for k in part])
+            barred = np.stack([tables[k].sigma.ravel() == 0.0 for k in part])
+            made = _projected(device, signed, barred, scores, how, rng, stop)
+            found.update(zip(part, made, strict=True))
+    return [found[k].reshape(table.values.shape) for k, table in enumerate(tables)]
+
+
+def _projected(
+    device: Device,
+    signed: Floats,
+    barred: NDArray[np.bool_],
+    scores: Floats,
+    how: Projection,
+    rng: np.random.Generator,
+    stop: Callable[[], bool],
+) -> Floats:
+    """Tables of one kind, shape [tables, cells]; scores [directions, cells]."""
+    torch = device.torch
+    barred = barred & ~barred.all(axis=1, keepdims=True)
+    order = np.argsort(scores, axis=1, kind="stable")
+    gaps = np.diff(np.take_along_axis(scores, order, 1), axis=1)
+    orders, lengths = device.put(order, torch.int64), device.put(gaps, torch.float32)
+    goal = device.put(signed, torch.float32)
+    logits = device.put(_start(signed, barred), torch.float32)
+    slope, bend = torch.zeros_like(logits), torch.zeros_like(logits)
+    every = max(how.steps // LEVELS, 1)
+    for step in range(1, how.steps + 1):
+        if stop():
+            break
+        picked = rng.choice(len(scores), min(how.each, len(scores)), replace=False)
+        at = device.put(picked, torch.int64)
+        shares = torch.softmax(logits, 1)
+        pull = _pull(torch, shares - goal, orders[at], lengths[at])
+        pull = shares * (pull - (shares * pull).sum(1, keepdim=True))
+        slope = 0.9 * slope + 0.1 * pull
+        bend = 0.999 * bend + 0.001 * pull * pull
+        size = how.rate * DROP ** (step // every)
+        logits -= size * (slope / (1 - 0.9**step)) / ((bend / (1 - 0.999**step)).sqrt() + 1e-10)
+    shares = torch.softmax(logits, 1).cpu().numpy().astype(np.float64)
+    shares = np.where(barred, 0.0, shares)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _pull(torch: Any, miss: Any, orders: Any, lengths: Any) -> Any:
+    """The derivative of SW1 by each cell, shape [tables, cells].
+
+    SW1 is the mean over directions of sum_j |F_j| gap_j with F_j the sum of the j lowest cells, so that
+    a cell's derivative is the sum of sign(F_j) gap_j over all j from its own place on.
+    """
+    running = miss[:, orders].cumsum(2)[:, :, :-1]
+    signs = torch.sign(running) * lengths
+    below = signs.cumsum(2)
+    after = below[:, :, -1:] - below + signs
+    whole = torch.cat([after, torch.zeros_like(miss[:, :1])[:, None, :].expand(-1, len(orders), -1)], 2)
+    found = torch.zeros_like(miss)[:, None, :].expand_as(whole).clone()
+    return found.scatter_(2, orders.expand_as(whole), whole).mean(1)
+
+
+def _start(signed: Floats, barred: NDArray[np.bool_]) -> Floats:
+    """Logarithms of the positive parts (PrivPGD, section 4.1), with a little in every cell that may be."""
+    kept = np.where(barred, 0.0, np.maximum(signed, 0.0))
+    whole = np.maximum(kept.sum(axis=1, keepdims=True), 1e-12)
+    logs = np.log(kept / whole + 1e-6 / signed.shape[1])
+    return np.where(barred, -1e4, logs)
+
+
+def quantised(shares: Floats, particles: int) -> NDArray[np.int64]:
+    """Numbers of particles in the cells, their sum exact and each within 1 of its share (equation 6)."""
+    wanted = shares.ravel() * particles
+    counts = np.floor(wanted).astype(np.int64)
+    left = particles - int(counts.sum())
+    counts[np.argsort(counts - wanted, kind="stable")[:left]] += 1
+    return counts

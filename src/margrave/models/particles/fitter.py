@@ -1,4 +1,7 @@
-"""Particles: PrivPGD, particles moved by gradient descent to the nearest distributions of noisy marginals."""
+"""Particles: PrivPGD, particles moved by gradient descent to the nearest distributions of noisy marginals.
+
+Finalisation: particles as codes, the nearest ones that the rules allow together.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.device import opened
-from margrave.models.particles.embedding import Embedding, embed
-from margrave.models.particles.finalisation import coded
-from margrave.models.particles.projection import Projection, project, quantised
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.pooling import Pooled, pool, rows_of
+from margrave.models._sampling.rows import RowModel, recalled, row_dtype, ruled_rows
+from margrave.models._torch.device import opened, ready, serial
+from margrave.models.mixture.rules import Tie, ties
+from margrave.models.particles.embedding import Embedding, Projection, embed, project, quantised
 from margrave.models.particles.transport import Goal, Transport, move
-from margrave.models.pooled import Pooled, pool, rows_of
-from margrave.models.relaxed.serial import ready, serial
-from margrave.models.rowwise.model import RowModel, recalled, row_dtype, ruled_rows
-from margrave.models.ruled import settled, sharpened
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -27,7 +28,50 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Particles"]
+__all__ = ["Particles", "coded"]
+
+
+AT_ONCE = 1 << 22
+"""Distances held at once."""
+
+
+def coded(embedding: Embedding, domain: Domain, at: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Each particle's codes: the nearest, and for attributes that rules tie together the nearest allowed.
+
+    Args:
+        embedding: Of the attributes that the particles have.
+        domain: Of all attributes, with rules.
+        at: Where the particles are, shape [particles, embedding.width].
+
+    Returns:
+        Shape [attributes, particles].
+    """
+    names = embedding.domain.names
+    found = np.stack([embedding.nearest(name, at[:, embedding.columns(name)]) for name in names])
+    for tie in ties(domain):
+        if set(tie.names) <= set(names):
+            rows = [names.index(name) for name in tie.names]
+            found[rows] = _allowed(embedding, tie, at, found[rows])
+    return found
+
+
+def _allowed(
+    embedding: Embedding, tie: Tie, at: NDArray[np.float32], codes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The codes with those of particles in no allowed cell replaced by the nearest cell's."""
+    keys = np.ravel_multi_index(tuple(codes), tie.sizes)
+    wrong = np.flatnonzero(~np.isin(keys, np.ravel_multi_index(tuple(tie.codes), tie.sizes)))
+    most = max(AT_ONCE // tie.codes.shape[1], 1)
+    for first in range(0, len(wrong), most):
+        mine = wrong[first : first + most]
+        apart = np.zeros((len(mine), tie.codes.shape[1]))
+        for name, own in zip(tie.names, tie.codes, strict=True):
+            points, places = at[mine, embedding.columns(name)], embedding.place(name)
+            each = ((points[:, None, :] - places[None, :, :]) ** 2).sum(axis=2)
+            apart += each[:, own]
+        codes[:, mine] = tie.codes[:, apart.argmin(axis=1)]
+    return codes
+
 
 Floats = NDArray[np.float64]
 

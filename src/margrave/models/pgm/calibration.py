@@ -1,15 +1,21 @@
-"""Calibration: what the optimiser and the model ask of an engine of inference, compiled or on a device."""
+"""Calibration: what the optimiser and the model ask of an engine of inference, compiled or on a device.
+
+Held: inference with some potentials that the optimiser does not move: those of cells that rules forbid.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.pgm.tree import Layout
+from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.tree import Layout, tree_cells
+from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Calibration"]
+__all__ = ["NEVER", "Calibration", "Held", "forbidding", "rule_tables"]
 
 
 class Calibration(Protocol):
@@ -29,3 +35,69 @@ class Calibration(Protocol):
 
     def run(self, theta: NDArray[np.float64]) -> float:
         """log Z at theta, [layout.starts[-1]]; fills `belief` and `marginals`."""
+
+
+Floats = NDArray[np.float64]
+
+NEVER = -1e4
+"""Potential of a forbidden cell: finite, so that logarithms never meet infinity, though its exponential is 0.
+Where measurements contradict the rules other potentials reach hundreds."""
+
+MOST = 1 << 17
+"""Cells of one rule's table, and of the junction tree of all of them, that a model takes in. Larger rules are
+left to drawing rows again."""
+
+
+class Held:
+    """Inference whose last tables have fixed potentials: the optimiser sees those before.
+
+    Args:
+        inner: Over all tables.
+        fixed: Potentials of the last ones.
+    """
+
+    def __init__(self, inner: Calibration, fixed: Floats) -> None:
+        self.inner = inner
+        self.fixed = fixed
+        self.free = inner.layout.starts[-1] - len(fixed)
+
+    @property
+    def layout(self) -> Layout:
+        """The tree and all tables."""
+        return self.inner.layout
+
+    @property
+    def marginals(self) -> Floats:
+        """Probabilities of the tables that are not fixed, at the last theta."""
+        return self.inner.marginals[: self.free]
+
+    @property
+    def belief(self) -> Floats:
+        """Probabilities of every tree clique at the last theta."""
+        return self.inner.belief
+
+    def run(self, theta: Floats) -> float:
+        """log Z at theta, which leaves out the fixed potentials."""
+        return self.inner.run(np.concatenate([theta, self.fixed]))
+
+
+def rule_tables(domain: Domain) -> list[tuple[Clique, NDArray[np.bool_]]]:
+    """The rules that a junction tree takes in: which cells of which cliques are allowed."""
+    if domain.rules is None:
+        return []
+    taken: list[tuple[Clique, NDArray[np.bool_]]] = []
+    for clique, allowed in domain.rules.tables(MOST):
+        used = domain.project([n for n in domain.names if any(n in c for c, _ in taken) or n in clique])
+        if tree_cells(used, [*(c for c, _ in taken), clique]) <= MOST:
+            taken.append((clique, allowed))
+    return taken
+
+
+def forbidding(domain: Domain, tables: Sequence[tuple[Clique, NDArray[np.bool_]]]) -> Floats:
+    """Potentials of rule tables, one after another, axes in the engine's order."""
+    names = ranked(domain)
+    parts = [np.zeros(0)]
+    for clique, allowed in tables:
+        axes = sorted(range(len(clique)), key=lambda i, clique=clique: names.index(clique[i]))  # type: ignore[misc]
+        parts.append(np.where(allowed.transpose(axes), 0.0, NEVER).ravel())
+    return np.concatenate(parts)

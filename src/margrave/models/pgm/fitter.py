@@ -1,4 +1,7 @@
-"""PGM: fits a log-linear model on a junction tree to noisy marginals."""
+"""PGM: fits a log-linear model on a junction tree to noisy marginals.
+
+Penalty: one-way marginals pooled from everything that holds them, and how far each table may be missed.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.device import opened
-from margrave.models.memory import CELL_BYTES, LEAST, PROGRAM
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.memory import CELL_BYTES, LEAST, PROGRAM
+from margrave.models._base.pooling import Pooled, one_ways, pool, rows_of
+from margrave.models._torch.device import opened
+from margrave.models.pgm.calibration import Held, forbidding, rule_tables
 from margrave.models.pgm.estimate import Solution, approach
 from margrave.models.pgm.graph import ranked
-from margrave.models.pgm.held import Held, forbidding, rule_tables
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.model import GraphicalModel
-from margrave.models.pgm.penalty import explained, ridges
-from margrave.models.pgm.sizes import candidate_cells, tree_cells
 from margrave.models.pgm.tensor import A_TENSOR_CELL, TensorInference
-from margrave.models.pgm.tree import Layout, too_large
-from margrave.models.pooled import Pooled, pool, rows_of
-from margrave.models.ruled import settled, sharpened
+from margrave.models.pgm.tree import Layout, candidate_cells, too_large, tree_cells
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -31,7 +32,39 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["PENALTIES", "PGM"]
+__all__ = ["PENALTIES", "PGM", "explained", "ridges"]
+
+
+Floats = NDArray[np.float64]
+
+ONES = 1 / 8
+"""Strength of one-way tables over that of the others: one wrong one-way spoils all pairs it is part of."""
+
+
+def explained(tables: Sequence[Pooled]) -> list[Pooled]:
+    """The tables, with every one-way marginal made the best unbiased estimate from all that hold it.
+
+    Attributes without a one-way table get one.
+
+    Args:
+        tables: One table a clique, in any order.
+    """
+    return [*one_ways(tables).values(), *(table for table in tables if len(table.clique) > 1)]
+
+
+def ridges(tables: Sequence[Pooled], strength: float, rows: float, noise_aware: bool) -> list[Floats]:
+    """Weight of each potential's square, in the shapes of the tables: see docs/models.md.
+
+    Args:
+        tables: What is fitted.
+        strength: How much entropy counts.
+        rows: What a proportion is of.
+        noise_aware: Whether linear in sigma, and less for one-ways; else the square of sigma.
+    """
+    if not noise_aware:
+        return [strength * (table.sigma / rows) ** 2 for table in tables]
+    return [(ONES if len(t.clique) == 1 else 1.0) * strength * t.sigma / rows for t in tables]
+
 
 PENALTIES = ("noise_aware", "squares")
 """How a potential is held back: by sigma / N, with one-ways pooled first (see docs/models.md), or by

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.compiled import compiled
+from margrave.models._base.compiled import compiled
 from margrave.schema.domain import Domain
 
 __all__ = ["RULES", "JunctionTree", "adjacency", "eliminate", "junction_tree", "ranked"]
+
 
 RULES = 3
 """Greedy rules tried: fewest cells, fewest fill edges, smallest fill weighted by cells. The best is kept."""

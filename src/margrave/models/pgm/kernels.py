@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.compiled import compiled, summing
+from margrave.models._base.compiled import compiled, summing
 
 __all__ = [
     "CELLS",
@@ -37,6 +37,7 @@ __all__ = [
     "scaled",
     "scatter_add",
 ]
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

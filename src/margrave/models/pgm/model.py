@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
-from margrave.models.evidence import Evidence, by_row
-from margrave.models.pgm.conditional import draw_given
+from margrave.models._base.constraints import sampled
+from margrave.models._base.evidence import Evidence, by_row
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.graph import ranked
-from margrave.models.pgm.pairs import pair_marginals
-from margrave.models.pgm.project import marginal, marginals
-from margrave.models.pgm.sample import conditioned, cut, draw
-from margrave.models.ruled import sampled
+from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
+from margrave.models.pgm.sample import conditioned, cut, draw, draw_given
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from margrave.models.pgm.calibration import Calibration
 
 __all__ = ["GraphicalModel"]
+
 
 FEW = 8
 """Fewer pairs than this are projected one by one."""

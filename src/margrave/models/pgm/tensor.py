@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.device import Device
+from margrave.models._torch.device import Device
 from margrave.models.pgm.kernels import SAFE, TINY
 from margrave.models.pgm.tree import Layout
 
 __all__ = ["A_TENSOR_CELL", "TensorInference"]
+
 
 Floats = NDArray[np.float64]
 

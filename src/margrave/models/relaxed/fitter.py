@@ -1,4 +1,7 @@
-"""Relaxed: relaxed rows fitted to noisy marginals by gradient descent."""
+"""Relaxed: relaxed rows fitted to noisy marginals by gradient descent.
+
+PlacedModel: the mixture of products that relaxed rows with numbers are, with the numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,61 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models.device import Device, opened
-from margrave.models.mixture.grouped import GroupedMixture
-from margrave.models.mixture.model import MixtureModel
-from margrave.models.pooled import Pooled
-from margrave.models.relaxed.blocks import simplices, softmaxes
-from margrave.models.relaxed.descent import Plan, descend
-from margrave.models.relaxed.misfit import NOISE, Misfit
-from margrave.models.relaxed.model import Placed, PlacedModel
-from margrave.models.relaxed.points import Points
-from margrave.models.relaxed.products import alone, cells_with, check_size, held_shares, loaded, mixed
-from margrave.models.relaxed.serial import ready, serial
-from margrave.models.relaxed.thresholds import Thresholds, thresholds
+from margrave.models._base.delegating import Carried
+from margrave.models._base.pooling import Pooled
+from margrave.models._products.misfit import NOISE, Misfit
+from margrave.models._products.products import (
+    alone,
+    cells_with,
+    check_size,
+    held_shares,
+    loaded,
+    mixed,
+    simplices,
+    softmaxes,
+)
+from margrave.models._torch.descent import Plan, descend
+from margrave.models._torch.device import Device, opened, ready, serial
+from margrave.models.mixture.model import GroupedMixture, MixtureModel
+from margrave.models.relaxed.points import Points, Thresholds, thresholds
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Relaxed", "pointwise"]
+__all__ = ["Placed", "PlacedModel", "Relaxed", "pointwise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Relaxed rows as numbers and logits.
+
+    Args:
+        numbers: In [0, 1], shape [numbers, rows], on a device.
+        gates: Logits, shape [gates, rows], on a device.
+        steepness: Of the sigmoids that make shares of codes from numbers.
+    """
+
+    numbers: Any
+    gates: Any
+    steepness: float
+
+
+class PlacedModel(Carried[MixtureModel | GroupedMixture]):
+    """A mixture of products, and the numbers it is made of.
+
+    All answers are the mixture's; the numbers are for a later fit to go on from, and are not saved.
+
+    Args:
+        inner: The relaxed rows' shares.
+        placed: Their numbers; None for a model that was loaded.
+    """
+
+    def __init__(self, inner: MixtureModel | GroupedMixture, placed: Placed | None = None) -> None:
+        super().__init__(inner)
+        self.placed = placed
+
 
 Floats = NDArray[np.float64]
 

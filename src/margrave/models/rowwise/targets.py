@@ -1,25 +1,164 @@
-"""Targets: what a row generator is to meet."""
+"""Targets: what a row generator is to meet.
+
+Consistent: noisy tables made to agree with one another, and to be counts that can be.
+
+Zhang et al. 2021, PrivSyn, section 5.1: tables that share attributes A are given the same marginal over A,
+the mean of theirs weighted by its precision; then none may be negative; and again, until both hold.
+
+Starting: the rows that a generator begins with, from the tables they are to have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.pooled import Pooled, pool, rows_of
-from margrave.models.rowwise.consistent import consistent
-from margrave.models.ruled import settled, sharpened
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.pooling import Pooled, pool, rows_of, simplex
+from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rows import row_dtype
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
-__all__ = ["Targets", "gathered", "roomy", "targets"]
+__all__ = [
+    "STARTS",
+    "Targets",
+    "agreed",
+    "consistent",
+    "gathered",
+    "holders",
+    "linked",
+    "roomy",
+    "scattered",
+    "shared",
+    "targets",
+    "uniform",
+]
+
 
 Floats = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+
+ROUNDS = 30
+"""Most rounds of agreeing and cutting negative counts; DPSyn's number."""
+CLOSE = 1e-3
+"""Negative counts that are left, over the rows, at which the rounds end."""
+MOST_SHARED = 2_000
+"""Sets that tables are made to agree on, at most, smaller sets first."""
+
+
+def shared(cliques: Sequence[Clique]) -> list[Clique]:
+    """What two or more cliques have in common, and what those sets have: smaller sets first, the empty one
+    too.
+
+    Sets with no table but one that hold them are left out. Each is in the order of the first clique that
+    has it.
+
+    Example:
+        >>> shared([("a", "b"), ("b", "c"), ("a", "b", "c")])
+        [(), ('b',), ('a', 'b'), ('b', 'c')]
+    """
+    sets = [frozenset(clique) for clique in dict.fromkeys(cliques)]
+    found: dict[frozenset[str], None] = {frozenset(): None}
+    fresh = list(sets)
+    while fresh and len(found) <= MOST_SHARED:
+        common = {a & b: None for a in fresh for b in sets if a != b}
+        fresh = [s for s in common if s not in found]
+        found.update(dict.fromkeys(fresh))
+    places = {name: i for i, name in enumerate(dict.fromkeys(n for clique in cliques for n in clique))}
+    ordered = [tuple(sorted(s, key=places.__getitem__)) for s in found]
+    held = [a for a in ordered if sum(set(a) <= s for s in sets) > 1 or not a]
+    return sorted(held, key=lambda a: (len(a), [places[name] for name in a]))[:MOST_SHARED]
+
+
+def holders(cliques: Sequence[Clique]) -> dict[Clique, list[int]]:
+    """The sets to agree on, as from `shared`, with the places of the cliques that hold each."""
+    sets = [frozenset(clique) for clique in cliques]
+    return {a: [k for k, own in enumerate(sets) if own.issuperset(a)] for a in shared(cliques)}
+
+
+def agreed(
+    tables: Sequence[Pooled],
+    values: Sequence[Floats],
+    rooms: Sequence[Truths],
+    total: float,
+    common: Mapping[Clique, Sequence[int]],
+) -> None:
+    """Make tables agree on all they share, in place: all sum to the total, then smaller sets before larger.
+
+    The marginal over A of a table with noise of variance s^2 a cell has an average variance of
+    sum(s^2) / |A|, whose inverse is its weight. What a marginal misses is added in equal parts to the cells
+    it sums; over any smaller set that adds up to nothing, so that what was agreed before stays.
+
+    Args:
+        tables: Whose cliques and standard deviations count.
+        values: The tables' counts, changed.
+        rooms: Cells of each table that may hold anything.
+        total: Rows that each table sums to.
+        common: Sets to agree on, smaller ones first, with the places of the tables that hold them.
+    """
+    for a, mine in common.items():
+        marginals = [_over(values[k], tables[k].clique, a) for k in mine]
+        weights = [m.size / float((tables[k].sigma ** 2).sum()) for k, m in zip(mine, marginals, strict=True)]
+        target = sum(w * m for w, m in zip(weights, marginals, strict=True)) / (sum(weights) or 1.0)
+        for k, marginal in zip(mine, marginals, strict=True):
+            cells = _over(rooms[k].astype(np.float64), tables[k].clique, a)
+            missing = ((target if a else total) - marginal) / np.maximum(cells, 1.0)
+            values[k] += _spread(missing, tables[k].clique, a) * rooms[k]
+
+
+def consistent(tables: Sequence[Pooled], total: float, rooms: Sequence[Truths] | None = None) -> list[Floats]:
+    """Counts of each table, none negative, each summing to the total, that agree where tables overlap.
+
+    After the last round none is negative; they agree as far as CLOSE and ROUNDS let them.
+
+    Args:
+        tables: Noisy counts.
+        total: Rows.
+        rooms: Cells of each table that may hold anything, where rules leave others empty; all by default.
+    """
+    open_ = [np.ones(table.values.shape, dtype=np.bool_) for table in tables] if rooms is None else rooms
+    values = [table.values * room for table, room in zip(tables, open_, strict=True)]
+    common = holders([table.clique for table in tables])
+    for _ in range(ROUNDS):
+        agreed(tables, values, open_, total, common)
+        negative = max((float(-np.minimum(table, 0.0).sum()) for table in values), default=0.0)
+        values = [_cut(table, room, total) for table, room in zip(values, open_, strict=True)]
+        if negative <= CLOSE * total:
+            break
+    return values
+
+
+def _cut(values: Floats, room: Truths, total: float) -> Floats:
+    """The counts nearest to a table that are not negative, have room and sum to the total."""
+    found = np.zeros(values.shape)
+    if room.any():
+        found[room] = total * simplex(values[room] / total, np.ones(int(room.sum())))
+    return found
+
+
+def _over(values: Floats, clique: Clique, a: Clique) -> Floats:
+    """The marginal over a, axes in its order."""
+    gone = tuple(axis for axis, name in enumerate(clique) if name not in a)
+    kept = [name for name in clique if name in a]
+    summed: Floats = np.asarray(values.sum(axis=gone))
+    return np.asarray(summed.transpose([kept.index(name) for name in a]))
+
+
+def _spread(marginal: Floats, clique: Clique, a: Clique) -> Floats:
+    """A table over a, to be broadcast over the clique's axes."""
+    kept = [name for name in clique if name in a]
+    table = marginal.transpose([a.index(name) for name in kept])
+    sizes = iter(table.shape)
+    wide: Floats = table.reshape([next(sizes) if name in a else 1 for name in clique])
+    return wide
+
 
 CERTAINTY = 1e3
 """By how much the standard deviation of cells that rules forbid is divided."""
@@ -86,3 +225,95 @@ def gathered(domain: Domain, rows: float, tables: Sequence[Pooled], values: Sequ
     cliques = tuple(tables[k].clique for k in largest)
     precisions = tuple(1.0 / float((tables[k].sigma ** 2).mean()) for k in largest)
     return Targets(domain, rows, names, cliques, tuple(values[k] for k in largest), precisions, tuple(ones))
+
+
+Rows = NDArray[Any]
+
+
+def scattered(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
+    """Rows with the wanted one-ways, to within one row a code, paired at random: shape [names, rows]."""
+    group, by = np.zeros(rows, dtype=np.int64), np.arange(rows)
+    columns = [draw_column(group, by, one[None, :], rng) for one in wanted.ones]
+    return _stacked(wanted, columns, rows)
+
+
+def uniform(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
+    """Rows of codes at random: shape [names, rows]."""
+    sizes = wanted.domain.shape(wanted.names)
+    return _stacked(wanted, [rng.integers(0, size, rows) for size in sizes], rows)
+
+
+def linked(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
+    """Rows drawn attribute by attribute, each given those drawn before it that one table holds with it.
+
+    Next comes the attribute, with the table, whose mutual information with what is drawn already is
+    largest; by its one-way where no table ties it to any: shape [names, rows].
+    """
+    tables = {c: t / max(float(t.sum()), 1e-300) for c, t in zip(wanted.cliques, wanted.tables, strict=True)}
+    drawn: dict[str, NDArray[np.int64]] = {}
+    ties: dict[tuple[str, Clique], tuple[float, Clique]] = {}
+    while len(drawn) < len(wanted.names):
+        best: tuple[float, str, Clique, Clique] | None = None
+        for clique in tables:
+            given = tuple(name for name in clique if name in drawn)
+            for name in clique if given else ():
+                if name in drawn:
+                    continue
+                if (name, clique) not in ties or ties[name, clique][1] != given:
+                    ties[name, clique] = _information(tables[clique], clique, name, given), given
+                worth = ties[name, clique][0]
+                if best is None or worth > best[0]:
+                    best = (worth, name, clique, given)
+        if best is None:
+            name = next(name for name in wanted.names if name not in drawn)
+            one = wanted.ones[wanted.names.index(name)][None, :]
+            drawn[name] = draw_column(np.zeros(rows, np.int64), np.arange(rows), one, rng)
+        else:
+            _, name, clique, given = best
+            drawn[name] = _given(tables[clique], clique, name, {n: drawn[n] for n in given}, rows, rng)
+    return _stacked(wanted, [drawn[name] for name in wanted.names], rows)
+
+
+def _given(
+    table: Floats,
+    clique: Clique,
+    name: str,
+    given: dict[str, NDArray[np.int64]],
+    rows: int,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Codes of an attribute drawn given others, by a table that holds them all, shape [rows]."""
+    flat = _conditioning(table, clique, name, tuple(given))
+    sizes = [table.shape[clique.index(other)] for other in given]
+    keys = np.zeros(rows, dtype=np.int64)
+    for codes, size in zip(given.values(), sizes, strict=True):
+        keys = keys * size + codes
+    # Where the table has nothing, rounding has put rows all the same: they follow the attribute's own shares.
+    empty = flat.sum(axis=1) <= 0.0
+    flat[empty] = flat.sum(axis=0)
+    return draw_column(keys, grouped(keys, len(flat)), flat, rng)
+
+
+def _conditioning(table: Floats, clique: Clique, name: str, given: Clique) -> Floats:
+    """The table summed to `given` and `name`, shape [cells of given, codes of name]."""
+    kept = (*given, name)
+    summed = table.sum(axis=tuple(axis for axis, other in enumerate(clique) if other not in kept))
+    order = [other for other in clique if other in kept]
+    summed = summed.transpose([order.index(other) for other in kept])
+    return np.array(summed.reshape(-1, table.shape[clique.index(name)]))
+
+
+def _information(table: Floats, clique: Clique, name: str, given: Clique) -> float:
+    """Mutual information of an attribute and others, in nats."""
+    joint = _conditioning(table, clique, name, given)
+    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    some = joint > 0
+    return float((joint[some] * np.log(joint[some] / apart[some])).sum())
+
+
+def _stacked(wanted: Targets, columns: list[NDArray[np.int64]], rows: int) -> Rows:
+    return np.array(columns, dtype=row_dtype(wanted.domain)).reshape(len(columns), rows)
+
+
+STARTS = {"linked": linked, "scattered": scattered, "uniform": uniform}
+"""The rows to begin with, by name."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.privacy.noise.sampling import Cumulated, LazyUniform, exp_bounds, invert
 from margrave.privacy.noise.source import BitSource
-from margrave.privacy.noise.uniform import Cumulated, LazyUniform, exp_bounds, invert
 
 __all__ = ["exponential"]
 

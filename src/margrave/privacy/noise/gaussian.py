@@ -7,13 +7,23 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.privacy.noise.drawing import check_size, check_variance, draw
-from margrave.privacy.noise.kernels import block_draws, table_draws
+from margrave.privacy.noise.sampling import (
+    SLACK,
+    HalfTable,
+    LazyUniform,
+    accept,
+    block_draws,
+    check_size,
+    check_variance,
+    draw,
+    exp_bounds,
+    half_table,
+    table_draws,
+)
 from margrave.privacy.noise.source import BitSource
-from margrave.privacy.noise.table import SLACK, HalfTable, half_table
-from margrave.privacy.noise.uniform import LazyUniform, accept, exp_bounds
 
 __all__ = ["discrete_gaussian"]
+
 
 LARGEST_TABLE = 1 << 20
 MARGIN = 2.0**-39

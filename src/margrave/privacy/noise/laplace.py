@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.privacy.noise.drawing import check_size, draw
-from margrave.privacy.noise.kernels import laplace_draws
+from margrave.privacy.noise.sampling import LazyUniform, check_size, draw, laplace_draws
 from margrave.privacy.noise.source import BitSource
-from margrave.privacy.noise.uniform import LazyUniform
 
 __all__ = ["discrete_laplace"]
+
 
 MARGIN = 2.0**-48
 LARGEST = 1 << 40

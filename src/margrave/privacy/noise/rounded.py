@@ -8,13 +8,22 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.privacy.noise.drawing import check_size, check_variance, draw
-from margrave.privacy.noise.kernels import rounded_draws
+from margrave.privacy.noise.sampling import (
+    SLACK,
+    HalfTable,
+    LazyUniform,
+    accept,
+    check_size,
+    check_variance,
+    draw,
+    exp_bounds,
+    half_table,
+    rounded_draws,
+)
 from margrave.privacy.noise.source import BitSource
-from margrave.privacy.noise.table import SLACK, HalfTable, half_table
-from margrave.privacy.noise.uniform import LazyUniform, accept, exp_bounds
 
 __all__ = ["rounded_gaussian"]
+
 
 BLOCKS = 1 << 10
 """Blocks in one standard deviation."""

@@ -1,0 +1,108 @@
+"""The commands `margrave example`, a made-up table to try things on, and `margrave demo`.
+
+The demo: raw Adult in, synthetic rows, a release file, a report and a comparison out. Offline.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from margrave.datasets.adult import adult_path
+from margrave.errors import InputError, invalid
+from margrave.files import check_outputs, write_table, write_text
+from margrave.progress import OnStep
+from margrave.report.comparison.page import render_comparison
+from margrave.run.synthesizer import Synthesizer, evaluate
+
+__all__ = ["demo", "example", "run_demo"]
+
+
+def example(
+    name: Annotated[Literal["hospital"], typer.Argument(help="Which table; hospital: visits of patients.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV, TSV, Parquet or Arrow file to write.")],
+    rows: Annotated[int, typer.Option(min=1, help="How many visits.")] = 30_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same table.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    text: Any = None,
+) -> None:
+    """Write a made-up table to try the other commands on. It describes nobody."""
+    from margrave.datasets.hospital import make_hospital
+    from margrave.files import check_outputs, suffix_of, write_table
+
+    suffix_of(out)
+    check_outputs({"out": out}, {}, new=not force)
+    table = make_hospital(rows, seed=seed)
+    write_table(table, out, text=text)
+    typer.echo(f"{out}: a made-up {name}, {table.num_rows:,} rows, {table.num_columns} columns")
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo-output"),
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss, above 0.")] = 1.0,
+    method: Annotated[str, typer.Option(help="Name of a method, as for synthesize.")] = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Write over the files of an earlier demo.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """The whole story on the shipped Adult table, offline: rows, release file, report, comparison."""
+    from margrave.cli.console import listening
+
+    with listening(quiet) as listen:
+        lines = run_demo(out, epsilon, method, listen, force=force)
+    if not quiet:
+        typer.echo("\n".join(lines))
+
+
+FILES = ("synthetic.csv", "report.html", "adult.margrave", "ledger.jsonl", "comparison.html")
+"""What the demo writes into its folder."""
+
+
+def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep, *, force: bool = False) -> list[str]:
+    """Run the main job on the shipped table and say what was made, one line each.
+
+    Nothing about the table is declared but the text that marks a missing value, and for `auto` the column to
+    predict: kinds, bounds, categories, missing values and the row count are all discovered within epsilon.
+
+    Args:
+        out: Folder for the results, made if need be.
+        epsilon: Privacy loss for everything.
+        method: Name of the method.
+        on_step: Told about each step.
+        force: Whether to write over the files of an earlier demo, its ledger included: the shipped table is
+            public.
+
+    Raises:
+        InputError: The folder cannot be made, or holds such a file and force is False.
+    """
+    started = time.perf_counter()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InputError(invalid("out", "a folder that can be made", "Pick another.", got=str(out))) from None
+    check_outputs({name: out / name for name in FILES}, {}, new=not force)
+    ledger = out / "ledger.jsonl"
+    ledger.unlink(missing_ok=True)
+    target = "income" if method == "auto" else None
+    synthesizer = Synthesizer(
+        method, epsilon=epsilon, target=target, missing=("?", ""), ledger=ledger, on_step=on_step
+    )
+    synthesis = synthesizer.fit(adult_path())
+    synthesis.save(out / "adult.margrave")
+    write_table(synthesis.sample_arrow(), out / "synthetic.csv", "?")
+    synthesis.report(out / "report.html", title="Synthetic Adult")
+    synthesizer.forget()
+    comparison = evaluate(adult_path(), out / "synthetic.csv", schema=synthesis.schema, missing=("?", ""))
+    write_text(out / "comparison.html", render_comparison(comparison, title="Synthetic Adult against Adult"))
+    return [
+        str(synthesis.usefulness()),
+        f"guarantee: {synthesis.guarantee}",
+        f"{out / 'synthetic.csv'}: synthetic rows",
+        f"{out / 'report.html'}: the report, from released quantities only",
+        f"{out / 'adult.margrave'}: the release file, for margrave sample",
+        f"{ledger}: every spend, written before its noise was drawn",
+        f"{out / 'comparison.html'}: against the real rows. NOT PRIVATE",
+        f"done in {time.perf_counter() - started:.1f} s",
+    ]

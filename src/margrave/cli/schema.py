@@ -1,0 +1,228 @@
+"""The command `margrave schema`: a schema.json to fill in.
+
+propose_declarations: what a user may want to declare, from names and storage types of columns alone.
+
+Both are public, so a proposal tells nothing about the rows, and it may be wrong. What is declared has
+to be public knowledge; it then costs nothing, where discovery would have to pay for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from margrave.cli.text import Columns, Drop, split_names
+from margrave.schema.columns import Column, Integer, Real, Temporal, Unknown
+
+if TYPE_CHECKING:
+    from margrave.schema.selection import Selection
+
+__all__ = ["propose_declarations", "schema"]
+
+
+def schema(
+    table: Annotated[
+        Path | None, typer.Argument(help="The private table, as for synthesize; left out with --from-sdv.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write it here instead of printing it.")
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Column that says whose row it is: left out, since it is not released."),
+    ] = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    from_sdv: Annotated[
+        Path | None, typer.Option("--from-sdv", help="Metadata of SDV, as JSON, instead of a table.")
+    ] = None,
+    sdv_table: Annotated[
+        str | None, typer.Option("--sdv-table", help="Which table of that metadata, where it has several.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    text: Any = None,
+) -> None:
+    """Write a schema.json to fill in, from column names and storage types alone. Spends nothing.
+
+    What names and types suggest to declare is proposed on standard error.
+    """
+    from margrave.errors import InputError, invalid
+    from margrave.files import check_outputs, write_text
+    from margrave.schema.schema import Schema
+    from margrave.schema.selection import Selection
+
+    if (table is None) == (from_sdv is None):
+        raise InputError(invalid("table", "given, or --from-sdv instead", "Give one of them."))
+    check_outputs({"out": out}, {"table": table, "metadata": from_sdv}, new=not force)
+    selection = Selection(split_names("columns", columns), split_names("drop", drop) or ())
+    selection.check_owner(owner)
+    stored, formats = _stored_columns(table, text, selection, owner), dict[str, str]()
+    if from_sdv is not None:
+        stored, formats = _sdv_columns(from_sdv, sdv_table, selection, owner)
+    names = [column.name for column in stored]
+    if owner is not None and (owner not in names or len(names) == 1):
+        constraint = f"one of {names}" if owner not in names else "beside another column"
+        raise InputError(invalid("owner", constraint, "Check the spelling.", got=owner))
+    kept = tuple(column for column in stored if column.name != owner)
+    document = json.dumps(Schema(kept).to_json(), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        typer.echo(document, nl=False)
+    else:
+        write_text(out, document)
+        typer.echo(f"{out}: {len(kept)} columns; fill in what is public, leave out the rest")
+    for name, written in formats.items():
+        typer.echo(f"note: the file's dates need --format {name}={written}", err=True)
+    proposals = propose_declarations(kept)
+    for line in proposals:
+        typer.echo(f"proposal: {line}", err=True)
+    if proposals:
+        typer.echo(
+            "Declare only what is public: then it costs nothing, and is as certain as you are.", err=True
+        )
+
+
+def _stored_columns(
+    table: Path | None, text: Any, selection: Selection, owner: str | None
+) -> tuple[Column, ...]:
+    from margrave.engines.opening import open_source
+
+    choose = functools.partial(selection.choose, owner=owner)
+    return () if table is None else tuple(open_source(table, text=text, choose=choose)[0].columns)
+
+
+def _sdv_columns(
+    path: Path, table: str | None, selection: Selection, owner: str | None
+) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns that metadata of SDV describes, and the date formats that a text file needs."""
+    from margrave.schema.sdv import columns_from_sdv, dates_from_sdv, table_from_sdv
+
+    described = table_from_sdv(path, table)
+    columns = columns_from_sdv(described)
+    chosen = selection.choose([column.name for column in columns], owner)
+    return tuple(column for column in columns if column.name in chosen), dates_from_sdv(described)
+
+
+KEYS = {"id", "key", "uuid", "guid", "nr", "no", "num", "number", "visit", "record"}
+POSTCODES = {"zip", "zipcode", "postcode", "postal", "plz", "postleitzahl"}
+LISTS = {
+    "icd",
+    "icd9",
+    "icd10",
+    "diagnosis",
+    "naics",
+    "sic",
+    "nace",
+    "isco",
+    "soc",
+    "atc",
+    "cpt",
+    "drg",
+    "country",
+}
+TEXTS = {
+    "note",
+    "notes",
+    "comment",
+    "comments",
+    "description",
+    "remark",
+    "remarks",
+    "text",
+    "message",
+    "address",
+}
+NAMES = {"name", "firstname", "lastname", "surname", "email", "mail", "phone", "mobile", "telephone"}
+BOUNDS = {
+    "age": "0 and 120",
+    "month": "1 and 12",
+    "weekday": "1 and 7",
+    "hour": "0 and 23",
+    "percent": "0 and 100",
+    "percentage": "0 and 100",
+    "pct": "0 and 100",
+    "latitude": "-90 and 90",
+    "longitude": "-180 and 180",
+}
+ORDERS = (
+    (
+        {"born", "birth", "birthday", "birthdate", "dob"},
+        {"died", "death", "admitted", "hired", "opened", "diagnosed"},
+    ),
+    ({"admitted", "admission"}, {"discharged", "discharge"}),
+    ({"start", "started", "begin", "from"}, {"end", "ended", "finish", "finished", "to", "until"}),
+    ({"opened", "open"}, {"closed", "close"}),
+    ({"arrival", "arrived"}, {"departure", "departed"}),
+    ({"ordered", "order"}, {"shipped", "delivered", "paid"}),
+    ({"created", "issued"}, {"updated", "modified", "expires", "expired"}),
+    ({"min", "minimum", "least", "low"}, {"max", "maximum", "most", "high"}),
+)
+"""Words of columns of which the first is usually not above the second."""
+FLAGS = {"is", "has", "was"}
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+def propose_declarations(columns: Sequence[Column]) -> list[str]:
+    """Sentences that propose declarations, one a column or pair of columns at most.
+
+    Args:
+        columns: As the storage has them.
+
+    Example:
+        >>> propose_declarations([Unknown(name="visit_note")])
+        ["'visit_note' may be free text: declare it as omitted, and it costs nothing"]
+    """
+    words = {column.name: _words(column.name) for column in columns}
+    found = [line for column in columns if (line := _proposal(column, words[column.name]))]
+    return found + _orders(columns, words)
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """The words that a name is made of, in lower case: "birthDate" and "birth_date" have two."""
+    return tuple(word.lower() for word in WORDS.findall(name))
+
+
+def _proposal(column: Column, words: tuple[str, ...]) -> str:
+    said = set(words)
+    open_text = isinstance(column, Unknown)
+    number = isinstance(column, Integer | Real) or (isinstance(column, Unknown) and not column.textual)
+    if open_text and said & NAMES:
+        return f"{column.name!r} may tell persons apart: declare it as identifier or omitted, at no cost"
+    if open_text and said & TEXTS:
+        return f"{column.name!r} may be free text: declare it as omitted, and it costs nothing"
+    if words and words[-1] in KEYS and not isinstance(column, Real | Temporal):
+        return (
+            f"{column.name!r} may be a key: declare it as identifier if no two rows share a value; "
+            "if it says whose row it is, name it with --owner"
+        )
+    if said & POSTCODES or (open_text and said & LISTS):
+        return (
+            f"{column.name!r} may hold codes of a published list: declare it as categorical with its values"
+        )
+    bounds = next((ends for word, ends in BOUNDS.items() if word in said), None)
+    if number and bounds is not None:
+        return f"{column.name!r} may have public bounds: declare lower and upper, such as {bounds}"
+    if open_text and words and words[0] in FLAGS:
+        return f"{column.name!r} may hold truth values: declare it as boolean"
+    return ""
+
+
+def _orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]) -> list[str]:
+    """Pairs of dates or numbers whose names say that one is never above the other."""
+    names = [column.name for column in columns if isinstance(column, Temporal | Integer | Real | Unknown)]
+    found = []
+    for low in names:
+        for high in names:
+            for before, after in ORDERS:
+                below, above = set(words[low]), set(words[high])
+                if below & before and above & after and below - before == above - after:
+                    found.append(
+                        f"{low!r} may never be after {high!r}: if that is so for every row, declare the rule "
+                        f'{{"kind": "ordered", "low": "{low}", "high": "{high}"}}'
+                    )
+    return found

@@ -1,0 +1,1 @@
+"""Tables that stay where they are and are counted there, through Ibis. Not private."""

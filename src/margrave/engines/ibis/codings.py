@@ -1,0 +1,293 @@
+"""Columns of an ibis table as codes: what `schema.encode.encode_column` does, as expressions. Not private.
+
+Differences and quotients of two columns of an ibis table, and codes made of them. Not private.
+
+They mirror `schema.columns.relative`; the contract suite compares the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from margrave.engines.ibis.expressions import ODD, Stored, interval, number
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
+from margrave.schema.columns.relative import (
+    LIMIT,
+    MOST_TERMS,
+    PLAIN,
+    ROUNDING,
+    TINY,
+    Comparison,
+)
+from margrave.schema.encode import encode_column, likeliest
+
+__all__ = ["Coding", "coding", "comparison_cell", "relative_code"]
+
+
+FEW = 48
+"""Most values that are told apart by a chain of comparisons; more are joined."""
+
+Distinct = Callable[[str], tuple[Any, NDArray[np.int64]]]
+"""Gives the distinct values of a column as an Arrow array, null among them, and their rows."""
+
+FAULTS = {
+    "whole": ("made of whole numbers", "Declare it as real."),
+    "bounds": ("within its declared bounds", "Widen lower and upper."),
+    "unseen": ("within its declared values", "Declare every value, or an `other` label."),
+    "missing": ("without missing values", "Declare missing=True, or fill them in."),
+}
+"""What a strict column may rule out, in the order in which it is looked for, and what to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """How a column is encoded.
+
+    Args:
+        column: Its declaration.
+        code: The expression of its codes, int32 and never null; None if they are looked up.
+        faults: Truths that no row of a strict column may have, by their key in FAULTS.
+        stored: The storage form of what is looked up.
+        keys: Its values, an Arrow array without repeats, and `codes`, their codes, both of shape [values].
+        absent: The code of a null.
+        unseen: The code of a value that is not among the keys.
+    """
+
+    column: Column
+    code: Any
+    faults: dict[str, Any]
+    stored: Stored | None = None
+    keys: Any = None
+    codes: NDArray[np.int64] | None = None
+    absent: int = 0
+    unseen: int = 0
+
+    def refuse(self, fault: str) -> InputError:
+        """The error for a fault that occurs."""
+        constraint, remedy = FAULTS[fault]
+        return InputError(invalid(f"column {self.column.name!r}", constraint, remedy))
+
+
+def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
+    """How to encode a column of known kind.
+
+    Numbers are cut by comparisons and declared texts found by their spelling, both in the backend. Where the
+    rules are longer (text that has to be read as numbers, numbers that are listed) the column's distinct
+    values are fetched, encoded here, and their codes joined.
+
+    Args:
+        column: The declaration.
+        stored: The column's storage form; of a relative column its codes.
+        distinct: Fetches distinct values.
+
+    Raises:
+        InputError: The column is strict and one of its distinct values is ruled out.
+        SchemaError: The column is not known yet.
+    """
+    if isinstance(column, Relative):
+        return Coding(column, stored.value.cast("int32"), {})
+    if not column.known or not isinstance(column, (Binned, Listed)):
+        what = f"column {column.name!r}"
+        raise SchemaError(invalid(what, "known before it is encoded", "Declare it or discover it."))
+    other = column.other_code if isinstance(column, Listed) else None
+    fallback = likeliest(column) if other is None else other
+    absent = fallback if column.missing_code is None else column.missing_code
+    if isinstance(column, Binned):
+        if stored.form == "text":
+            return _looked_up(column, stored, distinct, absent)
+        return _binned(column, stored.reading(column.read), absent)
+    values = column.values or ()
+    if stored.form == "text" and not column.stems and all(isinstance(value, str) for value in values):
+        faults = _faults(column, stored)
+        if "unseen" in faults:
+            named = [stored.literal(value) for value in values]
+            faults["unseen"] = (
+                stored.value.notnull() & ~stored.value.isin(named) if named else stored.value.notnull()
+            )
+        keys = pa.array(list(values), pa.string())
+        codes = np.arange(len(values), dtype=np.int64)
+        return _by_key(Coding(column, None, faults, stored, keys, codes, absent, fallback))
+    return _looked_up(column, stored, distinct, absent)
+
+
+def _faults(column: Listed, stored: Stored) -> dict[str, Any]:
+    faults: dict[str, Any] = {}
+    if column.strict and column.other is None:
+        faults["unseen"] = None
+    if column.strict and column.missing_code is None:
+        faults["missing"] = stored.value.isnull()
+    return faults
+
+
+def _binned(column: Binned, stored: Stored, absent: int) -> Coding:
+    edges: Any = column.edge_array
+    if isinstance(column, Whole) and bool((np.abs(edges) < float(1 << 62)).all()):
+        edges = np.asarray(column.edges, dtype=np.int64)
+    codes = interval(stored, edges[1:-1], range(column.present))
+    faults: dict[str, Any] = {}
+    if column.strict:
+        if stored.form == "float" and isinstance(column, Whole):
+            small = ibis.ifelse(stored.value.abs() < ODD, stored.value, 0.0)
+            faults["whole"] = small != small.floor().cast("float64")
+        faults["bounds"] = _outside(column, stored, edges)
+        if column.missing_code is None:
+            faults["missing"] = stored.value.isnull()
+    return Coding(column, ibis.coalesce(codes, ibis.literal(absent, type="int32")), faults)
+
+
+def _outside(column: Binned, stored: Stored, edges: Any) -> Any:
+    exact = stored.form == "int" and edges.dtype.kind == "i"
+    value = stored.value if exact else stored.number
+    ends = edges[0].item(), edges[-1].item()
+    low, high = (ibis.literal(end, type="int64") if exact else number(end) for end in ends)
+    return (value < low) | ((value >= high) if isinstance(column, Whole) else (value > high))
+
+
+def _looked_up(column: Column, stored: Stored, distinct: Distinct, absent: int) -> Coding:
+    """By the codes of the distinct values, found here."""
+    values, _ = distinct(column.name)
+    codes = encode_column(stored.arrow(values), column).astype(np.int64)
+    held = values.is_valid()
+    kept = np.asarray(held.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    keys = values.filter(held)
+    if stored.form == "text":
+        keys = keys.cast(pa.string())
+    return _by_key(Coding(column, None, {}, stored, keys, codes[kept], absent, absent))
+
+
+def _by_key(found: Coding) -> Coding:
+    """With comparisons where the keys are few."""
+    if len(found.keys) > FEW or found.codes is None or found.stored is None:
+        return found
+    value = found.stored.value
+    cases = [
+        (found.stored.literal(key), ibis.literal(place, type="int32"))
+        for key, place in zip(found.keys.to_pylist(), found.codes.tolist(), strict=True)
+    ]
+    code = ibis.literal(found.unseen, type="int32")
+    if cases:
+        code = value.cases(*cases, else_=code)  # the value once, not once a key
+    code = ibis.ifelse(value.isnull(), ibis.literal(found.absent, type="int32"), code)
+    return Coding(found.column, code, found.faults)
+
+
+def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Comparison, edges: Any) -> Any:
+    """The cell that a row counts in, as `schema.columns.relative.count_relation`; never null.
+
+    Args:
+        column: The column, of a form that is not text.
+        bases: Its base, likewise, or the columns whose sum that is.
+        comparison: How they are compared.
+        edges: Increasing, two or more.
+    """
+    cells = len(edges) - 1
+    base = _base(bases, comparison)
+    place = interval(_compared(column, base, comparison), edges[1:-1], range(cells))
+    return _by_presence(column, base, place, cells, cells + 1, cells + 2)
+
+
+def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Stored:
+    """The code of a relative column, as `schema.columns.relative.relative_codes`: int32 and never null.
+
+    Args:
+        own: The column as it is stored.
+        bases: Its base as it is stored, or the columns whose sum that is.
+        column: The coding.
+    """
+    base = _base(bases, column.comparison)
+    fallback = likeliest(column.part)
+    place = interval(
+        _compared(own, base, column.comparison), column.part.edge_array[1:-1], range(column.part.present)
+    )
+    alone = fallback if column.alone_code is None else column.alone_code
+    absent = fallback if column.missing_code is None else column.missing_code
+    code = _by_presence(own, base, place, alone, absent, absent)
+    return dataclasses.replace(own, kind=pa.int32(), form="int", value=code)
+
+
+def _base(bases: Sequence[Stored], comparison: Comparison) -> Stored:
+    """The base: one column, or the sum of several, null where one of them is."""
+    if not comparison.summed:
+        return bases[0]
+    terms = [base.reading(comparison.base_read) for base in bases]
+    if comparison.whole:
+        held = [_whole(term).clip(-(LIMIT // MOST_TERMS), LIMIT // MOST_TERMS) for term in terms]
+        form = "int" if all(term.form == "int" for term in terms) else "float"
+    else:
+        held, form = [_plain(term.number) for term in terms], "float"
+    value, absent = held[0], terms[0].value.isnull()
+    for term, number_held in zip(terms[1:], held[1:], strict=True):
+        value, absent = value + number_held, absent | term.value.isnull()
+    kind, name = (pa.int64(), "int64") if form == "int" else (pa.float64(), "float64")
+    # `_whole` makes 0 of what is missing, as its callers look at the column itself.
+    value = ibis.ifelse(absent, ibis.null(name), value.cast(name))
+    return dataclasses.replace(bases[0], kind=kind, form=form, value=value)
+
+
+def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: int, neither: int) -> Any:
+    """A place where both are there, else one of three codes."""
+    one, other = column.value.isnull(), base.value.isnull()
+    codes = [ibis.literal(int(code), type="int32") for code in (alone, absent, neither)]
+    without = ibis.ifelse(other, codes[2], codes[1])
+    return ibis.ifelse(one, without, ibis.ifelse(other, codes[0], place))
+
+
+def _compared(column: Stored, base: Stored, comparison: Comparison) -> Stored:
+    """The difference or quotient, null where a side is missing."""
+    left = column.reading(comparison.read)
+    same = comparison.base_read == comparison.read or {comparison.base_read, comparison.read} == {
+        "date",
+        "moment",
+    }
+    right = base.reading(comparison.read if same else comparison.base_read)
+    if comparison.whole:
+        value = _whole(left) - _whole(right)
+        form = "int" if left.form == right.form == "int" else "float"
+        return dataclasses.replace(left, kind=pa.int64(), form=form, value=value)
+    one, other = _plain(left.number), _plain(right.number)
+    value = _difference(one, other, comparison) if comparison.how == "difference" else _quotient(one, other)
+    return dataclasses.replace(left, kind=pa.float64(), form="float", value=value)
+
+
+def _whole(side: Stored) -> Any:
+    """Whole numbers within LIMIT, fractions rounded down."""
+    if side.form == "int":
+        return side.value.clip(-LIMIT, LIMIT)
+    limit = float(LIMIT)
+    within = ibis.ifelse(side.value.abs() < limit, side.value, 0.0).floor().cast("float64")
+    above = ibis.ifelse(side.value >= limit, number(limit), within)
+    return ibis.ifelse(side.value <= -limit, number(-limit), above)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers whose differences and quotients neither overflow nor vanish."""
+    held = ibis.ifelse(value > number(PLAIN), number(PLAIN), value)
+    held = ibis.ifelse(held < number(-PLAIN), number(-PLAIN), held)
+    return ibis.ifelse(held.abs() < number(TINY), number(0.0), held)
+
+
+def _difference(left: Any, right: Any, comparison: Comparison) -> Any:
+    """left - right, 0 within rounding where the right side is a sum."""
+    found = left - right
+    if not comparison.summed:
+        return found
+    near = found.abs() <= number(ROUNDING) * (left.abs() + right.abs())
+    return ibis.ifelse(near, number(0.0), found)
+
+
+def _quotient(left: Any, right: Any) -> Any:
+    """left / right, 1 where they are equal; backends differ on a division by 0, so there is none."""
+    zero = number(0.0)
+    divided = left / ibis.ifelse(right == zero, number(1.0), right)
+    beyond = ibis.ifelse(left > zero, number(PLAIN), number(-PLAIN))
+    found = ibis.ifelse(left == right, number(1.0), ibis.ifelse(right == zero, beyond, divided))
+    return ibis.ifelse(left.isnull() | right.isnull(), ibis.null("float64"), found)

@@ -1,0 +1,330 @@
+"""Columns of an ibis table as numbers, and numbers as codes: expressions with typed literals. Not private.
+
+They mirror `schema.storage.forms`, `schema.queries` and `schema.encode`; the contract suite compares the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import ibis
+import ibis.expr.operations as ops
+import numpy as np
+import pyarrow as pa
+
+from margrave.engines.streaming.batches import guarded
+from margrave.errors import InputError, invalid
+from margrave.schema.storage import clock, iso
+from margrave.schema.storage.forms import EXACT
+
+__all__ = ["ODD", "Stored", "interval", "is_text", "multiple", "number", "stored", "text_bytes", "whole"]
+
+
+ODD = float(1 << 52)
+"""Numbers of this size and more are looked at here, value by value: SQL has no exact arithmetic for them."""
+
+
+def _of_moment(moment):  # type: ignore[no-untyped-def]  # ibis reads the names of its arguments
+    """Stands for a function of the backend."""
+
+
+def _spelt(moment, pattern):  # type: ignore[no-untyped-def]
+    """Stands for a function of the backend."""
+
+
+def _builtin(function: Any, name: str, *kinds: str, gives: str = "int64") -> Any:
+    return ibis.udf.scalar.builtin(function, name=name, signature=(kinds, gives))
+
+
+ZONED = _builtin(_of_moment, "epoch_us", "timestamp('UTC')")
+"""DuckDB's microseconds of a moment with a zone."""
+NANOS = _builtin(_of_moment, "epoch_ns", "timestamp")
+"""DuckDB's nanoseconds of a moment."""
+INSTANT = _builtin(_of_moment, "unix_micros", "timestamp")
+"""Spark's microseconds of an instant."""
+SPELT = _builtin(_spelt, "date_format", "timestamp", "string", gives="string")
+"""Spark's spelling of a moment; its ibis backend takes no microseconds out of one."""
+
+
+def _bytes_of(text):  # type: ignore[no-untyped-def]
+    """Stands for a function of the backend."""
+
+
+def _bytes_in(text, encoding):  # type: ignore[no-untyped-def]
+    """Stands for a function of the backend."""
+
+
+CAST_TO_BYTES = frozenset({"bigquery", "databricks", "pyspark"})
+"""Backends in which a cast of text to bytes gives its UTF-8 bytes."""
+
+TO_BYTES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "duckdb": (_builtin(_bytes_of, "encode", "string", gives="binary"), ()),
+    "postgres": (_builtin(_bytes_in, "convert_to", "string", "string", gives="binary"), ("UTF8",)),
+    "snowflake": (_builtin(_bytes_in, "to_binary", "string", "string", gives="binary"), ("UTF-8",)),
+    "trino": (_builtin(_bytes_of, "to_utf8", "string", gives="binary"), ()),
+}
+"""The function of other backends that gives the UTF-8 bytes of a text, and its further arguments."""
+
+FROM_TEXT = _builtin(_bytes_in, "decode", "string", "string", gives="binary")
+"""PostgreSQL's bytes of their hexadecimal digits."""
+
+READS_BYTES = CAST_TO_BYTES | TO_BYTES.keys()
+"""Backends in which text can be read. In all others columns of text are refused."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stored:
+    """A column as what `schema.storage.forms.normal` makes of it.
+
+    Args:
+        name: The column's name.
+        kind: The Arrow type that stands for its storage. Public.
+        form: "int", "uint", "float", "bool" or "text".
+        value: The expression: whole numbers of the unit of `schema.storage.clock`, finite float64, truths, or
+        the
+            UTF-8 bytes of text (`text_bytes`).
+        backend: Name of ibis' backend.
+    """
+
+    name: str
+    kind: Any
+    form: str
+    value: Any
+    backend: str
+
+    @property
+    def number(self) -> Any:
+        """The value as a float64 expression."""
+        if self.form == "bool":
+            return ibis.cases((self.value, 1.0), (~self.value, 0.0), else_=ibis.null("float64"))
+        return self.value.cast("float64")
+
+    def reading(self, read: str) -> Stored:
+        """The numbers that cells are read as, as `schema.queries.readings` has them.
+
+        Raises:
+            InputError: The storage has no such reading.
+        """
+        held = clock.meaning(self.kind) if clock.is_temporal(self.kind) else read
+        if self.form != "int":
+            return dataclasses.replace(self, form="float", value=self.number)
+        if read in (held, "number"):
+            return self
+        if (held, read) == ("moment", "date"):
+            rest = self.value % iso.DAY
+            rest = ibis.ifelse(rest < 0, rest + iso.DAY, rest)
+            # The half keeps a quotient that the backend takes in double precision on the right side.
+            days = ((self.value - rest + iso.DAY // 2) / iso.DAY).floor()
+            return dataclasses.replace(self, kind=pa.int64(), value=days.cast("int64"))
+        if (held, read) == ("date", "moment"):
+            most = clock.MOST // iso.DAY
+            return dataclasses.replace(self, kind=pa.int64(), value=self.value.clip(-most, most) * iso.DAY)
+        constraint = f"stored as what it is declared, a {read}"
+        raise InputError(invalid(f"column {self.name!r}", constraint, f"It stores a {held}."))
+
+    def literal(self, key: Any) -> Any:
+        """A value, as `arrow` gives them, as a literal to compare `value` with."""
+        if self.form == "text":
+            return byte_literal(key.encode(), self.backend)
+        return number(key) if isinstance(key, float) else ibis.literal(key, type=self.value.type())
+
+    def arrow(self, values: Any) -> Any:
+        """Values that were fetched, as an Arrow array of the storage type.
+
+        Raises:
+            InputError: Text is not valid UTF-8.
+        """
+        if self.form == "text":
+            return guarded(lambda: values.cast(pa.string()), "made of text in valid Unicode")
+        if self.form != "int" or not clock.is_temporal(self.kind):
+            return values
+        kept = clock.held(pa.array([], self.kind)).type
+        return clock.from_ticks(values.cast(pa.int64()), kept)
+
+
+def stored(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Stored:
+    """A column in its storage form.
+
+    Args:
+        table: An ibis table.
+        name: Of the column.
+        kind: The Arrow type that stands for its storage.
+        backend: Name of ibis' backend.
+        instant: Whether a moment is one of UTC, not of the wall clock.
+
+    Raises:
+        InputError: The column stores what has no column kind.
+    """
+    form, value = _form(table[name], kind, backend, instant)
+    if value is not None:
+        return Stored(name, kind, form, value, backend)
+    raise InputError(
+        invalid(
+            f"column {name!r}",
+            "made of numbers, truth values, text, dates or times",
+            "Cast it to text or numbers, or drop the column.",
+        )
+    )
+
+
+def _form(column: Any, kind: Any, backend: str, instant: bool) -> tuple[str, Any]:
+    """The form of a column and the expression of its values, None if it stores what has no column kind."""
+    stored_type = column.type()
+    if stored_type.is_date():
+        return "int", _days(column)
+    if stored_type.is_timestamp():
+        return "int", _micros(column, backend, instant)
+    if stored_type.is_time():
+        return "int", _clock(column)
+    if pa.types.is_null(kind):
+        return "text", ibis.null("binary")
+    if is_text(stored_type, kind):
+        return "text", text_bytes(column.cast("string"), backend)
+    if stored_type.is_boolean():
+        return "bool", column
+    if pa.types.is_uint64(kind):
+        return "uint", column
+    if stored_type.is_integer():
+        return "int", column.cast("int64")
+    return "float", _finite(column) if stored_type.is_numeric() else None
+
+
+def is_text(stored_type: Any, kind: Any) -> bool:
+    """Whether a column is read as text: its type in the backend, the Arrow type that stands for it."""
+    return bool(stored_type.is_string() or pa.types.is_string(kind))
+
+
+def text_bytes(text: Any, backend: str) -> Any:
+    """The UTF-8 bytes of a text expression, null for null.
+
+    A backend may hold different texts for equal: a collation that ignores case, accents or trailing blanks
+    merges them wherever text is compared, grouped or joined, and names the group by one row of its choice.
+    Bytes have no collation: they are equal only if they are the same. So no text is ever compared, grouped or
+    joined as text, and the answer for a row depends on that row's own bytes alone.
+
+    Raises:
+        InputError: It is not known how the backend gives the bytes of a text. Decided by its name alone.
+    """
+    if backend in CAST_TO_BYTES:
+        return text.cast("binary")
+    if backend not in TO_BYTES:
+        what = f"columns of text in {backend}"
+        remedy = f"Export the table to Parquet, or use one of {sorted(READS_BYTES)}."
+        raise InputError(invalid(what, "in a backend whose text can be grouped byte by byte", remedy))
+    if backend == "postgres":  # ibis takes enumerations for text already and would leave a cast out
+        text = ops.Cast(text, "string").to_expr()
+    function, more = TO_BYTES[backend]
+    return function(text, *more)
+
+
+def byte_literal(value: bytes, backend: str) -> Any:
+    """Bytes that are public as a literal."""
+    if backend == "postgres":  # what ibis writes for bytes is none of its forms
+        return FROM_TEXT(ibis.literal(value.hex()), "hex")
+    return ibis.literal(value, type="binary")
+
+
+def _finite(column: Any) -> Any:
+    """Numbers in double precision, null for NaN and the infinities."""
+    # Decimals by their digits: the nearest double, as in `storage`; backends' own casts may be one off.
+    value = (column.cast("string") if column.type().is_decimal() else column).cast("float64")
+    absent = value.isnan() | (value.abs() > number(sys.float_info.max))
+    return ibis.ifelse(absent, ibis.null("float64"), value + 0.0)
+
+
+def _days(column: Any) -> Any:
+    return column.delta(ibis.date(1970, 1, 1), unit="day").cast("int64")
+
+
+def _clock(column: Any) -> Any:
+    hours, minutes, seconds = (
+        part.cast("int64") for part in (column.hour(), column.minute(), column.second())
+    )
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + column.microsecond().cast("int64")
+
+
+def _micros(column: Any, backend: str, instant: bool) -> Any:
+    if backend == "duckdb":
+        if instant:
+            return ZONED(column)
+        if column.type().scale != 9:
+            return _wall(column, column.microsecond().cast("int64"))
+        nanos = NANOS(column)
+        rest = nanos % 1_000
+        rest = ibis.ifelse(rest < 0, rest + 1_000, rest)
+        return ((nanos - rest + 500) / 1_000).floor().cast("int64")
+    if backend == "pyspark":
+        if instant:
+            return INSTANT(column)
+        return _wall(column, SPELT(column, "SSSSSS").cast("int64"))
+    if instant:
+        seconds = column.truncate("s").epoch_seconds().cast("int64")
+        return seconds * 1_000_000 + column.microsecond().cast("int64")
+    return _wall(column, column.microsecond().cast("int64"))
+
+
+def _wall(column: Any, micro: Any) -> Any:
+    hours, minutes, seconds = (
+        part.cast("int64") for part in (column.hour(), column.minute(), column.second())
+    )
+    return _days(column.date()) * iso.DAY + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micro
+
+
+def number(value: float) -> Any:
+    """A float64 literal, cast from text: digits in SQL are decimals to some backends, and rounded twice."""
+    return ibis.literal(repr(float(value))).cast("float64")
+
+
+def interval(column: Stored, edges: Any, codes: Sequence[int]) -> Any:
+    """The code of the half-open interval between edges that a number lies in, null where there is none.
+
+    Args:
+        column: Of form "int" or "float".
+        edges: Increasing, one less than codes.
+        codes: Of what is below all edges, between each two, and above all.
+    """
+    cuts = _cuts(column, edges)
+
+    def tree(first: int, end: int) -> Any:
+        if first == end:
+            return ibis.literal(int(codes[first]), type="int32")
+        middle = (first + end) // 2
+        return ibis.ifelse(column.value >= cuts[middle], tree(middle + 1, end), tree(first, middle))
+
+    return ibis.ifelse(column.value.isnull(), ibis.null("int32"), tree(0, len(cuts)))
+
+
+def _cuts(column: Stored, edges: Any) -> list[Any]:
+    """The edges as literals of the column's own type, as `schema.queries.places` compares them."""
+    edges = np.asarray(edges)
+    if column.form != "int":
+        return [number(float(edge)) for edge in edges]
+    if edges.dtype.kind != "i":
+        edges = np.clip(np.ceil(edges), float(clock.LEAST), float(1 << 62)).astype(np.int64)
+    return [ibis.literal(int(edge), type="int64") for edge in edges]
+
+
+def whole(column: Stored) -> Any:
+    """Whether a number is whole and at most 2^53 in size."""
+    number = column.number
+    small = number.abs() <= EXACT
+    if column.form != "float":
+        return small
+    return ibis.ifelse(small, number == number.floor().cast("float64"), False)
+
+
+def multiple(column: Stored, step: float) -> Any:
+    """Whether a number is a whole multiple of a step, as `schema.queries.grids`; floats must be below ODD."""
+    if step >= 1:
+        if column.form == "int":
+            return column.value % int(step) == 0
+        near = column.value.floor().cast("int64")
+        return (column.value == near.cast("float64")) & (near % int(step) == 0)
+    parts = float(round(1 / step))
+    scaled = column.value.cast("float64") * parts
+    below = scaled.abs() < ODD
+    near = ibis.ifelse(below, (ibis.ifelse(below, scaled, 0.0) + 0.5).floor().cast("float64"), scaled)
+    return near / parts == column.value.cast("float64")

@@ -1,0 +1,407 @@
+"""PushdownSource: a table that stays where it is and is counted there, through Ibis. Not private."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, final
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.engines.counts import Counts, summed
+from margrave.engines.files import Choose, all_columns, chosen_columns
+from margrave.engines.frames import is_rounded, read_table, rounded_owner
+from margrave.engines.ibis.codings import FAULTS, Coding, coding, comparison_cell, relative_code
+from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetched, quiet
+from margrave.engines.ibis.expressions import (
+    ODD,
+    Stored,
+    interval,
+    is_text,
+    multiple,
+    stored,
+    text_bytes,
+    whole,
+)
+from margrave.engines.memory import MemorySource
+from margrave.engines.streaming.tallies import MOST_VALUES
+from margrave.errors import InputError, invalid
+from margrave.schema.columns import Binned, Column, Relative
+from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
+from margrave.schema.encode import encode
+from margrave.schema.frame import Frame
+from margrave.schema.profile import PROFILE, profile
+from margrave.schema.queries import grids, histogram
+from margrave.schema.schema import Schema
+from margrave.schema.storage import forms
+from margrave.schema.storage.spelling import spellings
+
+__all__ = ["PushdownSource", "open_table"]
+
+
+def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource, Frame]:
+    """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**
+
+    Raises:
+        InputError: A column stores what has no column kind, a name repeats, or there is text and it is not
+            known how this backend gives its bytes.
+    """
+    kept = chosen_columns(table.columns, choose)
+    table = table if kept is None else table.select(*kept)
+    schema = _arrow_schema(table)
+    frame = read_table(schema.empty_table())[1]
+    backend = table.get_backend().name
+    for field in schema:
+        if is_text(table[field.name].type(), field.type):
+            text_bytes(table[field.name].cast("string"), backend)  # refuses what it does not know
+    return PushdownSource(table, schema), frame
+
+
+def _arrow_schema(table: Any) -> Any:
+    """The Arrow types that stand for the table's storage types."""
+    instants = _instants(table)
+    fields = []
+    for name, kind in table.schema().items():
+        if kind.is_timestamp() and name in instants and kind.timezone is None:
+            arrow: Any = pa.timestamp("us", "UTC")
+        elif kind.is_decimal() and kind.precision is None:
+            arrow = pa.float64()
+        else:
+            arrow = quiet(kind.to_pyarrow, f"without column {name!r}, whose type has no column kind")
+        fields.append((name, arrow))
+    return pa.schema(fields)
+
+
+def _instants(table: Any) -> frozenset[str]:
+    """Names of the columns whose moments are of UTC; Spark has both kinds, and ibis tells them not apart."""
+    schema = table.schema()
+    if table.get_backend().name != "pyspark":
+        return frozenset(n for n, kind in schema.items() if kind.is_timestamp() and kind.timezone is not None)
+    from pyspark.sql import SparkSession
+
+    session: Any = SparkSession.getActiveSession()
+    text = table.get_backend().compile(table.limit(0))
+    kinds = quiet(lambda: session.sql(text).schema, "a table that Spark can read")
+    return frozenset(field.name for field in kinds if field.dataType.typeName() == "timestamp")
+
+
+@final
+class PushdownSource:
+    """A private table that its own backend counts (the `Source` of protocols). **Not private.**
+
+    Only grouped counts come here. For text those are the rows of each distinct value, however many there are,
+    which the functions that read tables in memory then look at. Text is grouped, compared and joined by its
+    bytes (`expressions.text_bytes`), so that what a row counts for depends on that row alone, whatever the
+    backend's collations hold for equal. Its repr shows names only and it refuses to be pickled.
+
+    Args:
+        table: An ibis.Table.
+        schema: The Arrow types that stand for its storage types.
+    """
+
+    __slots__ = ("_last", "_schema", "_table")
+
+    def __init__(self, table: Any, schema: Any) -> None:
+        self._table = table
+        self._schema = schema
+        self._last: tuple[str, Any, NDArray[np.int64]] | None = None
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether its engine has rows for `moments` and `train` at the door: only counts come here."""
+        return False
+
+    @property
+    def comparable(self) -> frozenset[str]:
+        """Names of the columns that `differences` can compare: all but text. Public."""
+        return frozenset(name for name in self._schema.names if self._stored(name).form != "text")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the storage says about each column; nothing is read from the rows."""
+        return MemorySource(read_table(self._schema.empty_table())[0]).columns
+
+    def only(self, names: Sequence[str]) -> PushdownSource:
+        """The table with some of its columns, in the order given.
+
+        Raises:
+            InputError: There is no such column.
+        """
+        for name in names:
+            self._known(name, "columns")
+        kinds = pa.schema([self._schema.field(name) for name in names])
+        return PushdownSource(self._table.select(*names), kinds)
+
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
+        """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
+
+        See `engine.draw_rows` for the draw and its proof. What is drawn is stored in the backend
+        (`Table.cache`), so that it is worked out once.
+
+        Raises:
+            InputError: There is no such column, it has missing values, it is the only one, or max_rows is
+                below 1.
+        """
+        if max_rows < 1:
+            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        self._check_owner(owner)
+        if len(self._schema) == 1:
+            raise InputError(
+                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
+            )
+        names = [name for name in self._schema.names if name != owner]
+        columns = {name: self._stored(name) for name in names}
+        table = draw_rows(self._table, self._stored(owner), columns, max_rows, key)
+        table = quiet(table.cache, "a table whose backend can store a part of it")
+        return PushdownSource(table, pa.schema([self._schema.field(name) for name in names]))
+
+    def sizes(self, owner: str, most: int) -> Counts:
+        """Owners by how many rows they have, 1 to most, and more: shape [most + 1].
+
+        Raises:
+            InputError: There is no such column, it has missing values, or most is below 1.
+        """
+        if most < 1:
+            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        self._check_owner(owner)
+        rows = self._table.select(o=self._stored(owner).value).group_by("o").agg(n=lambda t: t.count())
+        return self._grouped(rows, ibis.least(rows.n, most + 1).cast("int64") - 1, most + 1)
+
+    def _check_owner(self, owner: str) -> None:
+        self._known(owner, "owner")
+        if is_rounded(self._schema.field(owner).type) or self._table[owner].type().is_decimal():
+            raise rounded_owner(owner)
+        absent = self._table.select(v=self._stored(owner).value).filter(lambda t: t.v.isnull())
+        if fetched(absent.aggregate(n=absent.count()))["n"][0].as_py():
+            constraint = "a column without missing values"
+            raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+
+    def rows(self) -> Counts:
+        """How many rows there are: shape [1]."""
+        found = fetched(self._table.aggregate(n=self._table.count()))
+        return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
+
+    def kinds(self, column: str) -> Counts:
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
+        held = self._stored(column)
+        if held.form == "text":
+            return self._weighed(column, lambda array: profile(array, column))
+        rows = self._table.select(v=held.value, w=ibis.ifelse(whole(held), 1, 0))
+        found = fetched(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
+        n, p, w = (int(found[name][0].as_py() or 0) for name in ("n", "p", "w"))
+        result = np.zeros(len(PROFILE), dtype=np.int64)
+        result[:3] = n - p, w, p - w
+        return Counts(result)
+
+    def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
+        """Cells with a reading by the first step they are a multiple of, as `schema.queries.grids`."""
+        held = self._stored(column)
+        grids(pa.array([], held.kind), steps, read, column)
+        if held.form == "text":
+            return self._weighed(column, lambda array: grids(array, steps, read, column))
+        table, (number,) = self._valued([held.reading(read)])
+        place: Any = ibis.literal(len(steps), type="int64")
+        for index in reversed(range(len(steps))):
+            place = ibis.ifelse(multiple(number, float(steps[index])), index, place)
+        place = ibis.ifelse(number.value.isnull(), ibis.null("int64"), place)
+        if number.form != "float":
+            return self._grouped(table, place, len(steps) + 1)
+        return self._float_grids(table, number, place, steps)
+
+    def _float_grids(self, table: Any, number: Stored, place: Any, steps: Sequence[float]) -> Counts:
+        """Rows by place, but very large numbers by their value, and their place found here: one scan."""
+        odd = number.value.abs() >= ODD
+        rows = table.select(
+            p=ibis.ifelse(odd, ibis.null("int64"), place),
+            m=ibis.ifelse(odd, number.value, ibis.literal(0.0)),
+            w=number.value.notnull(),
+        )
+        found = fetched(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()))
+        counts = np.asarray(found["n"].to_numpy(), dtype=np.int64)
+        large = np.asarray(found["p"].is_null().to_numpy(), dtype=np.bool_)
+        result = np.zeros(len(steps) + 1, dtype=np.int64)
+        places = np.asarray(found["p"].fill_null(0).to_numpy(), dtype=np.int64)
+        np.add.at(result, places[~large], counts[~large])
+        values = found["m"].combine_chunks().filter(pa.array(large))
+        return summed([Counts(result), _weighed(lambda array: grids(array, steps), values, counts[large])])
+
+    def spellings(self, column: str, read: str) -> Counts:
+        """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:
+        [spellings].
+        """
+        held = self._stored(column)
+        if held.form != "text":
+            return Counts(spellings(pa.array([], held.kind), read, column))
+        return self._weighed(column, lambda array: spellings(array, read, column))
+
+    def histogram(
+        self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
+    ) -> Counts:
+        """Cells with a reading by half-open interval, as `schema.queries.histogram`: [edges - 1].
+
+        absent: Whether cells without a reading are counted, too, in one more cell at the end.
+
+        Raises:
+            InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
+        """
+        held = self._stored(column)
+        histogram(pa.array([], held.kind), edges, read, column)
+        if held.form == "text":
+            return self._weighed(column, lambda array: histogram(array, edges, read, column, absent=absent))
+        cells = len(edges) - 1
+        table, (number,) = self._valued([held.reading(read)])
+        place = interval(number, np.asarray(edges)[1:-1], range(cells))
+        if absent:
+            place = ibis.coalesce(place, ibis.literal(cells, type="int32"))
+        return self._grouped(table, place, cells + absent)
+
+    def differences(
+        self,
+        column: str,
+        base: str,
+        comparison: Comparison,
+        edges: NDArray[np.float64],
+        others: Sequence[str] = (),
+    ) -> Counts:
+        """Rows by how a column compares with another, as `schema.columns.relative.count_relation`.
+
+        Raises:
+            InputError: One of them is text, of which only distinct values are read.
+        """
+        for name in (column, base, *others):
+            if name not in self.comparable:
+                remedy = "Export the table to Parquet, or cast the text to dates or numbers."
+                raise InputError(invalid(f"column {name!r}", "not text where it is compared", remedy))
+        table, (left, *bases) = self._valued([self._stored(name) for name in (column, base, *others)])
+        place = comparison_cell(left, bases, comparison, np.asarray(edges))
+        return self._grouped(table, place, len(edges) - 1 + ABSENT_CELLS)
+
+    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, sorted, and how many rows hold each.
+
+        absent: Whether rows without a value are counted, too, in one more cell at the end.
+        """
+        names, counts, none = self._texts(column)
+        listed = sorted(zip(names.to_pylist(), counts.tolist(), strict=True))
+        found = np.array([*(count for _, count in listed), *([none] if absent else [])], dtype=np.int64)
+        return tuple(text for text, _ in listed), Counts(found)
+
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """The same by MOST_VALUES values, with the rows without one in the first part.
+
+        The backend's answer is kept as it came; only what a part holds is spelt out.
+        """
+        names, counts, none = self._texts(column)
+        for start in range(0, max(len(names), 1), MOST_VALUES):
+            part = names.slice(start, MOST_VALUES).to_pylist()
+            held = [*counts[start : start + MOST_VALUES].tolist(), none if start == 0 else 0]
+            yield tuple(part), Counts(np.array(held, dtype=np.int64))
+
+    def _texts(self, column: str) -> tuple[Any, NDArray[np.int64], int]:
+        """The distinct present values as an Arrow array of text, the rows of each, and those without one."""
+        array, rows = self._distinct(column)
+        codes, names = forms.texts(forms.listed(self._stored(column).arrow(array), column))
+        counts = np.zeros(len(names), dtype=np.int64)
+        np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
+        held = np.flatnonzero(counts)
+        return names.take(pa.array(held)), counts[held], int(rows[codes < 0].sum())
+
+    def bind(self, schema: Schema) -> PushdownEngine:
+        """The table encoded under a known schema, by expressions; strict columns are checked in one scan.
+
+        Raises:
+            InputError: The schema and the table differ in columns, or a strict column holds what it does
+                not declare.
+            SchemaError: A column is not known yet.
+        """
+        encode(read_table(self._schema.empty_table())[0], schema)  # refuses what does not fit
+        columns = [schema[name] for name in schema.domain.names]
+        table, values = self._valued([self._read_as(column) for column in columns])
+        codings = [coding(column, held, self._distinct) for column, held in zip(columns, values, strict=True)]
+        self._check(table, codings)
+        return PushdownEngine(table, schema.domain, codings)
+
+    def _read_as(self, column: Column) -> Stored:
+        held = self._stored(column.name)
+        if isinstance(column, Relative):
+            return relative_code(held, [self._stored(name) for name in column.bases], column)
+        return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
+
+    def _valued(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:
+        """A table of the columns' values alone, so that what is made of one works it out once."""
+        if not columns:
+            return self._table, []
+        table = self._table.select(**{f"v{i}": held.value for i, held in enumerate(columns)})
+        return table, [dataclasses.replace(held, value=table[f"v{i}"]) for i, held in enumerate(columns)]
+
+    def _check(self, table: Any, codings: list[Coding]) -> None:
+        asked = [(found, fault) for found in codings for fault in FAULTS if fault in found.faults]
+        if not asked:
+            return
+        flags = {f"f{i}": ibis.ifelse(found.faults[fault], 1, 0) for i, (found, fault) in enumerate(asked)}
+        rows = table.select(**flags)
+        counts = fetched(rows.aggregate(**{name: rows[name].max() for name in flags}))
+        for place, (found, fault) in enumerate(asked):
+            if counts[f"f{place}"][0].as_py():
+                raise found.refuse(fault)
+
+    def _stored(self, name: str) -> Stored:
+        self._known(name)
+        kind = self._schema.field(name).type
+        backend = self._table.get_backend().name
+        return stored(self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None)
+
+    def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
+        """The distinct values of a column in their storage form, null among them, and their rows."""
+        if self._last is None or self._last[0] != name:
+            self._last = (name, *self._group_values(self._table, self._stored(name).value))
+        return self._last[1], self._last[2]
+
+    @staticmethod
+    def _group_values(table: Any, value: Any) -> tuple[Any, NDArray[np.int64]]:
+        # Nulls apart: what reads the backend's answer may make whole numbers with nulls floats.
+        filled = value
+        if not value.type().is_binary():
+            zero = ibis.literal(False if value.type().is_boolean() else 0, type=value.type())
+            filled = ibis.ifelse(value.isnull(), zero, value)
+        rows = table.select(v=filled, m=value.isnull())
+        found = fetched(rows.group_by("v", "m").agg(n=lambda t: t.count()))
+        values = pc.if_else(found["m"], None, found["v"]).combine_chunks()
+        return values, np.asarray(found["n"].to_numpy(), dtype=np.int64)
+
+    def _weighed(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
+        values, rows = self._distinct(column)
+        return _weighed(look, self._stored(column).arrow(values), rows)
+
+    def _grouped(self, table: Any, place: Any, cells: int) -> Counts:
+        """Rows by a place below cells, those where it is null left out."""
+        rows = table.select(p=place)
+        found = fetched(rows.group_by("p").agg(n=lambda t: t.count()))
+        result = np.zeros(cells, dtype=np.int64)
+        for cell, count in zip(found["p"].to_pylist(), found["n"].to_pylist(), strict=True):
+            if cell is not None:
+                result[cell] = count
+        return Counts(result)
+
+    def _known(self, name: str, param: str = "column") -> None:
+        if name not in self._schema.names:
+            names = list(self._schema.names)
+            raise InputError(invalid(param, f"one of {names}", "Check the spelling.", got=name))
+
+    def __repr__(self) -> str:
+        return f"PushdownSource({list(self._schema.names)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
+
+
+def _weighed(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:
+    """An additive look at distinct values with many rows each: one look for each binary digit of rows."""
+    total = look(values.slice(0, 0))
+    for digit in range(int(rows.max(initial=0)).bit_length()):
+        total = total + (look(values.filter(pa.array((rows >> digit) & 1 == 1))) << digit)
+    return Counts(total)

@@ -1,0 +1,302 @@
+"""StreamSource: a table larger than memory, read in batches and counted from compact codes. Not private."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn, final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from margrave.engines.counting import cores
+from margrave.engines.counts import Counts, summed
+from margrave.engines.frames import check_owner, read_table
+from margrave.engines.memory import MemoryEngine, MemorySource
+from margrave.engines.streaming.batches import Batches
+from margrave.engines.streaming.tallies import MOST_VALUES, Part, Texts, kept_rows, ones, owner_sizes, tally
+from margrave.engines.streaming.text import HELD, Scratch
+from margrave.errors import InputError, invalid
+from margrave.schema.columns import Column
+from margrave.schema.columns.relative import Comparison
+from margrave.schema.encode import coded_from, encode, encode_from
+from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.schema import Schema
+from margrave.schema.storage import forms
+
+__all__ = ["StreamSource"]
+
+
+@final
+class StreamSource:
+    """A private table read in batches (the `Source` of protocols). **Not private.**
+
+    Every look is one pass over the columns it is about, and `bind` one over all, batch by batch with the
+    functions that read tables in memory: the answers are the same. In memory are one batch, at most `held`
+    bytes of codes (2 GiB; those after them are in files without a name, and the kernel keeps of them what
+    it has room for), and for owners and listed values what `run.owner_sizes.MOST` and MOST_VALUES say; where
+    there are more, they are looked at in parts.
+
+    Its repr shows names only and it refuses to be pickled.
+
+    Args:
+        batches: The table.
+        loose: Names of the text columns of which even the kind is open.
+        held: Most bytes of codes in memory.
+    """
+
+    __slots__ = ("_batches", "_codes", "_held", "_kept", "_loose", "_names")
+
+    def __init__(self, batches: Batches, loose: frozenset[str] = frozenset(), *, held: int = HELD) -> None:
+        self._batches = batches
+        self._loose = loose
+        self._held = held
+        self._names: tuple[str, ...] = tuple(batches.schema.names)
+        self._kept: NDArray[np.uint8] | None = None
+        self._codes: dict[Column, Codes] = {}
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether its engine has the rows as codes, for `moments` and `train` at the door."""
+        return True
+
+    @property
+    def comparable(self) -> frozenset[str]:
+        """Names of the columns that `differences` can compare: all. Public."""
+        return frozenset(self._names)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the storage says about each column; nothing is read from the rows."""
+        return self._part(self._none()).columns
+
+    def only(self, names: Sequence[str]) -> StreamSource:
+        """The table with some of its columns, in the order given.
+
+        Raises:
+            InputError: There is no such column.
+        """
+        for name in names:
+            self._known(name, "columns")
+        return self._like(tuple(names), self._kept, self._codes)
+
+    def _like(
+        self, names: tuple[str, ...], kept: NDArray[np.uint8] | None, codes: dict[Column, Codes]
+    ) -> StreamSource:
+        other = StreamSource(self._batches, self._loose & set(names), held=self._held)
+        other._names, other._kept, other._codes = names, kept, codes
+        return other
+
+    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> StreamSource:
+        """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
+
+        Args:
+            owner: Its name.
+            max_rows: At least 1.
+            key: Settles the draw, 32 bytes; from the system where it is None, as in every private run.
+
+        Raises:
+            InputError: There is no such column, it has missing values, it is the only one, or max_rows is
+                below 1.
+        """
+        if max_rows < 1:
+            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        self._known(owner, "owner")
+        if len(self._names) == 1:
+            raise InputError(
+                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
+            )
+        if self._kept is not None:
+            raise InputError(invalid("bounded", "called once", "Bound the table that was opened."))
+        kept = kept_rows(lambda: self._owners(owner), self._batches.rows, max_rows, key=key)
+        return self._like(tuple(name for name in self._names if name != owner), kept, {})
+
+    def sizes(self, owner: str, most: int) -> Counts:
+        """Owners by how many rows they have, 1 to most, and more: shape [most + 1].
+
+        Raises:
+            InputError: There is no such column, it has missing values, or most is below 1.
+        """
+        if most < 1:
+            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        self._known(owner, "owner")
+        return Counts(owner_sizes(lambda: self._owners(owner), most))
+
+    def _owners(self, owner: str) -> Iterator[tuple[NDArray[np.int32], Any]]:
+        for table in self._tables([owner]):
+            check_owner(table, owner)
+            codes, names = forms.texts(forms.normal(table.column(owner), owner))
+            if bool((codes < 0).any()):
+                constraint = "a column without missing values"
+                raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+            yield codes, names
+
+    def rows(self) -> Counts:
+        """How many rows there are: shape [1]."""
+        return Counts(np.array([self._rows], dtype=np.int64))
+
+    def kinds(self, column: str) -> Counts:
+        """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
+        return self._sum(column, lambda part: part.kinds(column))
+
+    def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
+        """Cells with a reading by the first step they are a multiple of, as `schema.queries.grids`."""
+        return self._sum(column, lambda part: part.grids(column, steps, read))
+
+    def spellings(self, column: str, read: str) -> Counts:
+        """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:
+        [spellings].
+        """
+        return self._sum(column, lambda part: part.spellings(column, read))
+
+    def histogram(
+        self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
+    ) -> Counts:
+        """Cells with a reading by half-open interval, as `schema.queries.histogram`: [edges - 1].
+
+        Raises:
+            InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
+        """
+        return self._sum(column, lambda part: part.histogram(column, edges, read, absent=absent))
+
+    def differences(
+        self,
+        column: str,
+        base: str,
+        comparison: Comparison,
+        edges: NDArray[np.float64],
+        others: Sequence[str] = (),
+    ) -> Counts:
+        """Rows by how a column compares with another, as `schema.columns.relative.count_relation`."""
+        self._known(column)
+        for name in (base, *others):
+            self._known(name, "base")
+        tables = self._tables([column, base, *others])
+        asked = (column, base, comparison, edges, others)
+        return summed(self._part(table).differences(*asked) for table in tables)
+
+    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
+        """The distinct present values as text, sorted, and how many rows hold each.
+
+        absent: Whether rows without a value are counted, too, in one more cell at the end.
+        """
+        parts = list(self._parts(column))
+        pairs = [pair for part, _ in parts for pair in part]
+        if len(parts) > 1:
+            pairs.sort()
+        none = [parts[0][1]] if absent else []
+        found = np.array([*(count for _, count in pairs), *none], dtype=np.int64)
+        return tuple(text for text, _ in pairs), Counts(found)
+
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """The same by parts of at most MOST_VALUES values, with the rows without one in the first.
+
+        A column of more values is parted by a hash of its texts, and read once for each part, so that no
+        number of values ends in an error. How many parts there are decides nothing but time and memory.
+        """
+        for pairs, none in self._parts(column):
+            counts = np.array([*(count for _, count in pairs), none], dtype=np.int64)
+            yield tuple(text for text, _ in pairs), Counts(counts)
+
+    def _parts(self, column: str) -> Iterator[tuple[list[tuple[str, int]], int]]:
+        """Sorted values with their rows, and the rows without a value, which are told with the first part."""
+        self._known(column)
+        none, todo, first = 0, [Part()], True
+
+        def read() -> Iterator[Texts]:
+            nonlocal none
+            none = 0
+            for table in self._tables([column]):
+                codes, names = forms.texts(forms.listed(table.column(column), column))
+                none += int((codes < 0).sum())
+                yield codes, names
+
+        while todo:
+            part = todo.pop()
+            held = tally(read(), part, MOST_VALUES)
+            if held is None:
+                todo += part.halves() if part.parts > 1 else part.split(self._rows // MOST_VALUES)
+                continue
+            yield sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True)), none if first else 0
+            first = False
+
+    def _sum(self, column: str, look: Callable[[MemorySource], Counts]) -> Counts:
+        self._known(column)
+        return summed(look(self._part(table)) for table in self._tables([column]))
+
+    def bind(self, schema: Schema) -> MemoryEngine:
+        """The table encoded under a known schema, in one pass over what is not encoded yet.
+
+        Raises:
+            InputError: The schema and the table differ in columns, or a strict column holds what it does
+                not declare.
+            SchemaError: A column is not known yet.
+        """
+        encode(read_table(self._none())[0], schema)  # refuses what does not fit, without a row
+        columns = [schema[name] for name in schema.domain.names]
+        self._encode([column for column in columns if column not in self._codes])
+        for stale in set(self._codes) - set(columns):
+            del self._codes[stale]
+        return MemoryEngine(Encoded(schema.domain, tuple(self._codes[column] for column in columns)))
+
+    def _encode(self, columns: list[Column]) -> None:
+        """Fill in the codes of some columns."""
+        if not columns:
+            return
+        scratch = Scratch(self._held - sum(codes.nbytes for codes in self._codes.values()))
+        found = [scratch.array(self._rows, code_dtype(column.size)) for column in columns]
+
+        def fill(place: int, table: Any, first: int) -> None:
+            column = columns[place]
+            values = read_table(table.select(list(coded_from(column))))[0]
+            found[place][first : first + len(table)] = encode_from(values, column)
+
+        first = 0
+        with ThreadPoolExecutor(cores()) as pool:
+            for table in self._raw(list(dict.fromkeys(n for column in columns for n in coded_from(column)))):
+                for _ in pool.map(lambda place, t=table, f=first: fill(place, t, f), range(len(columns))):
+                    pass
+                first += len(table)
+        self._codes.update(zip(columns, found, strict=True))
+
+    @property
+    def _rows(self) -> int:
+        return self._batches.rows if self._kept is None else ones(self._kept)
+
+    def _raw(self, names: Sequence[str]) -> Iterator[Any]:
+        """Batches of some columns, of the rows that are kept."""
+        first = 0
+        for table in self._batches.read(names):
+            end = first + len(table)
+            if self._kept is not None:
+                bits = np.unpackbits(self._kept[first // 8 : (end + 7) // 8], bitorder="little")
+                yield table.filter(pa.array(bits[first % 8 :][: len(table)].astype(np.bool_)))
+            else:
+                yield table
+            first = end
+        if first != self._batches.rows:
+            raise InputError(invalid("data", "left alone while it is read", "Run again on a copy of it."))
+
+    def _tables(self, names: Sequence[str]) -> Iterator[Any]:
+        """The same in their storage forms, one at least."""
+        yield read_table(self._none().select(list(names)))[0]
+        for table in self._raw(names):
+            yield read_table(table)[0]
+
+    def _none(self) -> Any:
+        """A table of these columns without a row."""
+        return self._batches.schema.empty_table().select(list(self._names))
+
+    def _part(self, table: Any) -> MemorySource:
+        return MemorySource(read_table(table)[0], self._loose & set(table.column_names))
+
+    def _known(self, name: str, param: str = "column") -> None:
+        if name not in self._names:
+            raise InputError(invalid(param, f"one of {list(self._names)}", "Check the spelling.", got=name))
+
+    def __repr__(self) -> str:
+        return f"StreamSource({list(self._names)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private table cannot be pickled. Release it through a Curator.")

@@ -1,0 +1,354 @@
+"""The shape of a delimited text, checked byte by byte before any reader is trusted with it.
+
+Readers forgive: one that meets a quote nobody closes swallows or drops every row behind it without a word.
+
+The head of a text file: its encoding and separator, from its first line, which is public.
+
+Nothing behind the first line decides how a file is read. Where the first line does not look as the declared
+format has it, the file is refused before anything is spent, with the option that would read it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import dataclasses
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
+
+from margrave.engines.streaming.batches import guarded
+from margrave.errors import InputError, invalid
+from margrave.schema.storage.text import TextFormat
+
+__all__ = [
+    "CELLS",
+    "QUOTES",
+    "SOUND",
+    "Shape",
+    "TextHead",
+    "last_end",
+    "read_head",
+    "shape_of",
+    "text_blocks",
+]
+
+
+SOUND, QUOTES, CELLS = 0, 1, 2
+"""What is wrong: nothing; a quote out of place or never closed; a row with another number of cells."""
+
+START, QUOTED, FAULT = 0, 3, 6
+OTHER, BLANK, QUOTE, DELIMITER, END = 0, 1, 2, 3, 4
+NEXT = np.array(
+    [  # other, blank, quote, delimiter, end of line
+        [2, 1, 3, 0, 0],  # 0, at the start of a cell
+        [2, 1, 6, 0, 0],  # 1, in blanks at its start
+        [2, 2, 2, 0, 0],  # 2, in plain text
+        [3, 3, 4, 3, 3],  # 3, in quotes
+        [6, 5, 3, 0, 0],  # 4, behind a quote inside them: it closes them, or a second one makes it text
+        [6, 5, 6, 0, 0],  # 5, in blanks behind them
+    ],
+    dtype=np.int64,
+)
+"""Where the next byte leads from each place; FAULT is the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a scan found.
+
+    Args:
+        fault: SOUND, QUOTES or CELLS.
+        cells: Cells in the first line.
+        header: Bytes of the first line, its line end included.
+        rows: Rows behind it. Private.
+        longest: Bytes of the longest row. Private.
+    """
+
+    fault: int
+    cells: int
+    header: int
+    rows: int
+    longest: int
+
+
+def shape_of(data: NDArray[np.uint8], delimiter: int, quote: int | None = ord('"')) -> Shape:
+    """The shape of a text whose cells are parted by delimiter and may stand in quotes; None for no quotes.
+
+    A quote opens a cell only as its first byte; inside, two quotes are one; behind the closing quote only
+    blanks may follow. In a cell that starts with anything else quotes are plain text, but blanks and then a
+    quote is a fault, for nobody can tell which was meant. Empty lines behind the first are no rows.
+    """
+    found = np.array([SOUND, 0, -1, 0, 0], dtype=np.int64)
+    _scan(data, _kinds(delimiter, quote), NEXT, found)
+    return Shape(*(int(part) for part in found))
+
+
+def last_end(
+    data: NDArray[np.uint8], delimiter: int, place: NDArray[np.int64], quote: int | None = ord('"')
+) -> int:
+    """Bytes of a piece of a text up to the last end of a row in it; -1 if no row ends there.
+
+    Args:
+        data: The piece.
+        delimiter: What parts the cells.
+        quote: What cells may stand in; None for nothing.
+        place: Where the scan is, shape [1]: 0 at first, and moved on. A fault ends the piece, and with it the
+            last row: `shape_of` says what is wrong with it.
+    """
+    return int(_last_end(data, _kinds(delimiter, quote), NEXT, place))
+
+
+def _kinds(delimiter: int, quote: int | None) -> NDArray[np.int64]:
+    kinds = np.zeros(256, dtype=np.int64)
+    kinds[[ord(" "), ord("\t")]] = BLANK
+    kinds[[ord("\n"), ord("\r")]] = END
+    if quote is not None:
+        kinds[quote] = QUOTE
+    kinds[delimiter] = DELIMITER
+    return kinds
+
+
+@njit("void(int64[::1], int64, int64)", cache=True, nogil=True)
+def _end_row(found, cells, length):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Take note of a finished line."""
+    if found[2] < 0:
+        found[1], found[2] = cells, length
+        return
+    found[3] += 1
+    found[4] = max(found[4], length)
+    if cells != found[1]:
+        found[0] = CELLS
+
+
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+
+
+@njit(types.void(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)
+def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Fill in [fault, cells of the first line, its bytes, rows, bytes of the longest row]."""
+    start, cells, state = 0, 1, START
+    for at in range(len(data)):
+        kind = kinds[data[at]]
+        state = following[state, kind]
+        if state == FAULT:
+            found[0] = QUOTES
+            return
+        if state == START and kind == DELIMITER:
+            cells += 1
+        elif state == START:
+            if at > start or found[2] < 0:
+                _end_row(found, cells, at + 1 - start)
+            start, cells = at + 1, 1
+    if state == QUOTED:
+        found[0] = QUOTES
+    elif len(data) > start:
+        _end_row(found, cells, len(data) - start)
+
+
+@njit(types.int64(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)
+def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """As `last_end`."""
+    last, state = -1, place[0]
+    for at in range(len(data)):
+        kind = kinds[data[at]]
+        state = following[state, kind]
+        if state == FAULT:
+            place[0] = START
+            return len(data)
+        if state == START and kind == END:
+            last = at + 1
+    place[0] = state
+    return last
+
+
+HEAD = 1 << 20
+"""Most bytes of a first line."""
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: ("utf-8-sig", "utf-8"),
+    codecs.BOM_UTF16_LE: ("utf-16", "utf-16-le"),
+    codecs.BOM_UTF16_BE: ("utf-16", "utf-16-be"),
+}
+"""The encoding that a mark at the start of a file names, and the codec of what follows the mark."""
+CANDIDATES = (";", "\t", "|", ",")
+HINT = re.compile(r'"?sep=(.)"?')
+"""A first line by which spreadsheets say what parts the cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextHead:
+    """What is public about a text file.
+
+    Args:
+        text: Its format, with the encoding and the separator that hold.
+        separator: What parts its cells.
+        codec: What its bytes are in, from `skipped` on.
+        skipped: Bytes before the header: a byte order mark, and a line that names the separator.
+        header: A first line of names to put before the content, in UTF-8; empty where the file has one.
+    """
+
+    text: TextFormat
+    separator: str
+    codec: str
+    skipped: int
+    header: bytes
+
+
+def read_head(path: Path, text: TextFormat) -> TextHead:
+    """Read the first line of a text file and complete the format from it.
+
+    Args:
+        path: A .csv or .tsv file; its name may end in .gz.
+        text: What is declared.
+
+    Raises:
+        InputError: The file cannot be read, or its first line is not written in this format.
+    """
+    raw = _first_bytes(path)
+    mark = next((mark for mark in BYTE_ORDER_MARKS if raw.startswith(mark)), b"")
+    encoding, codec = BYTE_ORDER_MARKS.get(mark, (text.encoding or "utf-8",) * 2)
+    if not mark and codec in ("utf-16", "utf-8-sig"):
+        codec = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}[codec]
+    line = _first_line(raw[len(mark) :], codec, text)
+    skipped = len(mark)
+    hint = HINT.fullmatch(line.rstrip("\r\n"))
+    if hint is not None and text.headed:
+        skipped += len(line.encode(codec))
+        text = dataclasses.replace(text, separator=text.separator or hint[1])
+        line = _first_line(raw[skipped:], codec, text)
+    separator = text.separator or _default_separator(path, text, line)
+    if line.strip():
+        _check_separator(line, separator, text)
+    kept = text.separator or (separator if text.decimal == "," else None)
+    text = dataclasses.replace(text, encoding=None if encoding == "utf-8" else encoding, separator=kept)
+    return TextHead(text, separator, codec, skipped, _made_header(raw[skipped:], codec, separator, text))
+
+
+def _first_bytes(path: Path) -> bytes:
+    def read() -> bytes:
+        with _opened(path) as file:
+            return bytes(file.read(HEAD))
+
+    return bytes(guarded(read, "a readable text file"))
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb")
+
+
+def _first_line(raw: bytes, codec: str, text: TextFormat) -> str:
+    """The first line, its end included.
+
+    Raises:
+        InputError: It is not in the encoding.
+    """
+    found = codecs.getincrementaldecoder(codec)(errors="replace").decode(raw)
+    line = found[: next((place + 1 for place, sign in enumerate(found) if sign in "\r\n"), len(found))]
+    if found[len(line) - 1 : len(line) + 1] == "\r\n":
+        line += "\n"
+    if "\0" in line:
+        likely = "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
+        remedy = f"Try --encoding {likely}, or TextFormat(encoding={likely!r})."
+        raise InputError(invalid("data", f"a text file in {codec}", remedy))
+    if "\ufffd" in line:
+        other = "cp1252" if codec == "utf-8" else "utf-8"
+        remedy = f"Try --encoding {other}, or TextFormat(encoding={other!r})."
+        raise InputError(invalid("data", f"a text file whose first line is in {codec}", remedy))
+    return line
+
+
+def _default_separator(path: Path, text: TextFormat, line: str) -> str:
+    if ".tsv" in path.name.lower()[-7:]:
+        return "\t"
+    return ";" if text.decimal == "," and line.count(";") >= max(1, line.count(",")) else ","
+
+
+def _check_separator(line: str, separator: str, text: TextFormat) -> None:
+    """Refuse a first line in which something else than the separator seems to part the names.
+
+    A separator that was declared is doubted only where the line has none but has another candidate: a file of
+    one column has none at all.
+
+    Raises:
+        InputError: It has no separator, or another candidate stands there more often.
+    """
+    quote = text.quote
+    if quote and line.count(quote) % 2:
+        return  # a name in quotes goes on in the next line
+    bare = re.sub(f"{quote}[^{quote}]*{quote}", "", line) if quote else line
+    count = bare.count(separator)
+    likely = max((sign for sign in CANDIDATES if sign != separator), key=bare.count)
+    if bare.count(likely) > count and not (text.separator and count):
+        word = "tab" if likely == "\t" else likely
+        remedy = f"Try --separator '{word}', or TextFormat(separator='{word}')."
+        if likely == ";":
+            remedy += " A file of a German or French spreadsheet is read by --locale de or --locale fr."
+        constraint = f"parted by {_spelt(separator)}: its first line has more of {_spelt(likely)}"
+        raise InputError(invalid("data", constraint, remedy))
+    if not count and text.separator is None:
+        word = "tab" if separator == "\t" else separator
+        remedy = (
+            f"Say what parts the names in its first line by --separator; for a file of one column that is "
+            f"--separator '{word}'. Remove lines above the names."
+        )
+        raise InputError(invalid("data", f"parted by {_spelt(separator)}: its first line has none", remedy))
+
+
+def _spelt(separator: str) -> str:
+    return {",": "commas", ";": "semicolons", "\t": "tabs"}.get(separator, f"{separator!r}")
+
+
+def _made_header(raw: bytes, codec: str, separator: str, text: TextFormat) -> bytes:
+    """A first line of names for a file that has none.
+
+    Raises:
+        InputError: The names are more or fewer than the cells of the first line.
+    """
+    if text.headed:
+        return b""
+    quote = ord(text.quote) if text.quote else None
+    content = codecs.getincrementaldecoder(codec)(errors="replace").decode(raw).encode()
+    shape = shape_of(np.frombuffer(content, dtype=np.uint8), ord(separator), quote)
+    names = text.names or tuple(f"c{place}" for place in range(1, shape.cells + 1))
+    if len(names) != shape.cells:
+        remedy = "Name every column, or leave the names out."
+        raise InputError(invalid("names", f"{shape.cells}, one a column", remedy, got=len(names)))
+    written = io.StringIO()
+    quoting: Any = csv.QUOTE_MINIMAL if text.quote else csv.QUOTE_NONE
+    try:
+        csv.writer(written, delimiter=separator, quotechar=text.quote or None, quoting=quoting).writerow(
+            names
+        )
+    except csv.Error:
+        raise InputError(invalid("names", "free of the separator", "Rename such columns.")) from None
+    return written.getvalue().encode()
+
+
+def text_blocks(path: Path, head: TextHead, size: int) -> Iterator[bytes]:
+    """The content of a text file from its header on, in UTF-8, in blocks. **Not private.**
+
+    Args:
+        path: The file.
+        head: What `read_head` found.
+        size: Bytes that are read at a time.
+
+    Raises:
+        OSError, EOFError, ValueError: The file is broken or in another encoding; the errors may quote it.
+    """
+    if head.header:
+        yield head.header
+    decoder = None if head.codec == "utf-8" else codecs.getincrementaldecoder(head.codec)()
+    with _opened(path) as file:
+        file.read(head.skipped)
+        while block := file.read(size):
+            yield block if decoder is None else decoder.decode(block).encode()
+        if decoder is not None:
+            yield decoder.decode(b"", True).encode()

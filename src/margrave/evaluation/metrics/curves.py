@@ -1,0 +1,244 @@
+"""Curves: how well a column is predicted on real rows after learning from each table. **Not private**."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.evaluation.learners import Features, fitted, one_thread, part
+from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.references import shuffled_rows, split
+from margrave.evaluation.rows import Rows
+from margrave.evaluation.score import Score
+from margrave.schema.columns import Binned, Listed
+from margrave.schema.schema import Schema
+
+__all__ = ["Curve", "Curves", "draw_curves", "precision_recall", "roc"]
+
+
+MOST_ROWS = 20_000
+POINTS = 160
+SOURCE = "Fawcett 2006, section 4 (ROC); Davis and Goadrich 2006, section 2 (precision and recall)"
+COST = "trains gradient-boosted trees on at most 20,000 rows a table"
+AUC = (
+    "Chance that gradient-boosted trees, after learning from the table, rank a real row with the value to "
+    "be found "
+    "above one without it: 0.5 is guessing, 1 perfect. The real rows tested on are not among those "
+    "learned from."
+)
+PRECISION = (
+    "Area under precision against recall of the same trees: the share of right ones among the rows named, "
+    "averaged "
+    "over how many are to be found; guessing gives the share of such rows."
+)
+
+Points = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The two curves of a model that learned from one table. **Not private**.
+
+    Args:
+        name: Of the table.
+        roc: False and true alarms, both shares, shape [points, 2].
+        precision_recall: Recall and precision, shape [points, 2].
+        auc: Area under the first, of all points.
+        average_precision: Area under the second, by steps.
+    """
+
+    name: str
+    roc: Points
+    precision_recall: Points
+    auc: float
+    average_precision: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """The curves of all tables, tested on the same real rows. **Not private**.
+
+    Args:
+        target: The column that is predicted.
+        found: What is to be found, in words.
+        share: Share of the tested rows that have it.
+        tested: Number of real rows tested on.
+        how: Where those come from, a whole sentence.
+        tables: One entry a synthetic table.
+        references: The same of real rows and of shuffled columns.
+    """
+
+    target: str
+    found: str
+    share: float
+    tested: int
+    how: str
+    tables: tuple[Curve, ...]
+    references: tuple[Curve, ...]
+
+    def scores(self, name: str) -> tuple[Score, ...]:
+        """The areas of one synthetic table."""
+        curve = next(curve for curve in self.tables if curve.name == name)
+        scope = f"find {self.found}"
+        entries = (("roc_auc", curve.auc, AUC), ("average_precision", curve.average_precision, PRECISION))
+        return tuple(
+            Score(key, value, "higher", scope, text, high=1.0, source=SOURCE, cost=COST, note=self.how)
+            for key, value, text in entries
+        )
+
+    @property
+    def reference_scores(self) -> dict[str, dict[str, float]]:
+        """The areas of the references, by reference and score name."""
+        return {
+            curve.name: {"roc_auc": curve.auc, "average_precision": curve.average_precision}
+            for curve in self.references
+        }
+
+
+def draw_curves(
+    real: Rows,
+    tables: Mapping[str, Rows],
+    schema: Schema,
+    target: str,
+    *,
+    held_out: Rows | None = None,
+    seed: int = 0,
+) -> Curves | str:
+    """Train on each table, test on real rows, and keep the curves; or say why there are none.
+
+    **Not private**. Rows of the target's rarer value are to be found, for more than two values each in turn
+    with all answers pooled, for numbers those above the real median. Without held-out rows a random half of
+    the real ones is tested on, and the references learn from the other half.
+
+    Args:
+        real, tables, schema, target: Real rows, synthetic ones by name, their columns, that to predict.
+        held_out, seed: Real rows that nothing was made from; of the halves, samples and training.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed.
+    """
+    rng = np.random.default_rng([seed, 1])
+    if len(schema.domain) < 2 or (held_out is None and real.size < 20):
+        return "There is no other column to predict from, or too few rows to test on half of them."
+    known, tested = (real, held_out) if held_out is not None else split(real, 0.5, rng)
+    tested = sampled(_valued(tested, target), rng, MOST_ROWS)[0]
+    classes, found = _classes(real, tested, schema, target)
+    actual = classes(tested)
+    if not tested.size or not actual.any() or actual.all():
+        return f"All tested rows have one value of {target}."
+    learned = {**tables, "real rows": known, "shuffled": shuffled_rows(known, rng)}
+    curves = []
+    for name, rows in learned.items():
+        kept = sampled(_valued(rows, target), rng, MOST_ROWS)[0]
+        chances = _chances(kept, tested, schema, target, classes, seed)
+        curves.append(_curve(name, actual.ravel(), chances.ravel()))
+    how = _how(held_out is not None, actual.shape[1])
+    own, others = tuple(curves[:-2]), tuple(curves[-2:])
+    return Curves(target, found, float(actual.mean()), tested.size, how, own, others)
+
+
+def _how(held_out: bool, questions: int) -> str:
+    """How the curves were made, in sentences."""
+    tested, other = "a random half of the real rows", "the other half"
+    if held_out:
+        tested, other = "held-out rows", "the real rows"
+    how = f"Tested on {tested}; the reference tables are made from {other}."
+    if questions > 1:
+        how += " Answers for all values are pooled, so guessing is above 0.5: see the shuffled columns."
+    return how
+
+
+def _valued(rows: Rows, target: str) -> Rows:
+    """The rows that have a number to predict; all, where the target is listed."""
+    numbers = rows.numbers.get(target)
+    return rows if numbers is None else rows.take(np.flatnonzero(~np.isnan(numbers)))
+
+
+def _classes(real: Rows, tested: Rows, schema: Schema, target: str) -> Any:
+    """What says which rows have what is to be found, [rows, questions], and that in words."""
+    column = schema[target]
+    if isinstance(column, Binned):
+        middle = float(np.nanmedian(real.numbers[target])) if real.size else 0.0
+        return (lambda rows: (rows.numbers[target] > middle)[:, None]), f"{target} above its real median"
+    codes, counts = np.unique(tested.encoded.column(target), return_counts=True)
+    if codes.size <= 2:
+        rare = int(codes[counts.argmin()]) if codes.size else 0
+        label = column.labels[rare] if isinstance(column, Listed) else str(rare)
+        return (lambda rows: (rows.encoded.column(target) == rare)[:, None]), f"{target} = {label}"
+    return (lambda rows: rows.encoded.column(target)[:, None] == codes), f"each value of {target}"
+
+
+def _chances(train: Rows, tested: Rows, schema: Schema, target: str, classes: Any, seed: int) -> Points:
+    """The chance of each question for each tested row, shape [rows, questions]."""
+    answers: Truths = classes(train)
+    several = answers.shape[1] > 1
+    wanted = (
+        np.where(answers.any(axis=1), answers.argmax(axis=1), answers.shape[1]) if several else answers[:, 0]
+    )
+    values = np.unique(wanted)
+    chances = np.zeros((tested.size, answers.shape[1]))
+    if values.size < 2:
+        for value in values:
+            if several and value < answers.shape[1]:
+                chances[:, int(value)] = 1.0
+        return chances
+    features = Features(train, schema, (target,))
+    model = part("ensemble").HistGradientBoostingClassifier(
+        categorical_features=features.categorical, random_state=seed
+    )
+    with one_thread():
+        guessed = fitted(model, features.plain(train), wanted).predict_proba(features.plain(tested))
+    if not several:
+        return np.asarray(guessed[:, [list(values).index(True)]])
+    inside = values < answers.shape[1]
+    chances[:, values[inside].astype(np.int64)] = guessed[:, inside]
+    return chances
+
+
+def _curve(name: str, actual: Truths, chances: Points) -> Curve:
+    first, area = roc(actual, chances)
+    second, precision = precision_recall(actual, chances)
+    return Curve(name, _thinned(first), _thinned(second), area, precision)
+
+
+def _tallies(actual: Truths, chances: Points) -> tuple[Points, Points]:
+    """Right and all rows named at each distinct chance, from the highest down, after a first of none."""
+    order = np.argsort(-chances, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(chances[order])), chances.size - 1)
+    right = np.cumsum(actual[order])[ends]
+    return np.append(0.0, right), np.append(0.0, ends + 1.0)
+
+
+def roc(actual: Truths, chances: Points) -> tuple[Points, float]:
+    """The curve of true against false alarms, [points, 2], and the area under it.
+
+    Args:
+        actual: Whether each row is to be found; some are and some are not. Shape [rows].
+        chances: The higher, the surer. Shape [rows].
+    """
+    right, named = _tallies(actual, chances)
+    points = np.column_stack([(named - right) / (named - right)[-1], right / right[-1]])
+    x, y = points.T
+    return points, float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum())
+
+
+def precision_recall(actual: Truths, chances: Points) -> tuple[Points, float]:
+    """The curve of precision against recall, [points, 2], and its area by steps; arguments as for `roc`."""
+    right, named = _tallies(actual, chances)
+    recall, precision = right[1:] / right[-1], right[1:] / named[1:]
+    area = float((np.diff(np.append(0.0, recall)) * precision).sum())
+    return np.column_stack([np.append(0.0, recall), np.append(precision[0], precision)]), area
+
+
+def _thinned(points: Points) -> Points:
+    """At most so many points, evenly apart along the curve, both ends kept."""
+    if len(points) <= POINTS:
+        return points
+    along = np.append(0.0, np.abs(np.diff(points, axis=0)).sum(axis=1).cumsum())
+    places = np.searchsorted(along, np.linspace(0, along[-1], POINTS))
+    return np.asarray(points[np.unique(np.clip(np.append(places, [0, len(points) - 1]), 0, len(points) - 1))])

@@ -1,0 +1,302 @@
+"""Scores that see dependence, which a mean of total variations hides. **Not private**.
+
+ordered  columns of numbers, dates and ordered codes as numbers
+ranks    rank correlations of all pairs, and the slope of the synthetic ones on the real ones
+kernels  dependence of all pairs of codes, above what independence and sampling noise give
+shares   the share of it that a synthetic table keeps, and what it invents
+orders   rows that break an order which no real row breaks
+table    the metrics, with what each says about itself
+
+The share of a real table's dependence that a synthetic one keeps; what it invents. **Not private**.
+
+Kernels over pairs of columns: dependence of codes, orders of numbers. Exact counts: **not private**.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast, final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from margrave.evaluation.rows import Rows
+from margrave.evaluation.samples import draw_pairs, say_sample
+from margrave.evaluation.score import Facts, Score
+from margrave.evaluation.task import Task
+
+__all__ = [
+    "MEASURES",
+    "DependenceInvented",
+    "DependenceKept",
+    "PairDependence",
+    "count_exceeding",
+    "measure_dependence",
+    "measure_pairs",
+    "order_holds",
+]
+
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Numbers = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Pairs = NDArray[np.int64]
+
+MEASURES = ("real", "noise", "deviation", "bound", "kept", "synthetic", "synthetic_noise", "synthetic_bound")
+"""What `measure_pairs` gives of a pair, in this order; docs/metrics.md defines each."""
+
+
+def _compile(kernel: Kernel) -> Kernel:
+    """Compile with Numba, once a machine: cached on disk, without the interpreter's lock."""
+    return cast(Kernel, njit(cache=True, nogil=True)(kernel))
+
+
+@_compile
+def _mean_deviation(mean: float) -> float:
+    """E|X - mean| of a Poisson number X (De Moivre): 2 exp(-m) m^(k+1) / k! with k the whole part of m."""
+    if mean <= 0.0:
+        return 0.0
+    whole = math.floor(mean)
+    return 2.0 * math.exp(-mean + (whole + 1.0) * math.log(mean) - math.lgamma(whole + 1.0))
+
+
+@_compile
+def _add_margins(table: Numbers, first: int, second: int, rows: Numbers, columns: Numbers) -> None:
+    """Margins of the first cells of a flat table of shares."""
+    rows[:first] = 0.0
+    columns[:second] = 0.0
+    for i in range(first):
+        for j in range(second):
+            share = table[i * second + j]
+            rows[i] += share
+            columns[j] += share
+
+
+@_compile
+def _largest_possible(rows: Numbers, columns: Numbers) -> float:
+    """The most dependence that such margins allow: the less of their chances that two draws differ."""
+    return min(1.0 - np.sum(rows * rows), 1.0 - np.sum(columns * columns))
+
+
+@_compile
+def _noise(rows: Numbers, columns: Numbers, size: int) -> tuple[float, float]:
+    """Mean and standard deviation of the dependence that `size` rows of independent columns show.
+
+    A cell's count is taken as a Poisson number about what the margins say, and its deviation shrunk by
+    sqrt((1 - p) (1 - q)), since the margins are those of the rows themselves. Cells of one row or column hang
+    together; the deviation is raised by the ratio of all cells to the free ones.
+    """
+    mean, variance = 0.0, 0.0
+    first, second = 0, 0
+    for p in rows:
+        first += p > 0.0
+    for q in columns:
+        second += q > 0.0
+    if first < 2 or second < 2:
+        return 0.0, 0.0
+    for p in rows:
+        for q in columns:
+            if p > 0.0 and q > 0.0:
+                expected = size * p * q
+                shrunk = (1.0 - p) * (1.0 - q)
+                deviation = _mean_deviation(expected)
+                mean += deviation * math.sqrt(shrunk)
+                variance += max(0.0, expected - deviation * deviation) * shrunk
+    free = first * second / ((first - 1.0) * (second - 1.0))
+    return 0.5 * mean / size, 0.5 * math.sqrt(variance * free) / size
+
+
+@_compile
+def _compare_cells(tables: Numbers, margins: Numbers, first: int, second: int) -> tuple[float, float, float]:
+    """Dependence of the real table, what the synthetic one has of it, and the synthetic table's own."""
+    real, kept, synthetic = 0.0, 0.0, 0.0
+    for i in range(first):
+        for j in range(second):
+            away = tables[0, i * second + j] - margins[0, i] * margins[1, j]
+            other = tables[1, i * second + j] - margins[2, i] * margins[3, j]
+            size = abs(away)
+            real += 0.5 * size
+            synthetic += 0.5 * abs(other)
+            # Capped at the real cell's own distance, with its sign: more of it is not kept but invented.
+            kept += 0.5 * max(-size, min(size, other if away >= 0.0 else -other))
+    return real, kept, synthetic
+
+
+@_compile
+def measure_pairs(real: Codes, synthetic: Codes, sizes: Pairs, pairs: Pairs) -> Numbers:
+    """The dependence of pairs of columns in two tables.
+
+    Args:
+        real: Codes, shape [columns, real rows].
+        synthetic: Codes, shape [columns, synthetic rows].
+        sizes: Codes of each column, shape [columns].
+        pairs: Places of two columns each, shape [pairs, 2].
+
+    Returns:
+        `MEASURES` of each pair, shape [pairs, 8].
+    """
+    most = 1
+    for k in range(pairs.shape[0]):
+        most = max(most, sizes[pairs[k, 0]] * sizes[pairs[k, 1]])
+    tables = np.zeros((2, most))
+    margins = np.zeros((4, np.max(sizes)))
+    found = np.zeros((pairs.shape[0], 8))
+    for k in range(pairs.shape[0]):
+        a, b = pairs[k, 0], pairs[k, 1]
+        first, second = sizes[a], sizes[b]
+        cells = first * second
+        tables[:, :cells] = 0.0
+        for t in range(real.shape[1]):
+            tables[0, real[a, t] * second + real[b, t]] += 1.0
+        for t in range(synthetic.shape[1]):
+            tables[1, synthetic[a, t] * second + synthetic[b, t]] += 1.0
+        tables[0, :cells] /= real.shape[1]
+        tables[1, :cells] /= synthetic.shape[1]
+        _add_margins(tables[0], first, second, margins[0], margins[1])
+        _add_margins(tables[1], first, second, margins[2], margins[3])
+        found[k, 0], found[k, 4], found[k, 5] = _compare_cells(tables, margins, first, second)
+        found[k, 1], found[k, 2] = _noise(margins[0, :first], margins[1, :second], real.shape[1])
+        found[k, 6] = _noise(margins[2, :first], margins[3, :second], synthetic.shape[1])[0]
+        found[k, 3] = _largest_possible(margins[0, :first], margins[1, :second])
+        found[k, 7] = _largest_possible(margins[2, :first], margins[3, :second])
+    return found
+
+
+@_compile
+def order_holds(lower: Numbers, upper: Numbers) -> tuple[bool, int]:
+    """Whether lower <= upper in every row that has both numbers, and in how many up to the first other."""
+    rows = 0
+    for t in range(lower.size):
+        if lower[t] > upper[t]:
+            return False, rows
+        rows += lower[t] <= upper[t]
+    return True, rows
+
+
+@_compile
+def count_exceeding(lower: Numbers, upper: Numbers) -> float:
+    """The chance that a number drawn from `lower` exceeds one drawn from `upper`; both sorted, not empty."""
+    total = 0.0
+    below = 0
+    for value in lower:
+        while below < upper.size and upper[below] < value:
+            below += 1
+        total += below
+    return total / (float(lower.size) * float(upper.size))
+
+
+DEVIATIONS = 2.0
+"""A pair counts as dependent if it lies as many standard deviations above the largest that noise is likely to
+give in so many pairs, which is sqrt(2 log pairs) above its mean."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PairDependence:
+    """The dependence of pairs of columns. **Not private**: its repr shows nothing.
+
+    Args:
+        names: The pairs, as in "age x job".
+        strength: Of each pair in the real table, from 0 to 1: dependence above noise over the most that its
+            margins allow; 0 where it is within noise. Shape [pairs].
+        kept: What of the strength the synthetic table has too, below 0 where it is turned around; shape
+            [pairs]. Noise gives as much above 0 as below.
+        invented: The strength of what the synthetic table has and the real one has not, shape [pairs].
+        note: How many pairs were drawn, and how many are left out because their tables have too many cells.
+    """
+
+    names: tuple[str, ...]
+    strength: Numbers
+    kept: Numbers
+    invented: Numbers
+    note: str
+
+
+def measure_dependence(task: Task) -> PairDependence:
+    """The dependence of pairs of columns whose tables have at most `task.max_cells` cells: all, or a sample.
+
+    The sample is the same for every metric and every table that a task holds against the real one.
+    """
+    return task.once("pair dependence", lambda: _measure_all(task))
+
+
+def _measure_all(task: Task) -> PairDependence:
+    domain = task.schema.domain
+    every, total = draw_pairs(len(domain.names), task.rng("pair dependence"))
+    places = [pair for pair in every if domain.sizes[pair[0]] * domain.sizes[pair[1]] <= task.max_cells]
+    pairs = np.array(places, dtype=np.int64).reshape(-1, 2)
+    sizes = np.array(domain.sizes, dtype=np.int64)
+    measures = measure_pairs(_stack_codes(task.real), _stack_codes(task.synthetic), sizes, pairs)
+    of = dict(zip(MEASURES, measures.T, strict=True))
+    far = DEVIATIONS + np.sqrt(2 * np.log(max(len(places), 1)))
+    above = np.where(of["real"] > of["noise"] + far * of["deviation"], of["real"] - of["noise"], 0.0)
+    invented = of["synthetic"] - np.clip(of["kept"], 0.0, None) - of["synthetic_noise"]
+    return PairDependence(
+        tuple(f"{domain.names[a]} x {domain.names[b]}" for a, b in places),
+        _divide(above, of["bound"]),
+        np.where(above > 0, _divide(np.minimum(of["kept"], above), of["bound"]), 0.0),
+        np.clip(_divide(invented, of["synthetic_bound"]), 0.0, 1.0),
+        _say_left_out(len(every) - len(places), task.max_cells, say_sample(len(every), total)),
+    )
+
+
+def _say_left_out(left_out: int, max_cells: int, sampled: str) -> str:
+    large = f"{left_out} pairs left out, above {max_cells} cells" if left_out else ""
+    return "; ".join(filter(None, [sampled, large]))
+
+
+def _stack_codes(rows: Rows) -> NDArray[np.int32]:
+    return np.stack([np.asarray(column, dtype=np.int32) for column in rows.encoded.columns])
+
+
+def _divide(part: Numbers, whole: Numbers) -> Numbers:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 1e-12)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DependenceKept:
+    """The share of the real dependence of pairs, above noise, that is kept. **Not private**.
+
+    Args:
+        facts: What the metric says about itself.
+    """
+
+    facts: Facts
+
+    def run(self, task: Task) -> Score:
+        """Sum of what is kept over the sum of strengths; the parts are the shares of the dependent pairs."""
+        found = measure_dependence(task)
+        dependent = np.flatnonzero(found.strength > 0)
+        scope = f"{dependent.size} dependent pairs of {len(found.names)}"
+        if not dependent.size:
+            return self.facts.undefined(scope, "no pair of the real table depends beyond sampling noise")
+        shares = _divide(found.kept, found.strength)
+        parts = {found.names[place]: float(shares[place]) for place in dependent}
+        value = max(0.0, float(found.kept.sum() / found.strength.sum()))
+        return self.facts.score(value, scope, parts=parts, note=found.note)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DependenceInvented:
+    """Dependence of pairs that the synthetic table has and the real one has not, on average. **Not private**.
+
+    Args:
+        facts: What the metric says about itself.
+    """
+
+    facts: Facts
+
+    def run(self, task: Task) -> Score:
+        """The mean over pairs; the parts are those of the pairs where something is invented."""
+        found = measure_dependence(task)
+        scope = f"{len(found.names)} pairs"
+        if not found.names:
+            return self.facts.undefined(
+                scope, "; ".join(["there is no pair of columns", *filter(None, [found.note])])
+            )
+        parts = {found.names[place]: float(found.invented[place]) for place in np.flatnonzero(found.invented)}
+        return self.facts.score(float(found.invented.mean()), scope, parts=parts, note=found.note)

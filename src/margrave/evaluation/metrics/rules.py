@@ -1,0 +1,214 @@
+"""Rules: how many rows of each table break the rules that were declared. **Not private**."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError
+from margrave.evaluation.rows import Rows
+from margrave.evaluation.score import Facts, Score
+from margrave.evaluation.task import Task
+from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.constraints.numbers import NumberRules, number_rules
+from margrave.schema.constraints.rules import (
+    Allowed,
+    Combinations,
+    Determines,
+    Forbidden,
+    Ordered,
+    Rule,
+    Sum,
+    Value,
+    Within,
+)
+from margrave.schema.schema import Schema
+
+__all__ = ["BrokenRules", "broken", "rule_words"]
+
+
+Truths = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BrokenRules:
+    """Share of the synthetic rows that break at least one declared rule. **Not private**.
+
+    The synthetic side could be told to anyone; the counts of the real rows beside it are exact and private.
+    Each rule is judged on the values as they are stored, not on bins, by what docs/rules.md says of it.
+
+    Args:
+        facts: What the metric says about itself.
+    """
+
+    facts: Facts
+
+    def run(self, task: Task) -> Score:
+        """The share; parts give the rows of both tables that break each rule."""
+        if not task.rules:
+            return self.facts.undefined("no rules", "declare rules in the schema")
+        parts: dict[str, float] = {}
+        left: list[str] = []
+        sides = {"synthetic": task.synthetic, "real": task.real}
+        any_broken = {name: np.zeros(rows.size, dtype=np.bool_) for name, rows in sides.items()}
+        for place, rule in enumerate(task.rules, 1):
+            name = f"{place}. {rule_words(rule)}"
+            found = {side: broken(rule, rows, task.schema) for side, rows in sides.items()}
+            if any(rows is None for rows in found.values()):
+                left.append(name)
+                continue
+            for side, rows in found.items():
+                assert rows is not None  # noqa: S101 - the line above says so
+                any_broken[side] |= rows
+                parts[f"{name}: {side} rows"] = float(rows.sum())
+        scope = f"{len(task.rules) - len(left)} rules"
+        note = f"not judged: {'; '.join(left)}" if left else ""
+        if not parts:
+            return self.facts.undefined(scope, note)
+        parts["any rule: share of real rows"] = float(any_broken["real"].mean())
+        return self.facts.score(float(any_broken["synthetic"].mean()), scope, parts=parts, note=note)
+
+
+def broken(rule: Rule, rows: Rows, schema: Schema) -> Truths | None:
+    """Which rows break a rule, [rows]; None where it cannot be judged.
+
+    **Not private** if the rows are real. It cannot be judged where a column is left out or of another kind
+    than the rule speaks of, and where numbers are known by their bins only.
+    """
+    if not set(rule.names) <= set(rows.domain.names):
+        return None
+    columns = {name: schema[name] for name in rule.names}
+    if isinstance(rule, Combinations):
+        return _combined(rule, columns, rows)
+    if isinstance(rule, Determines):
+        return _undetermined(rule, columns, rows)
+    return _disordered(rule, columns, rows)
+
+
+def rule_words(rule: Rule) -> str:
+    """A rule in a few words: names of columns, no values."""
+    if isinstance(rule, Ordered):
+        return f"{rule.low} {'<' if rule.strict else '<='} {rule.high}"
+    if isinstance(rule, Sum):
+        return f"{rule.total} = {' + '.join(rule.parts)}"
+    if isinstance(rule, Within):
+        return f"range of {rule.column} by {rule.by}"
+    if isinstance(rule, Determines):
+        return f"{rule.of} follows from {rule.by}"
+    verb = "forbidden" if isinstance(rule, Forbidden) else "allowed"
+    return f"{verb} combinations of {', '.join(rule.names)}"
+
+
+def _code(column: Column, value: Value, *, pooled: bool) -> int | None:
+    """The code of a listed value, None where no row has it.
+
+    pooled: Whether `other` stands for the values in it.
+    """
+    if value is None:
+        return column.missing_code
+    if not isinstance(column, Listed):
+        return None
+    values = list(column.values or ())
+    if value == column.other:
+        return column.other_code
+    if value in values:
+        return values.index(value)
+    # A column read off a text file lists texts; numbers and truth values in a rule are written as there.
+    if str(value) in values:
+        return values.index(str(value))
+    return column.other_code if pooled else None
+
+
+def _combined(rule: Combinations, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+    if not all(isinstance(column, Listed) for column in columns.values()):
+        return None
+    codes = [rows.encoded.column(name).astype(np.int64) for name in rule.columns]
+    only = isinstance(rule, Allowed)
+    listed = np.zeros(rows.size, dtype=np.bool_)
+    for entry in rule.combinations:
+        pairs = zip(rule.columns, entry, strict=True)
+        wanted = [_code(columns[name], value, pooled=only) for name, value in pairs]
+        if None not in wanted:
+            listed |= np.logical_and.reduce([c == w for c, w in zip(codes, wanted, strict=True)])
+    if not only:
+        return listed
+    silent = np.zeros(rows.size, dtype=np.bool_)
+    for place, name in enumerate(rule.columns):
+        if not any(entry[place] is None for entry in rule.combinations):
+            silent |= _missing(columns[name], codes[place])
+    return ~listed & ~silent
+
+
+def _undetermined(rule: Determines, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+    by, of = columns[rule.by], columns[rule.of]
+    if not (isinstance(by, Listed) and isinstance(of, Listed)):
+        return None
+    cause, effect = (rows.encoded.column(name).astype(np.int64) for name in (rule.by, rule.of))
+    either = _missing(by, cause)
+    if not any(value is None for _, value in rule.pairs):
+        either |= _missing(of, effect)
+    follows = np.full(by.size, -1)
+    if rule.table is None:
+        # The least number of rows that would have to change: g3 of Kivinen and Mannila 1995, section 2.
+        counts = np.zeros((by.size, of.size), dtype=np.int64)
+        np.add.at(counts, (cause[~either], effect[~either]), 1)
+        follows = counts.argmax(axis=1)
+    for value, then in rule.pairs:
+        code, wanted = _code(by, value, pooled=False), _code(of, then, pooled=True)
+        if code is not None:
+            follows[code] = of.size if wanted is None else wanted
+    expected = follows[cause]
+    return np.asarray((expected >= 0) & (expected != effect) & ~either)
+
+
+def _disordered(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+    """Orders, sums and ranges, of the numbers as they are stored."""
+    try:
+        joints = number_rules(columns, [rule])
+    except SchemaError:
+        return None
+    if not joints:
+        return None
+    joint = joints[0]
+    binned = [name for name in joint.numbers if isinstance(columns[name], Binned)]
+    if not rows.exact and binned:
+        return None
+    values = np.stack([_numbers(joint, name, rows) for name in joint.numbers])
+    wrong = joint.disobeyed(values, ~np.isnan(values))
+    if isinstance(rule, Within):
+        value = values[joint.numbers.index(rule.column)]
+        low, high = _range(rule, columns, joint, rows)
+        wrong |= (value < low) | (value > high)
+    return wrong
+
+
+def _numbers(joint: NumberRules, name: str, rows: Rows) -> NDArray[np.float64]:
+    if name in rows.numbers:
+        return rows.numbers[name]
+    return joint.spans[name][0][rows.encoded.column(name)]
+
+
+def _range(
+    rule: Within, columns: Mapping[str, Column], joint: NumberRules, rows: Rows
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and greatest value allowed in each row, infinite where anything goes."""
+    by = columns[rule.by]
+    low, high = np.full(by.size, -math.inf), np.full(by.size, math.inf)
+    for _, of, least, most in joint.ranges:
+        if of == rule.by:
+            low, high = np.maximum(low, least), np.minimum(high, most)
+    code = rows.encoded.column(rule.by)
+    return low[code], high[code]
+
+
+def _missing(column: Column, codes: Codes) -> Truths:
+    if column.missing_code is None:
+        return np.zeros(codes.shape, dtype=np.bool_)
+    return np.asarray(codes == column.missing_code)

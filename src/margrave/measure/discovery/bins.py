@@ -1,0 +1,220 @@
+"""Bins cut from a denoised histogram (adaptive, uniform, quantile, privtree), and given bins merged.
+
+Everything here is post-processing of released noisy counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Cut", "cut", "cut_by", "merge_rare"]
+
+
+Array = NDArray[np.float64]
+
+Z_RARE = 3.0
+"""Standard deviations of its noise below which a bin counts as rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A histogram cut into bins.
+
+    Args:
+        edges: Bin edges, shape [bins + 1].
+        fine: Edges of the cells inside, shape [cells + 1].
+        weights: Denoised count of each cell, shape [cells].
+        starts: Index of each bin's first cell, shape [bins].
+    """
+
+    edges: Array
+    fine: Array
+    weights: Array
+    starts: NDArray[np.int64]
+
+
+def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np.bool_] | None = None) -> Cut:
+    """Cut a denoised histogram into at most `bins` bins of like mass, over its non-empty range.
+
+    A cell as heavy as a bin gets a bin of its own, so that spikes (a zero, a round number) stay sharp.
+    Empty cells at the ends join the first and the last bin only as far as the range is trimmed to them.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        weights: Denoised counts, shape [cells].
+        bins: Most bins.
+        least: Least mass of a bin, where the total allows it.
+        alone: Cells of single values, shape [cells]: the heaviest of them get bins of their own.
+    """
+    first, last = _support(weights)
+    edges, weights = edges[first : last + 2], weights[first : last + 1]
+    single = _heavy_singles(weights, None if alone is None else alone[first : last + 1], bins, least)
+    # The floor makes the loop end: bins of a millionth of the mass are finer than any noise.
+    target = max(_target(weights, bins), least, float(weights.sum()) * 1e-6, 1e-6)
+    starts = _starts(weights, target, least, single)
+    while len(starts) > bins:
+        target *= 1.05
+        starts = _starts(weights, target, min(least, target), single)
+    index = np.asarray(starts, dtype=np.int64)
+    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+
+
+def cut_by(
+    binning: str,
+    edges: Array,
+    weights: Array,
+    bins: int,
+    least: float,
+    alone: NDArray[np.bool_] | None = None,
+) -> Cut:
+    """Cut a denoised histogram into at most `bins` bins, over its non-empty range.
+
+    * adaptive: bins of like mass, heavy cells alone (`cut`).
+    * uniform: bins of about equal width.
+    * quantile: bins of like mass, whatever is heavy.
+    * privtree: halves of halves while they hold much, after Zhang, Xiao and Xie 2016 (Algorithm 2): a node of
+      depth h with count c is halved if max(c - h d, t - d) > t, with the decay d = lambda ln 2. There the
+      counts get fresh Laplace noise; here they are sums of cells that have been paid for, so that the tree
+      costs nothing more and its leaves are measured already. lambda is `least`, and t the mass of a bin.
+
+    Args:
+        binning: One of `margrave.schema.columns.binned.BINNINGS`.
+        edges: Cell edges, shape [cells + 1].
+        weights: Denoised counts, shape [cells].
+        bins: Most bins.
+        least: Least mass of a bin, where the total allows it.
+        alone: Cells of single values, shape [cells]; adaptive bins keep the heaviest of them apart.
+    """
+    if binning == "adaptive":
+        return cut(edges, weights, bins, least, alone)
+    first, last = _support(weights)
+    edges, weights = edges[first : last + 2], weights[first : last + 1]
+    found = {"uniform": _even, "quantile": _quantiles, "privtree": _halves}[binning](
+        edges, weights, bins, least
+    )
+    index = np.unique(np.asarray(found, dtype=np.int64))
+    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+
+
+def merge_rare(noisy: Array, sigma: float, least: float) -> NDArray[np.int64]:
+    """The first cell of each bin, when rare cells join their neighbours.
+
+    The dual threshold of Chen et al. 2025 (Algorithm 1): a cell is rare below max(least, 3 sigma). There all
+    rare values get one code. Cells of numbers stand in order, so here rare cells next to each other fill
+    bins, from left to right, and a bin is closed as soon as its sum is not rare, by the noise of a sum; what
+    is left of a run joins the bin before it or, at the start, the one behind.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        least: Least rows of a bin.
+    """
+    starts, open_at, mass = list[int](), 0, 0.0
+    for cell, value in enumerate(noisy):
+        if value >= max(least, Z_RARE * sigma):
+            starts.append(cell)
+            open_at, mass = cell + 1, 0.0
+            continue
+        mass += float(value)
+        if mass >= max(least, Z_RARE * sigma * math.sqrt(cell + 1 - open_at)):
+            starts.append(open_at)
+            open_at, mass = cell + 1, 0.0
+    return np.asarray([0, *starts[1:]], dtype=np.int64)
+
+
+def _even(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
+    """Bins of about equal width, whatever they hold: the cells that begin nearest to each equal part."""
+    wanted = np.linspace(edges[0], edges[-1], bins + 1)[:-1]
+    places = np.clip(np.searchsorted(edges, wanted), 1, len(weights) - 1) if len(weights) > 1 else [0]
+    near = [
+        int(p) - int(abs(edges[p - 1] - w) < abs(edges[p] - w)) for p, w in zip(places, wanted, strict=False)
+    ]
+    return [0, *near]
+
+
+def _quantiles(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
+    """Bins of like mass: each begins at the first cell behind its share of it."""
+    total = float(weights.sum())
+    bins = max(min(bins, int(total / max(least, 1e-12))), 1)
+    running = np.append(0.0, np.cumsum(weights))[:-1]
+    return [
+        0,
+        *np.searchsorted(running, total * np.arange(1, bins) / bins).clip(0, len(weights) - 1).tolist(),
+    ]
+
+
+def _halves(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
+    """Leaves of the tree of halves of the range; the heaviest is halved first while there are bins left."""
+    running = np.append(0.0, np.cumsum(weights))
+    decay, bar = least * math.log(2), max(float(weights.sum()) / bins, least)
+    leaves, done = [(0.0, 0, len(weights), float(edges[0]), float(edges[-1]), 0)], list[int]()
+    while leaves and len(leaves) + len(done) < bins:
+        leaves.sort()
+        _, start, stop, low, high, depth = leaves.pop()
+        middle = low + (high - low) / 2
+        at = int(np.searchsorted(edges, middle))
+        if running[stop] - running[start] - depth * decay <= bar or not start < at < stop:
+            done.append(start)
+            if not start < at < stop and stop - start > 1:  # all of it on one side: halve that
+                done.pop()
+                side = (low, middle) if at >= stop else (middle, high)
+                leaves.append((running[stop] - running[start], start, stop, *side, depth + 1))
+            continue
+        for part in ((start, at, low, middle), (at, stop, middle, high)):
+            leaves.append((running[part[1]] - running[part[0]], *part, depth + 1))
+    return [*done, *(leaf[1] for leaf in leaves)]
+
+
+def _heavy_singles(
+    weights: Array, alone: NDArray[np.bool_] | None, bins: int, least: float
+) -> frozenset[int]:
+    """The cells of single values that get bins of their own: heavy enough, and a quarter of the bins at
+    most."""
+    if alone is None:
+        return frozenset()
+    bar = max(least, float(weights.sum()) / (2 * bins))
+    heavy = np.flatnonzero(alone & (weights >= bar))
+    return frozenset(heavy[np.argsort(-weights[heavy], kind="stable")][: bins // 4].tolist())
+
+
+def _starts(weights: Array, target: float, least: float, single: frozenset[int]) -> list[int]:
+    """The first cell of each bin, filled from left to right up to the target mass; single cells stay
+    alone."""
+    starts, mass = [0], 0.0
+    for cell, weight in enumerate(weights):
+        if cell > starts[-1] and (cell in single or cell - 1 in single):
+            starts.append(cell)
+            mass = 0.0
+        full = mass >= target or (mass >= least and mass + weight > 1.5 * target)
+        heavy_next = weight >= target and mass >= least
+        if cell > starts[-1] and (full or heavy_next):
+            starts.append(cell)
+            mass = 0.0
+        mass += float(weight)
+    if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
+        starts.pop()
+    return starts
+
+
+def _support(weights: Array) -> tuple[int, int]:
+    occupied = np.flatnonzero(weights > 0)
+    if not len(occupied):
+        return 0, len(weights) - 1
+    return int(occupied[0]), int(occupied[-1])
+
+
+def _target(weights: Array, bins: int) -> float:
+    """The bin mass with which cells heavier than a bin stand alone and the rest shares what is left."""
+    order = np.sort(weights)[::-1]
+    rest = float(order.sum())
+    left = bins
+    for weight in order:
+        if left <= 1 or weight <= rest / left:
+            break
+        rest -= float(weight)
+        left -= 1
+    return rest / max(left, 1)

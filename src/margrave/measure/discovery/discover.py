@@ -1,0 +1,333 @@
+"""discover: kinds, bounds, categories, missingness and the row count, from the same budget as all else."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Collection
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.measure.discovery.grids import steps_of
+from margrave.measure.discovery.kinds import as_written, settled, votes_on_numbers
+from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
+from margrave.measure.discovery.pairs import may_relate
+from margrave.measure.discovery.relations import SHARE, Relations
+from margrave.measure.discovery.text import TextSearch
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.progress import OnStep, Step
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import (
+    Binned,
+    Boolean,
+    Categorical,
+    Column,
+    Listed,
+    Moment,
+    Real,
+    Time,
+    Unknown,
+)
+from margrave.schema.schema import Schema, apply_rules
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["MIN_BINS", "SHARES", "Discovery", "bins_for", "declare", "needs", "open_share", "searches_values"]
+
+
+TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
+"""The looks that a column of text may need; which of them follow the first depends on released numbers."""
+
+
+def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
+    """What storage says about each column, overridden by what the user declares.
+
+    How truth values are written is left open where they are text and the user does not say.
+
+    Raises:
+        SchemaError: A declared column is not in the table.
+    """
+    if declared is None:
+        return Schema(stored)
+    names = [column.name for column in stored]
+    extra = [name for name in declared.names if name not in names]
+    if extra:
+        raise SchemaError(
+            invalid("schema", f"about the table's columns {names}", "Remove the rest.", got=extra)
+        )
+    known = {column.name: column for column in declared.columns if not isinstance(column, Unknown)}
+    columns = tuple(_as_stored(known.get(column.name, column), column) for column in stored)
+    return Schema(columns, declared.rules)
+
+
+def _as_stored(column: Column, stored: Column) -> Column:
+    """A declared column, its spelling left open where it is text of truth values and none is declared."""
+    if isinstance(column, Boolean) and column.spelling == "" and isinstance(stored, Unknown):
+        return dataclasses.replace(column, spelling=None)
+    return column
+
+
+def needs(column: Column) -> frozenset[str]:
+    """The looks a column may need: "profile", then "bounds", "detail", "atoms" and "grids", or TEXT_LOOKS.
+
+    For text of unknown kind the profile decides which of the others follow; all are named here.
+    """
+    if not column.open:
+        return frozenset()
+    if isinstance(column, Unknown):
+        return frozenset(SHARES) - {"spread"}
+    if isinstance(column, Listed):
+        return frozenset({"profile"}) if column.values is not None else TEXT_LOOKS
+    if not isinstance(column, Binned):
+        return frozenset({"profile"})
+    if column.edges is not None and not column.provisional:
+        return frozenset({"detail"} if column.rare else {"profile"})
+    looks = {"detail", "atoms"} | ({"grids"} if steps_of(column) else set())
+    if not isinstance(column, Time):
+        looks.add("spread" if is_narrow(column) else "bounds")
+    if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
+        looks.add("spelling")
+    looks |= {"marks"} if column.mark and not column.provisional else set()
+    return frozenset(looks | {"profile"} if isinstance(column, Real) and not column.provisional else looks)
+
+
+def open_share(column: Column) -> Fraction:
+    """What a column's looks weigh, as a share of those at a text column of which nothing else is known.
+
+    At most 1. A column of which only missing values are open asks for one look at a few cells, and must not
+    take as much of rho from the marginals as one of which nothing is known.
+    """
+    whole = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
+    return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / whole, Fraction(1))
+
+
+def searches_values(schema: Schema) -> bool:
+    """Whether discovery may have to look for unknown values, which needs a share of delta."""
+    return any("values" in needs(column) for column in schema.columns)
+
+
+PAIR_CELL = 2.5
+"""Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
+AFTER = Fraction(2, 3)
+"""Share of rho that is left for such tables."""
+MIN_BINS, MAX_BINS = 4, 512
+"""Least and greatest number of bins that noise may ask for."""
+
+
+def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fraction], float]) -> int:
+    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
+
+    The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins would
+    only hide how columns depend on each other; values inside a bin are drawn as finely as they were seen.
+
+    Args:
+        rows: A released or public guess of their number.
+        columns: How many the table has.
+        total: rho of the whole run.
+        sigma: Standard deviation of the noise that rho buys on one marginal.
+    """
+    if columns < 2:
+        return MAX_BINS
+    deviation = sigma(total * AFTER / Fraction(columns * (columns - 1), 2))
+    return int(min(max(math.sqrt(rows / (PAIR_CELL * deviation)), MIN_BINS), MAX_BINS))
+
+
+class Discovery:
+    """Completes a schema.
+
+    **Privacy.** Unit and adjacency: the ledger's. Each look is a table of counts over cells fixed before
+    the look (public, or made from earlier releases): a row falls into exactly one, so its sensitivity
+    is that of one marginal and `Gaussian` prices it; which looks follow depends on released numbers only.
+
+    1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE`.
+    2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
+       found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
+       Where declared bounds lie close together *spread* stands in: a few equal cells between them.
+    3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
+       declared ones, or the declared bins where rare ones are to be merged. Bins and weights are cut from it.
+    4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
+       by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
+       follow from the released counts of the looks before (`margrave.measure.discovery.values`).
+    5. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
+       (`margrave.measure.discovery.grids`); rows without a number are in no cell.
+    6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
+       (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
+    7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
+       threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
+       rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.discovery.text`).
+    8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
+
+    What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
+    count is known.
+
+    *Rules.* What was discovered may leave no row that obeys a rule. The run has spent by then and does not
+    end: such rules are left out (`apply_rules`), by released bounds and values alone.
+
+    Looks 3 (with 4) and 7 are kept as measurements of the column, so their rho is not lost to the model.
+
+    Args:
+        source: The private table.
+        gaussian: The mechanism.
+        ledger: Where spends are recorded; its partition delta is shared by the searches for values.
+        on_step: Told about each look.
+        attributes: Columns that stay attributes: none of them is left out or made anew.
+        most_bins: Most bins of a column, at least MIN_BINS, from public things alone; None for no such bound.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        gaussian: Gaussian,
+        ledger: Ledger,
+        on_step: OnStep,
+        attributes: Collection[str] = (),
+        most_bins: int | None = None,
+    ) -> None:
+        self._source = source
+        self._gaussian = gaussian
+        self._ledger = ledger
+        self._on_step = on_step
+        self._totals: list[tuple[float, float]] = []
+        self._attributes = frozenset(attributes)
+        self._bounded: frozenset[str] = frozenset()
+        self._stored = {column.name: column for column in source.columns}
+        self._most_bins = MAX_BINS if most_bins is None else max(most_bins, MIN_BINS)
+
+    def run(self, declared: Schema | None, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
+        """The known schema and the one-way marginals released on the way.
+
+        Without rho, bounds without bins mean bins of equal width: those that stand in for them, and truth
+        values are written as they are without a spelling.
+
+        Raises:
+            InputError: There is something to discover that nothing stands in for, and rho is 0.
+            BudgetError: rho does not fit.
+        """
+        schema = declare(self._source.columns, declared)
+        if not schema.open:
+            return schema, []
+        if rho <= 0 and schema.known:
+            truths = [column for column in schema.columns if isinstance(column, Boolean)]
+            return schema.replace(dataclasses.replace(one, spelling=one.spelling or "") for one in truths), []
+        if rho <= 0:
+            raise InputError(
+                invalid("rho", "above 0 when columns are not fully declared", "Declare them all.")
+            )
+        left = self._ledger.planned - rho
+        ruled = frozenset(name for rule in schema.rules for name in rule.names)
+        profiled = self._profiles(Schema(schema.columns), rho)
+        open_columns = [column for column in profiled.columns if column.open]
+        reserve = (
+            (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
+        )
+        open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
+        self._attributes |= ruled
+        self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
+        found, completed = [], []
+        weights = [self._weight(column) for column in open_columns]
+        weight, searches = sum(weights, Fraction(0)), sum("values" in needs(one) for one in open_columns)
+        for column, own in zip(open_columns, weights, strict=True):
+            delta = self._ledger.planned_delta / searches if searches else Fraction(0)
+            known, marginal = self._complete(column, (self._ledger.planned - left - reserve) / weight, delta)
+            # What this column has left of its share goes to those that follow it.
+            weight, searches = weight - own, searches - ("values" in needs(column))
+            completed.append(known)
+            found += [] if marginal is None else [marginal]
+        discovered = frozenset(column.name for column in schema.columns if not column.known)
+        profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
+        if reserve:
+            profiled, found = self._related(profiled, found, reserve)
+        return self._with_attribute(profiled, open_columns, found)
+
+    def _with_attribute(
+        self, schema: Schema, opened: list[Column], found: list[NoisyMarginal]
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """The schema and its marginals; where no attribute is left, one column stays, as all "(other)"."""
+        if not schema.attributes:
+            column = Categorical(name=opened[0].name, values=(), other=OTHER, missing=True, strict=False)
+            schema = schema.replace([column])
+        return schema, [rest_of(m, schema[m.clique[0]], self._totals) for m in found]
+
+    def _related(
+        self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """Code columns by their relations to others; the looks at their own bins are no measurements then."""
+        rows = rows_of(self._totals)
+        relations = Relations(self._source, self._gaussian, self._look, (self._least, self._most), rows)
+        self._tell("relations between columns")
+        columns, measured = relations.run(schema, rho, self._bounded)
+        coded = {column.name for column in columns}
+        kept = [marginal for marginal in found if not coded & set(marginal.clique)]
+        return schema.replace(columns), [*kept, *measured]
+
+    @staticmethod
+    def _weight(column: Column) -> Fraction:
+        return sum((SHARES[look] for look in needs(column) - {"profile"}), Fraction(0))
+
+    def _profiles(self, schema: Schema, rho: Fraction) -> Schema:
+        """Settle kinds, and the missingness of columns of which nothing else is open."""
+        unsure = [column for column in schema.columns if "profile" in needs(column)]
+        text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
+        weights = [self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if c.open]
+        share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
+        found = []
+        for column in unsure:
+            name = column.name
+            noisy, sigma = self._look(
+                f"profile of {name}",
+                lambda name=name: self._source.kinds(name).reveal(),  # type: ignore[misc]
+                share / len(unsure),
+                True,
+            )
+            found.append(settled(column, noisy, sigma))
+        return schema.replace(found)
+
+    def _complete(
+        self, column: Column, unit: Fraction, delta: Fraction
+    ) -> tuple[Column, NoisyMarginal | None]:
+        if isinstance(column, Binned):
+            text = isinstance(self._stored.get(column.name), Unknown)
+            (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
+            looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
+            known, marginal = Looking(self._source, column, *looks).run()
+            if not text or not isinstance(known, Binned):
+                return known, marginal
+            ask = functools.partial(self._look, every_row=False)
+            return as_written(known, self._source, ask, unit, SHARES, needs(column)), marginal
+        if not isinstance(column, Listed):
+            raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
+        where = (self._source, self._gaussian, self._ledger)
+        search = TextSearch(*where, unit, SHARES, delta, rows_of(self._totals), self._tell)
+        return search.run(column, attribute=column.name in self._attributes)
+
+    def _least(self, weights: NDArray[np.float64]) -> float:
+        """Least mass of a bin: twice the noise that a later one-way measurement will have."""
+        later = self._ledger.total / (32 * max(len(self._stored), 1))
+        return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
+
+    def _most(self, weights: NDArray[np.float64]) -> int:
+        """Most bins of a column, as `bins_for`."""
+        rows = max(float(weights.sum()), 0.0)
+        bins = bins_for(rows, len(self._stored), self._ledger.total, self._gaussian.sigma)
+        return min(bins, self._most_bins)
+
+    def _look(
+        self, what: str, exact: Callable[[], NDArray[np.int64]], rho: Fraction, every_row: bool
+    ) -> tuple[NDArray[np.float64], float]:
+        """A noisy table and its sigma; one that holds every row also tells how many there are."""
+        self._tell(what)
+        (noisy,), sigma = self._gaussian.ask([what], rho, lambda: [exact()])
+        if every_row:
+            self._totals.append((float(noisy.sum()), sigma**2 * noisy.size))
+        return noisy, sigma
+
+    def _tell(self, message: str) -> None:
+        self._on_step(Step("discover", message, 0, float(1 - self._ledger.planned / self._ledger.total)))

@@ -1,0 +1,210 @@
+"""What a noisy profile says about a column: its kind where that is open, and whether values are missing.
+
+as_written: how the numbers and missing values of a text column are written, by votes of its cells.
+
+**Privacy.** Unit and adjacency: the ledger's. Each look is a histogram over a public list of spellings
+(`margrave.schema.storage.spelling.SPELLINGS`): a cell of the table votes for one of them at most, which
+depends on that cell alone, so its sensitivity is that of one marginal. Which looks are taken depends on
+released counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.measure.mechanisms.partition import EVIDENT
+from margrave.schema.columns import (
+    Binned,
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Integer,
+    Listed,
+    Moment,
+    Real,
+    Time,
+    Unknown,
+)
+from margrave.schema.profile import PROFILE, TRUTHS
+from margrave.schema.storage.spelling import MARKS, SPELLINGS
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["as_written", "settled", "votes_on_numbers"]
+
+
+CERTAIN = 4.0
+"""Noise standard deviations from which cells of a class decide on the kind of a column."""
+LEAST = 0.02
+"""Share of the rows up to which cells of another kind are taken for slips and become missing."""
+
+PADDED_SHARE = 0.002
+"""Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
+
+MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
+
+
+def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
+    """The column with what its noisy profile tells. Post-processing of released counts.
+
+    Args:
+        column: Of unknown kind, of numbers without bounds, or of unknown missingness.
+        noisy: Noisy counts in the order of `PROFILE`, shape [classes].
+        sigma: Standard deviation of their noise.
+
+    Raises:
+        SchemaError: The column's kind has no profile.
+    """
+    evident = CERTAIN * sigma
+    if isinstance(column, Unknown):
+        return _kind(column, noisy, evident, EVIDENT * sigma)
+    if isinstance(column, Real) and column.edges is None:
+        if noisy[NUMBER] > evident or column.lower is not None or column.upper is not None:
+            return column
+        return Integer(
+            name=column.name,
+            missing=column.missing,
+            bins=column.bins,
+            binning=column.binning,
+            strict=False,
+        )
+    if not isinstance(column, (Binned, Listed)):
+        raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
+    missing = bool(noisy[MISSING] > EVIDENT * sigma)
+    if isinstance(column, Boolean):
+        marked = missing or bool(noisy[MARK] > EVIDENT * sigma)
+        return _truths(column, noisy, marked if column.missing is None else column.missing)
+    if isinstance(column, Binned):
+        missing = missing or bool(noisy[MARK] > EVIDENT * sigma)
+    return dataclasses.replace(column, missing=missing, strict=False)
+
+
+def _truths(column: Boolean, noisy: NDArray[np.float64], missing: bool) -> Boolean:
+    """A column of truth values, spelt as most of its texts are, if there are any."""
+    votes = noisy[TRUE]
+    spelling = (
+        TRUTHS[int(np.argmax(votes))] if float(votes.sum()) > float(noisy[WHOLE]) else column.spelling or ""
+    )
+    return dataclasses.replace(column, missing=missing, spelling=spelling, strict=False)
+
+
+def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: float) -> Column:
+    """The kind that all but a few present cells have, else Categorical.
+
+    A date stands for the moment it begins in a column of moments, and whole numbers are numbers. Marks of
+    missing values are missing; but digits with needless zeros in front are codes, which are text.
+    """
+    slips = max(evident, LEAST * float(noisy.sum()))
+    name, missing = column.name, column.missing
+    date = float(noisy[DATE]) if noisy[MOMENT] > evident else 0.0
+    held = {
+        "number": _together(noisy[[WHOLE, NUMBER, POINTED, PADDED]], evident),
+        "date": float(noisy[DATE]) - date,
+        "moment": float(noisy[MOMENT]) + date,
+        "time": float(noisy[TIME]),
+        "truth": _together(noisy[TRUE], evident),
+    }
+    main = max(held, key=lambda kind: held[kind])
+    rest = [float(noisy[TEXT]), *(held[kind] for kind in held if kind != main)]
+    if max(rest) > slips or sum(rest) > 2 * slips:
+        return Categorical(name=name, missing=missing, strict=False)
+    if main == "number" and noisy[PADDED] > max(evident, PADDED_SHARE * held[main]):
+        return Categorical(name=name, missing=missing, strict=False)
+    if main == "truth" and held[main] > evident:
+        absent = bool(max(noisy[MISSING], noisy[MARK]) > present) if missing is None else missing
+        return _truths(Boolean(name=name, strict=False), noisy, absent)
+    if column.textual and (main == "number" or held[main] <= evident):
+        return Categorical(name=name, missing=missing, strict=False)
+    mark = MARKS[0] if noisy[MARK] > max(present, float(noisy[MISSING])) else ""  # which one is asked later
+    if main != "number" and held[main] > evident:
+        if main == "date":
+            return Date(name=name, missing=missing, mark=mark, strict=False)
+        moments = Moment if main == "moment" else Time
+        return moments(name=name, missing=missing, mark=mark, strict=False)
+    if noisy[NUMBER] > evident:
+        return Real(name=name, missing=missing, mark=mark, strict=False)
+    pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
+    spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
+    return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)
+
+
+def _together(counts: NDArray[np.float64], evident: float) -> float:
+    """Cells of several classes: the sum of the evident ones, so that noise of the others does not add up."""
+    clear = counts[counts > evident]
+    return float(clear.sum()) if len(clear) else float(counts.max())
+
+
+NEARLY_ALL = 0.95
+"""Share of the numbers with as many decimals from which all are written with so many."""
+RARE = 0.002
+"""Least share of the numbers with so many decimals for which output has so many."""
+SPELLING_EVIDENT = 4.0
+"""Noise standard deviations from which a spelling occurs for certain."""
+
+Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[np.float64], float]]
+"""What is looked at, the exact counts, rho; the noisy counts and sigma."""
+
+
+def votes_on_numbers(column: Binned) -> bool:
+    """Whether it is asked how the numbers of a text column are written; not where that is declared."""
+    if isinstance(column, Real):
+        return not (column.provisional and column.spelling)
+    return isinstance(column, Integer) and not column.provisional and bool(column.spelling)
+
+
+def as_written(
+    column: Binned,
+    source: Source,
+    look: Look,
+    unit: Fraction,
+    weights: dict[str, Fraction],
+    looks: frozenset[str],
+) -> Binned:
+    """The column with the spelling of its numbers and the mark of its missing values.
+
+    **Privacy.** Proof at the head of this file.
+
+    Args:
+        column: Of text; a known column of numbers, dates or times.
+        source: The private table.
+        look: Prices, records and adds the noise.
+        unit: rho of a look of weight 1.
+        weights: The weight of each sort of look.
+        looks: Those to be taken: of "spelling" and "marks", what is not declared.
+    """
+    name = column.name
+    if isinstance(column, Integer | Real) and "spelling" in looks:
+        noisy, sigma = look(
+            f"spelling of {name}",
+            lambda: source.spellings(name, "number").reveal(),
+            unit * weights["spelling"],
+        )
+        column = dataclasses.replace(column, spelling=_number_spelling(noisy, sigma))
+    if "marks" in looks:
+        noisy, _ = look(
+            f"marks of {name}", lambda: source.spellings(name, "mark").reveal(), unit * weights["marks"]
+        )
+        column = dataclasses.replace(column, mark=SPELLINGS["mark"][int(np.argmax(noisy))])
+    return column
+
+
+def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
+    """The spelling of nearly all numbers; else the fewest and the most decimals that evidently occur."""
+    total = float(votes.sum())
+    main = int(np.argmax(votes))
+    if votes[main] >= NEARLY_ALL * total:
+        return SPELLINGS["number"][main]
+    held = np.flatnonzero(votes > max(SPELLING_EVIDENT * sigma, RARE * total))
+    if not len(held) or held[-1] == len(votes) - 1 or held[-1] == 0:
+        return ""
+    least, most = min(int(held[0]), 1), int(held[-1])
+    return f"0.{'0' * least}{'#' * (most - least)}"

@@ -1,0 +1,486 @@
+"""Looking: the looks of discovery at one column of numbers, dates or times."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.measure.discovery.bins import cut_by, merge_rare
+from margrave.measure.discovery.grids import released_grids, steps_of
+from margrave.measure.discovery.occupancy import (
+    expected_counts,
+    spread_counts,
+    trimmed_range,
+    weigh_cells,
+)
+from margrave.measure.discovery.ranges import (
+    PLACE_CELLS,
+    Spans,
+    day_edges,
+    nearest,
+    number_edges,
+    number_prior,
+    on_steps,
+    place_edges,
+    reach_ends,
+    reach_to_zero,
+    refined_edges,
+    span_edges,
+    spans,
+    year_edges,
+    year_prior,
+)
+from margrave.measure.discovery.values import (
+    Histogram,
+    Tail,
+    are_single,
+    atom_edges,
+    find_spikes,
+    fit_tail,
+    place_atoms,
+    refine_tail,
+    split_atoms,
+    unit_of,
+    weigh_tail,
+)
+from margrave.measure.mechanisms.partition import may_be_missing
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
+from margrave.schema.columns.binned import DEFAULT_BINS
+from margrave.schema.storage.iso import DAY
+from margrave.schema.storage.spelling import SPELLINGS
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["SHARES", "Looking", "choose_fineness", "is_narrow"]
+
+
+SHARES = {
+    "profile": Fraction(1),
+    "bounds": Fraction(3),
+    "spread": Fraction(1),
+    "detail": Fraction(7),
+    "atoms": Fraction(3, 2),
+    "grids": Fraction(1),
+    "spelling": Fraction(1, 2),
+    "marks": Fraction(1, 4),
+    "values": Fraction(7),
+    "shapes": Fraction(1),
+    "distinct": Fraction(1, 4),
+    "prefixes": Fraction(5, 2),
+}
+"""Relative weight of one column's look of each sort when discovery's rho is shared out."""
+
+Z_BOUNDS = 4.5
+ATOM_LOOKS = 2
+"""Looks at single values, at most: at the roundest numbers of a cell, then at those between two of these."""
+FEW_OCTAVES = 2
+SPARSE = 0.05
+"""Expected share of the rows, half of it at either end, that cells of equal width need not resolve."""
+LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
+"""Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
+CLOSER = Fraction(1, 2)
+"""Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 12.0, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
+MOST_VALUES = 300
+"""Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
+SPREAD_CELLS = 16
+"""Cells of the look at where rows are between declared bounds that lie close together."""
+MOST_DAYS = 1100
+"""Days between declared bounds up to which each has a cell of its own, if there are rows enough."""
+TIME_CELLS = 288
+"""Cells of the look at times of day: five minutes each."""
+
+Array = NDArray[np.float64]
+Exact = Callable[[], NDArray[np.int64]]
+Look = Callable[[str, Exact, Fraction, bool], tuple[Array, float]]
+"""What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Looking:
+    """The looks at one column that has bins; see `Discovery` for what each is and why it is private.
+
+    Args:
+        source: The private table.
+        column: A column of numbers, dates or times without edges, or with edges that only stand in.
+        look: Prices, records and adds the noise.
+        unit: rho of a look of weight 1.
+        least: Least mass of a bin, from the denoised counts.
+        most: Most bins that later tables of two columns have rows for, from the same.
+        rows: A released guess of the row count; 0 for none.
+        doubt: Its variance.
+        sigma: Standard deviation of the noise that a cost of rho buys.
+        text: Whether the column is text, as the profile has told.
+    """
+
+    source: Source
+    column: Binned
+    look: Look
+    unit: Fraction
+    least: Callable[[Array], float]
+    most: Callable[[Array], int]
+    rows: float
+    doubt: float
+    sigma: Callable[[Fraction], float]
+    text: bool
+
+    def run(self) -> tuple[Column, NoisyMarginal]:
+        """Bounds where there are none, then bins, weights and missingness, then grids."""
+        if self.column.edges is not None and not self.column.provisional:
+            return self._merged()
+        edges, prior = self._edges()
+        steps = self._steps(edges)
+        noisy, sigma = self._detail(edges)
+        found = self._with_atoms(edges, noisy[1:], sigma, prior)
+        tail = self._tail(found, self._rows(noisy))
+        found = found if tail is None else weigh_tail(found, tail)
+        least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
+        most = min(self.column.bins or DEFAULT_BINS, self.most(found.weights))
+        bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
+        parts = bins.edges, bins.fine, bins.weights
+        if tail is not None:
+            parts = refine_tail(bins, tail, isinstance(self.column, Whole))
+        if self.column.provisional:
+            parts = reach_ends(*parts, *self._ends())
+        known = dataclasses.replace(
+            self.column,
+            lower=None,
+            upper=None,
+            edges=tuple(parts[0].tolist()),
+            fine=tuple(parts[1].tolist()),
+            weights=tuple(parts[2].tolist()),
+            grids=self._grids(steps, found) if steps else self.column.grids,
+            missing=may_be_missing(self.column, float(noisy[0]), sigma),
+            strict=False,
+            rare=0.0,
+            provisional=False,
+        )
+        return self._spelt(known), _marginal(known, found, float(noisy[0]), sigma)
+
+    def _tail(self, found: Histogram, rows: float) -> Tail | None:
+        """The law of the largest numbers of a column of amounts, which ends where that is declared."""
+        if self.column.read != "number" or self.column.grids:
+            return None
+        tail = fit_tail(found, rows)
+        return None if tail is None else dataclasses.replace(tail, end=min(tail.end, self._ends()[1]))
+
+    def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
+        """The detail look with a cell for each value that holds rows of its own, after up to two more
+        looks."""
+        column, cells = self.column, len(noisy)
+        unit, weights = unit_of(column), weigh_cells(noisy, sigma, prior)
+        found = Histogram(edges, noisy, np.full(cells, sigma**2), weights, are_single(edges, unit))
+        spikes = find_spikes(edges, noisy, sigma, unit)
+        for _ in range(ATOM_LOOKS):
+            if not spikes:
+                break
+            cuts = atom_edges(spikes, column)
+            counts, spread = self._values_alone(cuts)
+            atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
+            found = split_atoms(found, atoms, spread, column)
+        return found
+
+    def _values_alone(self, edges: Array) -> tuple[Array, float]:
+        """A noisy look at single values and what is between them; rows outside all are in two more cells."""
+        column = self.column
+        ends = np.nextafter(edges[[0, -1]], [-np.inf, np.inf])
+        if isinstance(column, Whole):  # far from zero the next float is further than the next number
+            ends = np.array([min(edges[0] - 1.0, ends[0]), max(edges[-1] + 1.0, ends[1])])
+        cells = np.concatenate([ends[:1], edges, ends[1:]])
+
+        def exact() -> NDArray[np.int64]:
+            return self.source.histogram(column.name, cells, column.read).reveal()
+
+        noisy, sigma = self.look(
+            f"atoms of {column.name}", exact, self.unit * SHARES["atoms"] / ATOM_LOOKS, False
+        )
+        return noisy[1:-1], sigma
+
+    def _merged(self) -> tuple[Column, NoisyMarginal]:
+        """The declared bins, rare ones merged, and their weights; all else stays as it is declared."""
+        column, edges = self.column, self.column.edge_array
+        noisy, sigma = self._detail(edges)
+        starts = merge_rare(noisy[1:], sigma, column.rare * float(noisy[1:].sum()))
+        fine, weights = column.fine, column.weights
+        if fine is None:
+            inside = weigh_cells(noisy[1:], sigma, self._even(edges))
+            fine, weights = column.edges, tuple(inside.tolist())
+        known = dataclasses.replace(
+            column,
+            edges=tuple(np.append(edges[starts], edges[-1]).tolist()),
+            missing=may_be_missing(column, float(noisy[0]), sigma),
+            fine=fine,
+            weights=weights,
+            rare=0.0,
+        )
+        cells = len(edges) - 1
+        none = np.zeros(cells), np.zeros(cells, dtype=np.bool_)
+        found = Histogram(edges, noisy[1:], np.full(cells, sigma**2), *none)
+        return known, _marginal(known, found, float(noisy[0]), sigma)
+
+    def _detail(self, edges: Array) -> tuple[Array, float]:
+        """Noisy rows without a reading, then by cell, and their sigma: the one look that every row is in."""
+        what = f"detail of {self.column.name}"
+        return self.look(what, lambda: self._cells(edges), self.unit * SHARES["detail"], True)
+
+    def _even(self, edges: Array) -> Array:
+        """Counts expected of cells of which nothing is known: the same in each."""
+        cells = len(edges) - 1
+        return np.full(cells, self._rows(None) / cells)
+
+    def _spelt(self, column: Binned) -> Binned:
+        """The column with the spelling that most of its texts have, where it is text."""
+        if not self.text or not isinstance(column, (Moment, Time)):
+            return column
+        name, read = column.name, column.read
+
+        def exact() -> NDArray[np.int64]:
+            return self.source.spellings(name, read).reveal()
+
+        noisy, _ = self.look(f"spelling of {name}", exact, self.unit * SHARES["spelling"], False)
+        spelling = SPELLINGS[read][int(np.argmax(noisy))]
+        if isinstance(column, Time):
+            return dataclasses.replace(column, spelling=spelling)
+        zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
+        return dataclasses.replace(column, spelling=spelling, zone=zone)
+
+    def _cells(self, edges: Array) -> NDArray[np.int64]:
+        """Rows without a reading, and rows by cell: each row is in exactly one. **Not private.**
+
+        Both come from one scan: a difference of two scans would move by more than one row's worth if the
+        table changed in between.
+        """
+        found = self.source.histogram(self.column.name, edges, self.column.read, absent=True).reveal()
+        return np.roll(found, 1)
+
+    def _steps(self, edges: Array) -> tuple[float, ...]:
+        """The steps to ask for; none where each cell is one whole number."""
+        single = isinstance(self.column, Whole) and bool((np.diff(edges) <= 1).all())
+        return () if single else steps_of(self.column, float(np.abs(edges).max()))
+
+    def _grids(self, steps: tuple[float, ...], found: Histogram) -> tuple[tuple[float, float], ...]:
+        column = self.column
+
+        def exact() -> NDArray[np.int64]:
+            return self.source.grids(column.name, steps, column.read).reveal()
+
+        noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
+        return released_grids(column, steps, noisy, sigma, found.edges, found.weights, found.variances)
+
+    def _edges(self) -> tuple[Array, Array]:
+        """Cells of the look at the column's values and the counts expected of them, after looks at bounds."""
+        if isinstance(self.column, Time):
+            edges = np.linspace(0.0, DAY, TIME_CELLS + 1)
+            coarse, counts = edges, self._even(edges)
+        elif isinstance(self.column, (Date, Moment)):
+            edges, coarse, counts = self._calendar()
+        else:
+            edges, coarse, counts = self._numbers()
+        if sum(share for _, share in self.column.grids) > 1 - 1e-6:
+            edges = on_steps(edges, self.column.grids[-1][0])
+        return edges, spread_counts(coarse, counts, edges)
+
+    def _numbers(self) -> tuple[Array, Array, Array]:
+        """Cells over the range of the numbers: to powers of two, then, far from zero, more closely.
+
+        Returns:
+            Their edges; the edges of the look at bounds, and the counts expected of its cells.
+        """
+        whole = isinstance(self.column, Whole)
+        if is_narrow(self.column):
+            return self._narrow(whole)
+        first = number_edges(whole)
+        coarse = first = first[self._overlap(first)]
+        noisy, sigma = self._first(first, SHARES["bounds"] - CLOSER)
+        rows = self._rows(noisy)
+        counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
+        start, stop = trimmed_range(counts)
+        if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
+            low, high = self._ends()
+            place = max(float(first[start]), low), min(float(first[stop]), high)
+            coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
+        coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
+        lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
+        near = nearest(first, noisy, sigma, Z_BOUNDS)
+        if whole and upper - lower <= min(MOST_VALUES, rows / self._sigma()):
+            return np.arange(lower, upper + 1), coarse, counts
+        first_cell, end = trimmed_range(counts, SPARSE)
+        inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
+        fineness = choose_fineness(rows, self._sigma())
+        return refined_edges(lower, upper, whole, near, fineness, inner), coarse, counts
+
+    def _narrow(self, whole: bool) -> tuple[Array, Array, Array]:
+        """As `_numbers`, between declared bounds so close that no look at the range is needed."""
+        lower, upper = self._ends()
+        coarse, counts = self._spread(lower, upper)
+        rows = float(counts.sum())
+        if upper - lower <= rows / self._sigma():
+            return np.arange(lower, upper + 1), coarse, counts
+        return refined_edges(lower, upper, whole, None, choose_fineness(rows, self._sigma())), coarse, counts
+
+    def _spread(self, lower: float, upper: float, tick: float = 1.0) -> tuple[Array, Array]:
+        """Equal cells between declared bounds that lie close together, and the counts expected of them.
+
+        Without it, rows near the ends that are evident together but not cell by cell would be taken for none.
+
+        Args:
+            lower: Where the cells begin, a whole number.
+            upper: Where they end, a whole number.
+            tick: Numbers of the column in the unit of both.
+        """
+        edges = np.unique(np.ceil(np.linspace(lower, upper, SPREAD_CELLS + 1))) * tick
+        exact = functools.partial(self._between, edges)
+        noisy, sigma = self.look(f"spread of {self.column.name}", exact, self.unit * SHARES["spread"], False)
+        even = np.full(len(noisy), self._rows(noisy) / len(noisy))
+        return edges, expected_counts(noisy, sigma, even, leave=LEAVE_OCTAVE)[0]
+
+    def _ends(self) -> tuple[float, float]:
+        """The declared bounds, the upper one of whole numbers left out; infinite where there is none."""
+        lower, upper = self.column.lower, self.column.upper
+        low = -math.inf if lower is None else float(lower)
+        return low, math.inf if upper is None else float(upper) + isinstance(self.column, Whole)
+
+    def _overlap(self, edges: Array, tick: float = 1.0) -> slice:
+        """The edges of the cells in which declared values can lie; all where a bound is not declared.
+
+        Args:
+            edges: Cell edges, shape [cells + 1].
+            tick: Numbers of the column in their unit.
+        """
+        if not self.column.provisional:
+            return slice(None)
+        low, high = self._ends()
+        first = max(int(np.searchsorted(edges * tick, low, side="right")) - 1, 0)
+        last = int(np.searchsorted(edges * tick, high, side="left"))
+        first = min(first, len(edges) - 2)
+        return slice(first, max(last, first + 1) + 1)
+
+    def _declared(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
+        """The bounds, with those that are declared in the place of those found."""
+        if self.column.lower is not None:
+            lower = float(self.column.lower)
+            upper = max(upper, lower + 1)
+        if self.column.upper is not None:
+            upper = float(self.column.upper) + whole
+            lower = min(lower, upper - 1)
+        return lower, upper
+
+    def _closer(
+        self, lower: float, upper: float, whole: bool, rows: float
+    ) -> tuple[Array, Array, tuple[int, int]]:
+        """Edges, expected counts and range of a look at numbers far from zero, such as years."""
+        edges = place_edges(lower, upper, whole)
+        if len(edges) <= PLACE_CELLS:  # each whole number has a cell already
+            return np.array([lower, upper]), np.array([rows]), (0, 1)
+        noisy, sigma = self._first(edges, CLOSER)
+        cells = len(edges) - 1
+        counts, _ = expected_counts(noisy, sigma, np.full(cells, rows / cells), leave=LEAVE_CELL)
+        return edges, counts, trimmed_range(counts)
+
+    def _calendar(self) -> tuple[Array, Array, Array]:
+        """Stretches of years; of moments in few of them, stretches of days, for half of the rho each.
+
+        Returns:
+            As `_numbers`.
+        """
+        clock = isinstance(self.column, Moment)
+        tick = float(DAY) if clock else 1.0
+        if is_narrow(self.column):
+            low, high = math.floor(self._ends()[0] / tick), math.ceil(self._ends()[1] / tick)
+            coarse, counts = self._spread(low, high, tick)
+            fineness = choose_fineness(float(counts.sum()), self._sigma())
+            return np.rint(span_edges([(low, high)], clock, fineness) * tick), coarse, counts
+        years = year_edges()
+        near = self._overlap(years, tick)
+        years, prior = years[near], np.append(year_prior(), 0.0)[near][:-1]
+        coarse = years
+        share = SHARES["bounds"] / 2 if clock else SHARES["bounds"]
+        noisy, sigma = self._first(years * tick, share)
+        prior = prior / prior.sum()
+        counts, _ = expected_counts(noisy, sigma, self._rows(noisy) * prior, leave=LEAVE_CELL)
+        found = spans(years, counts)
+        days = day_edges(found) if clock else None
+        if days is not None:
+            prior = spread_counts(years, counts, days)
+            counts, _ = expected_counts(*self._first(days * tick, share), prior, leave=LEAVE_CELL)
+            coarse, found = days, spans(days, counts)
+        inside = self._within(found, tick)
+        fineness = choose_fineness(self._rows(noisy), self._sigma())
+        edges = np.rint(span_edges(inside, clock, fineness) * tick)
+        return edges, coarse * tick, counts
+
+    def _rows(self, noisy: Array | None) -> float:
+        """How many rows there are, as released elsewhere, or else as a look says."""
+        return self.rows or max(float(noisy.sum()) if noisy is not None else 0.0, 1.0)
+
+    def _sigma(self) -> float:
+        return self.sigma(self.unit * SHARES["detail"])
+
+    def _within(self, found: Spans, tick: float) -> Spans:
+        """The stretches inside the bounds that are declared."""
+        lower, upper = self.column.lower, self.column.upper
+        low = -math.inf if lower is None else lower // tick
+        high = math.inf if upper is None else upper // tick + 1
+        inside = [(max(a, low), min(b, high)) for a, b in found if a < high and b > low]
+        return inside or [(low, low + 1) if lower is not None else (high - 1, high)]
+
+    def _first(self, edges: Array, share: Fraction) -> tuple[Array, float]:
+        exact = functools.partial(self._between, edges)
+        return self.look(f"bounds of {self.column.name}", exact, self.unit * share, False)
+
+    def _between(self, edges: Array) -> NDArray[np.int64]:
+        """Rows with a reading by cell: each is in one cell at most. **Not private.**"""
+        return self.source.histogram(self.column.name, edges, self.column.read).reveal()
+
+
+def is_narrow(column: Binned) -> bool:
+    """Whether declared bounds lie so close together that no look at powers of two is needed: public.
+
+    Each whole number, or each day, between them can have a cell of its own.
+    """
+    if not column.provisional or column.lower is None or column.upper is None:
+        return False
+    wide = float(column.upper) - float(column.lower)
+    if isinstance(column, (Date, Moment)):
+        return wide <= MOST_DAYS * (DAY if isinstance(column, Moment) else 1)
+    return isinstance(column, Whole) and column.read == "number" and wide < MOST_VALUES
+
+
+def choose_fineness(rows: float, sigma: float) -> float:
+    """Share of MAX_LOOK_CELLS that the rows suffice for: CELL_DEVIATIONS deviations of noise in each cell.
+
+    Args:
+        rows: How many rows there are, about.
+        sigma: Standard deviation of the noise in each cell.
+    """
+    return float(np.clip(rows / (CELL_DEVIATIONS * sigma * MAX_LOOK_CELLS), 1 / MAX_LOOK_CELLS, 1.0))
+
+
+def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:
+    """The look at the cells as a measurement of the bins: cells outside the range join the end bins.
+
+    Args:
+        column: The column with its bins.
+        found: The cells.
+        absent: Noisy count of the rows without a reading; sigma is the standard deviation of its noise.
+    """
+    ends = column.edge_array
+    owner = np.clip(np.searchsorted(ends, found.edges[:-1], side="right") - 1, 0, column.present - 1)
+    values = np.bincount(owner, weights=found.noisy, minlength=column.present).astype(np.float64)
+    variances = np.bincount(owner, weights=found.variances, minlength=column.present)
+    if column.missing:
+        values, variances = np.append(values, absent), np.append(variances, sigma**2)
+    spread = np.sqrt(variances)
+    return NoisyMarginal(
+        (column.name,), values, spread if np.ptp(spread) > 1e-9 * sigma else float(spread[0])
+    )

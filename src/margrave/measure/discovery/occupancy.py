@@ -1,0 +1,190 @@
+"""Where the rows of a noisy histogram are: expected counts under a hidden Markov chain, and their range.
+
+A range that holds only cells which are evident one by one leaves out rows that are evident together, such as
+eighty years of birth of which no single year is above the noise. Here each cell is empty, or has some
+multiple of the count that was expected of it before the look; neighbouring cells tend to have similar
+multiples, so that what many cells say together counts as much as what one of them says alone. Where noise
+hides everything, what comes back is what was expected before, and the range stays wide.
+
+Everything here is post-processing of released noisy counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["expected_counts", "spread_counts", "trimmed_range", "weigh_cells"]
+
+
+Array = NDArray[np.float64]
+
+OUTSIDE = 0.004
+"""Expected share of the rows that a range may leave out, half of it at either end; bench/LOG.md."""
+HIGHEST, LOWEST = 12, -12
+"""Levels: the count of a cell that is not empty has a mean of 2 ** level times the count expected before."""
+JUMP, STEP = 0.02, 0.1
+"""Chances that the cell after one that holds rows is on any level whatever, and one level higher or lower
+(each)."""
+LEAVES = 4.0
+"""How many stretches of rows a column has about: the chance that one ends with a cell, times the cells."""
+MOST_LEAVES = 0.25
+"""The most that this chance is."""
+DOUBT = 0.1
+"""Share of its expected count that a cell keeps in drawing numbers where it is likelier empty than not."""
+FAINT = 1e-3
+"""The same where less than one row would be drawn from there on outwards: a number far out ruins a mean."""
+DEEP = 30.0
+"""Standard deviations beyond which a tail of the normal law is computed by its series."""
+LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
+FLOOR = 0.05
+"""Least count expected of a cell, as a share of the mean over all cells: heavy single values have narrow
+cells."""
+
+
+def expected_counts(
+    noisy: Array, sigma: float, prior: Array, *, leave: float, floor: float = FLOOR
+) -> tuple[Array, Array]:
+    """Posterior mean of each cell's count, never negative, and the chance that it holds rows: both [cells].
+
+    The model: a Markov chain over the cells in order. Its states are "empty" and the levels LOWEST to
+    HIGHEST. On level k the count of cell c is exponential with mean prior[c] * 2**k; the noisy count is that
+    plus normal noise. The forward-backward algorithm gives the chances of the states of each cell, given all
+    noisy counts.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        prior: Counts expected before the look, in rows, shape [cells]; their sum is the expected number of
+            rows. A cell after an empty one is likelier to hold rows where more are expected.
+        leave: Chance that the cell after one that holds rows is empty.
+        floor: Least count expected of a cell, as a share of the mean over all cells.
+    """
+    cells = len(noisy)
+    total = max(float(prior.sum()), 1e-9)
+    enter = np.clip(prior / total, 1.0 / max(cells, 2), 0.5)
+    means = np.maximum(prior, total * max(floor, 1e-9) / cells)[:, None] * 2.0 ** np.arange(
+        LOWEST, HIGHEST + 1
+    )
+    likelihood, given = _emissions(noisy[:, None], sigma, means)
+    chances = _state_chances(likelihood, enter, leave)
+    return (chances[:, 1:] * given).sum(axis=1), 1.0 - chances[:, 0]
+
+
+def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
+    """Weights by which numbers are drawn from the cells of a histogram, 0 beyond its range: shape [cells].
+
+    The expected counts; but of a cell that is likelier empty than not only a part, so that the range stays
+    wide where noise hides its ends and few numbers are drawn there.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        prior: Counts expected before the look, in rows, shape [cells].
+    """
+    counts, held = expected_counts(noisy, sigma, prior, leave=min(LEAVES / len(noisy), MOST_LEAVES))
+    first, last = trimmed_range(counts)
+    weights = np.where(held > 0.5, counts, DOUBT * counts)
+    weights[:first] = weights[last:] = 0.0
+    faint = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1]) < 1.0
+    weights[faint] *= FAINT
+    return weights
+
+
+def _emissions(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array]:
+    """Log likelihood of each state, [cells, 1 + levels], and the mean count given each level, [cells,
+    levels].
+
+    An exponential count plus normal noise has an exponentially modified normal law; given the noisy count y,
+    the count is normal around y - sigma^2 / mean, cut off below 0.
+    """
+    from scipy.special import log_ndtr  # a tenth of a second, for what a declared schema never asks
+
+    z, ratio = noisy / sigma, sigma / means
+    depth = ratio - z
+    # Far in the tail the terms are huge and cancel each other: there the series of Mills' ratio is exact
+    # enough.
+    far = np.maximum(depth, DEEP)
+    near = np.minimum(depth, DEEP)
+    tail = np.where(depth > DEEP, -np.log(far) - 1.0 / far**2, 0.5 * near**2 + log_ndtr(-near) + LOG_ROOT)
+    empty = -0.5 * z**2 - LOG_ROOT - math.log(sigma)
+    hazard = np.exp(-0.5 * near**2 - LOG_ROOT - log_ndtr(-near))
+    given = sigma * np.where(depth > DEEP, 1.0 / far - 2.0 / far**3, hazard - near)
+    return np.hstack([empty, empty - np.log(means / sigma) + tail]), np.maximum(given, 0.0)
+
+
+def _state_chances(likelihood: Array, enter: Array, leave: float) -> Array:
+    """Chances of the states of each cell given all noisy counts: forward and backward, shape as
+    `likelihood`."""
+    common = _common_levels()
+    inner = _level_changes(common) * (1.0 - leave)
+    weights = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    forward, backward = np.empty_like(weights), np.ones_like(weights)
+    empty, held = 1.0, np.zeros(len(common))
+    for cell, weight in enumerate(weights):
+        # The chances before the cell is looked at, then after.
+        held = held @ inner + empty * enter[cell] * common
+        empty = 1.0 - float(held.sum())
+        held, empty = held * weight[1:], empty * weight[0]
+        total = empty + float(held.sum())
+        held, empty = held / total, empty / total
+        forward[cell, 0], forward[cell, 1:] = empty, held
+    for cell in range(len(weights) - 1, 0, -1):
+        seen = backward[cell] * weights[cell]
+        filled, none = seen[1:], float(seen[0])
+        backward[cell - 1, 1:] = inner @ filled + leave * none
+        backward[cell - 1, 0] = enter[cell] * float(common @ filled) + (1.0 - enter[cell]) * none
+        backward[cell - 1] /= backward[cell - 1].sum()
+    found = forward * backward
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def _common_levels() -> Array:
+    """How likely each level is where nothing is known: a quarter as likely for each level above 0, less
+    below."""
+    level = np.arange(LOWEST, HIGHEST + 1.0)
+    chances = 2.0 ** np.where(level > 0, -2.0 * level, 0.25 * level)
+    return np.asarray(chances / chances.sum())
+
+
+def _level_changes(common: Array) -> Array:
+    """Chances of the next cell's level by that of a cell, neither being empty: shape [levels, levels]."""
+    ratio = common[1:] / common[:-1]
+    changes = np.tile(JUMP * common, (len(common), 1))
+    changes += STEP * (np.diag(np.minimum(ratio, 1.0), k=1) + np.diag(np.minimum(1.0 / ratio, 1.0), k=-1))
+    changes += np.diag(1.0 - changes.sum(axis=1))
+    return changes
+
+
+def trimmed_range(counts: Array, share: float = OUTSIDE) -> tuple[int, int]:
+    """The cells [first, last) left when at most half of a share of the counts is cut off at either end.
+
+    Args:
+        counts: Expected counts, none negative, shape [cells].
+        share: Of their sum, what may be outside.
+    """
+    total = float(counts.sum())
+    if total <= 0.0:
+        return 0, len(counts)
+    running = np.cumsum(counts) / total
+    first = int(np.searchsorted(running, share / 2, side="right"))
+    last = int(np.searchsorted(running, 1.0 - share / 2, side="left")) + 1
+    return min(first, len(counts) - 1), min(max(last, first + 1), len(counts))
+
+
+def spread_counts(edges: Array, counts: Array, finer: Array) -> Array:
+    """Counts of other cells over the same numbers, each old cell's count spread evenly over its width.
+
+    What lies beyond the new cells joins the end ones.
+
+    Args:
+        edges: Edges of the old cells, shape [cells + 1].
+        counts: Their counts, shape [cells].
+        finer: Edges of the new cells, shape [new cells + 1].
+    """
+    running = np.append(0.0, np.cumsum(counts))
+    at = np.interp(finer, edges, running)
+    at[0], at[-1] = 0.0, running[-1]
+    return np.diff(at)

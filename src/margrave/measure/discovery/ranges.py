@@ -1,0 +1,309 @@
+"""Cells of the looks at numbers: a fixed public grid over all of them, and a finer one between noisy bounds.
+
+The grids are public, or made from released numbers only.
+
+Cells of the looks at dates and moments: years first, then days, then what the span allows.
+
+The first grid is public; the others are made from released numbers only. Numbers are days since 1970-01-01
+throughout; moments are the same cells in microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.measure.discovery.occupancy import trimmed_range
+
+__all__ = [
+    "day_edges",
+    "nearest",
+    "number_edges",
+    "number_prior",
+    "on_steps",
+    "place_edges",
+    "reach_ends",
+    "reach_to_zero",
+    "refined_edges",
+    "span_edges",
+    "spans",
+    "year_edges",
+    "year_prior",
+]
+
+
+Array = NDArray[np.float64]
+
+PLACE_CELLS = 128
+"""Cells of equal width in the second look at bounds."""
+REFINED_CELLS = 16
+"""Cells an octave in the second look, over the twelve octaves below the top; half as many below those."""
+OCTAVES, MOST_OCTAVES = 12, 44
+TYPICAL, SLOPE, BELOW = 6.0, 3.0, 0.125
+"""The likeliest octave of numbers, how many octaves off are e times less likely, and numbers below zero."""
+NEAR_ZERO = 1 / 4
+"""Size of the nearer bound, as a share of the other's, up to which the range begins at zero."""
+UNIFORM_CELLS = 256
+"""Equal-width cells in the second look, so that numbers far from zero (years) are resolved too."""
+
+
+def number_edges(whole: bool) -> Array:
+    """Public, fixed edges that cover all numbers: the powers of two either side of zero.
+
+    Cells are few, so that small tables show where their numbers are at all; `place_edges` follows.
+
+    Whole numbers up to 2^53, where integers stop being exact in float64; other numbers between 2^-30 and
+    2^60, with one cell for all that is nearer to zero.
+    """
+    low, high = (0, 53) if whole else (-30, 60)
+    positive = np.ldexp(1.0, np.arange(low, high + 1))
+    if whole:
+        return np.concatenate([1 - positive[::-1], positive])
+    return np.concatenate([-positive[::-1], positive])
+
+
+def place_edges(lower: float, upper: float, whole: bool) -> Array:
+    """Edges of the second look at bounds, of equal width, so that numbers far from zero (years) are found.
+
+    Args:
+        lower: Where the cells begin.
+        upper: Where they end.
+        whole: Whether edges have to be whole numbers.
+    """
+    edges = np.linspace(lower, upper, PLACE_CELLS + 1)
+    return np.unique(np.ceil(edges)) if whole else edges
+
+
+def nearest(edges: Array, noisy: Array, sigma: float, z: float) -> float | None:
+    """The power of two down to which numbers go towards zero, by the octaves that hold anything for certain.
+
+    Args:
+        edges: Cell edges of the first look, shape [cells + 1].
+        noisy: Its noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        z: Standard deviations above which an octave counts.
+
+    Returns:
+        None where no octave does.
+    """
+    size = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    crossing = edges[:-1] * edges[1:] <= 0
+    octaves = np.floor(np.log2(np.where(crossing, 1.0, np.maximum(size, 1e-300)))).astype(np.int64)
+    for octave in np.unique(octaves[~crossing]):
+        cells = (octaves == octave) & ~crossing
+        if float(noisy[cells].sum()) > z * sigma * math.sqrt(int(cells.sum())):
+            return float(np.ldexp(1.0, int(octave)))
+    return None
+
+
+def number_prior(edges: Array) -> Array:
+    """The share of the numbers of a column of which nothing is known in each cell of the first look: [cells].
+
+    Numbers are likeliest around TYPICAL in size, less so by a factor of e for each SLOPE octaves up or down,
+    and seldom below zero. It matters only where noise hides the numbers.
+
+    Args:
+        edges: Those of `number_edges`, shape [cells + 1].
+    """
+    size = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    octave = np.log2(np.where(edges[:-1] * edges[1:] <= 0, 1.0, np.maximum(size, 1e-300)))
+    share = np.exp(-np.abs(octave - TYPICAL) / SLOPE) * np.where(edges[1:] <= 0, BELOW, 1.0)
+    return np.asarray(share / share.sum())
+
+
+def reach_to_zero(edges: Array, counts: Array, held: tuple[int, int]) -> tuple[Array, Array, tuple[int, int]]:
+    """Cells and their range, which is made to begin at zero where that widens it by little.
+
+    The new cell between zero and the range is expected to hold rows as densely as the cell beside it.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        counts: Expected counts, shape [cells].
+        held: First cell of the range, and the one after its last.
+
+    Returns:
+        The same, one cell for all between zero and the range.
+    """
+    first, last = held
+    lower, upper = float(edges[first]), float(edges[last])
+    if 0 < lower <= upper * NEAR_ZERO:
+        beside = counts[first] / (edges[first + 1] - lower) * lower
+        return np.append(0.0, edges[first:]), np.append(beside, counts[first:]), (0, last - first + 1)
+    if lower * NEAR_ZERO <= upper < 0:
+        beside = counts[last - 1] / (upper - edges[last - 1]) * -upper
+        return np.append(edges[: last + 1], 0.0), np.append(counts[:last], beside), (first, last + 1)
+    return edges, counts, held
+
+
+def refined_edges(
+    lower: float,
+    upper: float,
+    whole: bool,
+    near: float | None = None,
+    detail: float = 1.0,
+    inner: tuple[float, float] | None = None,
+) -> Array:
+    """Edges for the second look over [lower, upper): cells that grow with the number, and equal ones.
+
+    Sixteen cells an octave over the twelve octaves below the top, eight an octave from there down to `near`,
+    so that amounts over many orders of magnitude are resolved at each of them, and 256 cells of equal width.
+    0 has a cell of its own where it is inside.
+
+    Args:
+        lower: Where the cells begin.
+        upper: Where they end.
+        whole: Whether edges have to be whole numbers.
+        near: How near to zero numbers come; None if that is not known.
+        detail: Share of all these cells to have, above 0: few rows are better seen in few cells.
+        inner: Where nearly all rows are expected, and the cells of equal width are; everywhere when None.
+    """
+    octave_cells = max(2 * round(REFINED_CELLS * detail / 2), 2)
+    low, high = (lower, upper) if inner is None or inner[0] >= inner[1] else inner
+    uniform = np.linspace(low, high, max(round(UNIFORM_CELLS * detail), 8) + 1)
+    top = int(np.ceil(np.log2(max(abs(lower), abs(upper)))))
+    octave, part = np.divmod(np.arange(OCTAVES * octave_cells + 1), octave_cells)
+    positive = np.ldexp(1.0 + part / octave_cells, octave + top - OCTAVES)
+    deeper = 0 if near is None else top - OCTAVES - int(np.floor(np.log2(near)))
+    steps = np.arange(max(min(deeper, MOST_OCTAVES), 0) * octave_cells // 2)
+    octave, part = np.divmod(steps, octave_cells // 2)
+    small = np.ldexp(1.0 + 2 * part / octave_cells, top - OCTAVES - 1 - octave)
+    positive = np.concatenate([positive, small])
+    alone = [0.0, 1.0] if whole else [0.0, np.nextafter(0.0, 1.0)]
+    edges = np.concatenate([uniform, positive, -positive, alone])
+    edges = np.unique(np.ceil(edges) + 0.0 if whole else edges)
+    inside = edges[(edges > lower) & (edges < upper)]
+    return np.concatenate([[lower], inside, [upper]])
+
+
+def reach_ends(
+    edges: Array, fine: Array, weights: Array, lower: float, upper: float
+) -> tuple[Array, Array, Array]:
+    """Bins made to begin and end where that is declared; nothing is drawn from what is added.
+
+    Args:
+        edges: Bin edges, shape [bins + 1].
+        fine: Edges of the cells inside, shape [cells + 1].
+        weights: Weight of each cell, shape [cells].
+        lower: Where the first bin has to begin.
+        upper: Where the last bin has to end.
+    """
+    edges, fine, weights = edges.copy(), fine.copy(), weights.copy()
+    if lower < fine[0]:
+        fine, weights = np.append(lower, fine), np.append(0.0, weights)
+    if upper > fine[-1]:
+        fine, weights = np.append(fine, upper), np.append(weights, 0.0)
+    elif fine[-2] < upper < fine[-1]:
+        fine[-1] = upper
+    edges[0], edges[-1] = fine[0], fine[-1]
+    return edges, fine, weights
+
+
+def on_steps(edges: Array, step: float) -> Array:
+    """The edges moved up to multiples of a step that all values are on: no value changes its cell.
+
+    Args:
+        edges: Increasing, shape [cells + 1].
+        step: Positive; below 1 one over a whole number.
+    """
+    moved = np.ceil(edges / step) * step if step >= 1 else np.ceil(edges * round(1 / step)) / round(1 / step)
+    found = np.unique(moved + 0.0)
+    return found if len(found) > 1 else np.array([found[0], found[0] + step])
+
+
+Spans = list[tuple[float, float]]
+
+YEARS = (1, 2, 3, 1000, *range(1600, 2501), 3000, 9000, 9998, 9999, 10_000)
+"""First years of the first look's cells: one a year where dates are, and room for placeholders."""
+FEW_CELLS, MOST_CELLS = 800, 1100
+GAP = 30.0
+"""Cells of nothing between two spans that stay one."""
+RECENT, SELDOM = (1900, 2051), 0.01
+"""Years in which dates are likeliest, and how likely others of this calendar are against them."""
+EMPTY = 0.05
+"""Share of the mean count below which a cell is part of a gap."""
+MONDAY = 4
+"""The first Monday after 1970-01-01, in days."""
+SECONDS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0)
+A_DAY = 86_400.0
+
+
+def year_edges() -> Array:
+    """Public, fixed edges that cover all dates of the years 1 to 9999, in days: shape [cells + 1]."""
+    return np.array([_day(year) for year in YEARS], dtype=np.float64)
+
+
+def _day(year: int) -> int:
+    return int(np.datetime64(f"{year:05d}-01-01" if year > 9999 else f"{year:04d}-01-01", "D").astype(int))
+
+
+def year_prior() -> Array:
+    """The share of dates of which nothing is known in each cell of the first look: shape [cells]."""
+    years = np.asarray(YEARS[:-1])
+    share = np.where((years >= 1600) & (years <= 2500), SELDOM, SELDOM / 2)
+    share = np.where((years >= RECENT[0]) & (years < RECENT[1]), 1.0, share)
+    return np.asarray(share / share.sum())
+
+
+def spans(edges: Array, counts: Array) -> Spans:
+    """Stretches that rows are expected in, without long gaps and with few rows outside.
+
+    Args:
+        edges: Cell edges of a look, shape [cells + 1].
+        counts: Expected counts, shape [cells].
+    """
+    first, last = trimmed_range(counts)
+    held = np.flatnonzero(counts[first:last] > EMPTY * float(counts.sum()) / len(counts)) + first
+    held = np.unique([first, *held.tolist(), last - 1])
+    runs = np.split(held, np.flatnonzero(np.diff(held) > GAP) + 1)
+    return [(float(edges[run[0]]), float(edges[run[-1] + 1])) for run in runs]
+
+
+def day_edges(found: Spans) -> Array | None:
+    """Edges of a second look, by the day; None if that were too many cells."""
+    if sum(high - low for low, high in found) > MOST_CELLS:
+        return None
+    return _joined([np.arange(low, high + 1) for low, high in found])
+
+
+def span_edges(found: Spans, clock: bool, detail: float = 1.0) -> Array:
+    """Edges of the last look: in units of the calendar or the clock, as fine as a few hundred cells allow.
+
+    Args:
+        found: The stretches to look at, in days; each has its own unit.
+        clock: Whether cells may be shorter than a day.
+        detail: Share of those few hundred cells to have, above 0.
+    """
+    few = max(FEW_CELLS * detail, 8.0)
+    return _joined([_clock(low, high, few) if clock else _calendar(low, high, few) for low, high in found])
+
+
+def _clock(low: float, high: float, few: float) -> Array:
+    """Edges over [low, high] by the second, minute, hour or what lies between, else as `_calendar`."""
+    for unit in SECONDS:
+        if (high - low) * A_DAY / unit <= few:
+            per_day = round(A_DAY / unit)
+            return np.arange(low * per_day, high * per_day + 1) / per_day
+    return _calendar(low, high, few)
+
+
+def _calendar(low: float, high: float, few: float) -> Array:
+    """Edges over [low, high] by the day, week, month, quarter or year, whichever keeps within the cells."""
+    days = high - low
+    if days <= MOST_CELLS / FEW_CELLS * few:
+        return np.arange(low, high + 1)
+    if days <= 7 * few:
+        first = low + (MONDAY - low) % 7
+        return np.concatenate([[low], np.arange(first, high, 7), [high]])
+    months = next((unit for unit in (1, 3) if days <= 30 * unit * few), 12)
+    first, last = (np.datetime64(int(day), "D").astype("datetime64[M]").astype(int) for day in (low, high))
+    starts = np.arange(first // months * months, last + 1, months).astype("datetime64[M]")
+    found = starts.astype("datetime64[D]").astype(np.int64)
+    return np.concatenate([[low], found[(found > low) & (found < high)], [high]])
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """Edges of all stretches, with one cell for each gap between them."""
+    return np.unique(np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]))

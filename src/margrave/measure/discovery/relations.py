@@ -1,0 +1,485 @@
+"""Relations between columns of numbers or dates, found under noise: order, equality, gaps, shares and sums.
+
+The first look compares pairs of columns in a few cells each, all pairs at once; where these and the released
+means leave it open that a column is the sum of others, another looks at all such sums. What stands out
+against columns that have nothing to do with each other is looked at more closely, and the one column then
+coded by its difference from the other, or its quotient by it, where that is the shorter description.
+
+Cells of the second look at a relation, and how much shorter it makes the column's description.
+
+Everything here is made from public things and released numbers only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.measure.discovery.bins import Cut, cut
+from margrave.measure.discovery.numeric import choose_fineness
+from margrave.measure.discovery.occupancy import weigh_cells
+from margrave.measure.discovery.pairs import Link, Pair, choose_links, eligible_columns, pair_up
+from margrave.measure.discovery.ranges import refined_edges
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.partition import EVIDENT
+from margrave.measure.mechanisms.sums import attach, choose_sums, find_candidates
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Binned, Integer, Relative, Whole
+from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
+from margrave.schema.schema import Schema
+from margrave.schema.storage.iso import DAY
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = ["SHARE", "Relations", "bounds_of", "description_length", "relation_edges", "resolution"]
+
+
+Array = NDArray[np.float64]
+
+OCTAVES = 10
+"""Powers of two on either side of 1 that quotients have cells for."""
+PARTS = 64
+"""Equal cells between 0 and 1 of the finest look at quotients."""
+SECOND = 1_000_000.0
+CLOCK = (1.0, 60.0, 300.0, 900.0, 3600.0)
+"""Seconds that the cells within a day may have."""
+
+
+def relation_edges(
+    comparison: Comparison, column: tuple[float, float], base: tuple[float, float], sign: int, detail: float
+) -> Array:
+    """Edges of the cells of a difference or quotient; 0, or 1, begins a cell.
+
+    Args:
+        comparison: Of a column with its base.
+        column: Least and greatest value of the column, in the comparison's unit.
+        base: The same of its base.
+        sign: 1 or -1 where next to no row lies below or above the base: that side gets one cell.
+        detail: Share of the finest cells to have, above 0 and at most 1.
+    """
+    if comparison.how == "quotient":
+        return _quotient_edges(sign, detail)
+    low, high = min(column[0] - base[1], -2.0), max(column[1] - base[0], 2.0)
+    if comparison.whole and comparison.read not in ("number", "date"):
+        edges = _clock_edges(low, high, detail)
+    else:
+        edges = refined_edges(low, high, comparison.whole, None, detail)
+    if sign > 0:
+        return np.concatenate([[low], edges[edges >= 0.0]])
+    if sign < 0:
+        above = 1.0 if comparison.whole else float(np.nextafter(0.0, 1.0))
+        return np.concatenate([edges[edges <= 0.0], [above, high]])
+    return edges
+
+
+def _quotient_edges(sign: int, detail: float) -> Array:
+    """Equal cells between 0 and 1, octaves beyond them, and 0 and 1 alone."""
+    parts = max(round(PARTS * detail), 8)
+    steps = max(round(8 * detail), 1)
+    octave, part = np.divmod(np.arange(OCTAVES * steps), steps)
+    growing = np.ldexp(1.0 + part / steps, octave)
+    small = np.ldexp(1.0, -np.arange(4, OCTAVES))
+    alone = [0.0, np.nextafter(0.0, 1.0), 1.0, np.nextafter(1.0, 2.0)]
+    most = float(2**OCTAVES)
+    inner = np.unique(np.concatenate([np.linspace(0.0, 1.0, parts + 1), small, alone]))
+    if sign < 0:
+        return np.concatenate([[-most], inner, [most]])
+    if sign > 0:
+        return np.unique(np.concatenate([[-most, 0.0], growing, alone[2:], [most]]))
+    return np.unique(np.concatenate([[-most], inner, growing, [most]]))
+
+
+def _clock_edges(low: float, high: float, detail: float) -> Array:
+    """Microseconds: cells of the clock within two days, days within a month, and growing ones beyond."""
+    cells = max(288.0 * detail, 12.0)
+    second = next((unit for unit in CLOCK if 86_400.0 / unit <= cells), CLOCK[-1])
+    within = np.arange(0.0, 2 * 86_400.0 + 1.0, second) * SECOND
+    small = np.ldexp(1.0, np.arange(int(np.log2(second)) + 1)) * SECOND
+    days = np.arange(1.0, 33.0) * float(DAY)
+    beyond = np.floor(np.ldexp(1.0, np.arange(5 * 4, 22 * 4) // 4) * (1 + np.arange(68) % 4 / 4)) * float(DAY)
+    positive = np.concatenate([small, within, days, beyond])
+    edges = np.unique(np.concatenate([positive, -positive, [0.0, 1.0]]))
+    inside = edges[(edges > low) & (edges < high)]
+    return np.concatenate([[low], inside, [high]])
+
+
+def resolution(edges: Array, weights: Array) -> float:
+    """The width below which differences do not matter: a thousandth of the middle 80 % of a histogram."""
+    running = np.cumsum(weights) / weights.sum()
+    low, high = (float(edges[int(np.searchsorted(running, part))]) for part in (0.1, 0.9))
+    widest = float(edges[-1] - edges[0])
+    return max((high - low) / 1000.0, widest * 1e-9, 1e-300)
+
+
+def description_length(edges: Array, weights: Array, least: float) -> float:
+    """Differential entropy of a histogram in nats, no cell narrower than `least`.
+
+    Args:
+        edges: Of the cells, shape [cells + 1].
+        weights: Rows in each, not negative, some positive, shape [cells].
+        least: The least width of a cell.
+    """
+    share = weights / weights.sum()
+    held = share > 0
+    widths = np.maximum(np.diff(edges), least)
+    return float(-(share[held] * np.log(share[held] / widths[held])).sum())
+
+
+def bounds_of(column: Binned) -> tuple[float, float]:
+    """Least and greatest number that a column is drawn from, the last edge of whole numbers left out."""
+    edges, held = column.edge_array, np.flatnonzero(np.asarray(column.weights or ()) > 0)
+    if column.fine is not None and len(held):  # declared bounds may lie far outside the rows
+        edges = np.asarray(column.fine, dtype=np.float64)[held[0] : held[-1] + 2]
+    return float(edges[0]), float(edges[-1]) - isinstance(column, Whole)
+
+
+SHARE = Fraction(1, 5)
+"""Share of discovery's rho for relations, where there are columns that may have any."""
+SCREEN = Fraction(1, 3)
+"""Share of that for the first look, at all pairs."""
+SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
+"""Share of that for the look at sums, at most and where any may hold; and most sums that it is taken of."""
+SUM_NOISE, SUM_FINE = 10.0, 25.0
+"""The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
+in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less
+noise than the rows over SUM_FINE is not bought: with SUM_NOISE there a total was missed, bench/LOG.md."""
+FEW = 6
+"""A second look costs at most one of FEW parts of the rest."""
+MOST_PAIRS, MOST_SCANS = 2_000, 200
+"""Pairs in the first look: one scan of the rows each where the engine has them, one query each where not."""
+NOISE = 20.0
+"""The first look is taken of as many pairs as leave its noise below the rows over NOISE."""
+SAVED = 0.15
+"""Nats by which the coding has to be shorter than the column's own bins."""
+BINS = 32
+"""Most bins of a difference or quotient."""
+Z_SIDE = 4.5
+"""Noise standard deviations from which some cells on a side of the base hold rows for certain."""
+AGAINST = 0.01
+"""Share of the rows up to which those on the wrong side are taken for noise, and get no bin."""
+WIDE, MANY = 6.0, 100.0
+"""Ratio of the upper to the lower tenth, and size, from which a base is divided by and not subtracted."""
+
+Question = tuple[Binned, Sequence[Binned], Comparison, Array]
+"""A column, its base or the columns whose sum that is, how they are compared, and the edges of the cells."""
+Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[Array, float]]
+"""What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
+
+
+class Relations:
+    """Finds relations and codes columns by them.
+
+    **Privacy.** Unit and adjacency: the ledger's. All looks are tables of counts over cells fixed before the
+    look, from public things and earlier releases. Which relations are looked at, and what is made of them,
+    follows from released numbers only.
+
+    1. *comparisons* of m pairs of columns: for each pair a table of a few cells of the difference and three
+       for rows in which a value is missing (`count_relation`). A row is in exactly one cell of each table, by
+       its own two values. Between neighbours each table moves by at most S in L2, where S^2 =
+       `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
+       sqrt(m S^2), and that is what its one event declares.
+    2. *comparisons* of m columns with sums of others, the same: the sum is of a row's own values, a row with
+       a part missing is in a cell of its own, and so each row is in exactly one cell of each table. Which
+       sums are looked at follows from the first look and the columns' released cells.
+    3. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
+
+    Args:
+        source: The private table.
+        gaussian: The mechanism for one table.
+        look: Takes the second looks: prices, records and adds the noise.
+        cutting: Least mass of a bin, and most bins, from the denoised counts.
+        rows: A released guess of the row count, and its variance.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        gaussian: Gaussian,
+        look: Look,
+        cutting: tuple[Callable[[Array], float], Callable[[Array], int]],
+        rows: tuple[float, float],
+    ) -> None:
+        self._source = source
+        self._gaussian = gaussian
+        self._look = look
+        self._least, self._most = cutting
+        self._rows = rows
+
+    def run(
+        self, schema: Schema, rho: Fraction, bounded: Collection[str] = ()
+    ) -> tuple[list[Relative], list[NoisyMarginal]]:
+        """The columns that are coded anew, and the second looks as measurements of them.
+
+        Args:
+            schema: All known.
+            rho: What may be spent; what is not needed is left.
+            bounded: Columns whose bounds are declared: no value is drawn outside them.
+        """
+        pairs = self._pairs(schema, rho * SCREEN)
+        if not pairs:
+            return [], []
+        links, spent = self._screen(pairs, rho)
+        share = min(rho * (1 - SCREEN) / max(len(links), FEW), (rho - spent) / max(len(links), 1))
+        columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
+        found, measured = [], []
+        for link in links:
+            bases = [columns[name] for name in (link.base, *link.others)]
+            outcome = self._examine(columns[link.column], bases, link, share)
+            if outcome is not None:
+                found.append(dataclasses.replace(outcome[0], within=link.column in bounded))
+                measured.append(outcome[1])
+        return found, measured
+
+    def _pairs(self, schema: Schema, rho: Fraction) -> list[Pair]:
+        """As many pairs as can be seen at the noise that rho buys for all of them together."""
+        most = MOST_PAIRS if self._source.holds_rows else MOST_SCANS
+        seen = (max(self._rows[0], 0.0) / (NOISE * self._gaussian.sigma(rho))) ** 2
+        return pair_up(self._eligible(schema), min(most, int(min(seen, 1e9))))
+
+    def _eligible(self, schema: Schema) -> list[Binned]:
+        names = self._source.comparable
+        return [column for column in eligible_columns(schema) if column.name in names]
+
+    def _screen(self, pairs: Sequence[Pair], rho: Fraction) -> tuple[list[Link], Fraction]:
+        """The relations that stand out, and what was spent of rho."""
+        what = f"comparisons of {len(pairs)} pairs of columns"
+        asked = [(pair.column, (pair.base,), pair.comparison, pair.edges) for pair in pairs]
+        noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
+        most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
+        seen = (max(self._rows[0], 0.0) / (SUM_NOISE * self._gaussian.sigma(rho * SUMS))) ** 2
+        candidates = find_candidates(pairs, noisy, sigma, min(most, int(min(seen, 1e9))))
+        if not candidates:
+            return choose_links(pairs, noisy, sigma), rho * SCREEN
+        what = f"comparisons of {len(candidates)} columns with sums of others"
+        wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
+        # No more than the noise asked for needs: few sums of many rows cost next to nothing.
+        finest = self._gaussian.joint(len(candidates)).sigma(rho * SUMS)
+        needed = (finest * SUM_FINE / max(self._rows[0], 1.0)) ** 2
+        cost = rho * SUMS * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
+        counts, spread = self._compare_all(what, wanted, cost)
+        sums = choose_sums(candidates, counts, spread)
+        return _joined(sums, pairs, noisy, sigma), rho * SCREEN + cost
+
+    def _compare_all(self, what: str, asked: Sequence[Question], rho: Fraction) -> tuple[list[Array], float]:
+        """Several comparisons as one vector: the noisy counts of each, and sigma."""
+        mechanism = self._gaussian.joint(len(asked))
+
+        def exact() -> list[NDArray[np.int64]]:
+            return [np.concatenate([self._compared(*question) for question in asked])]
+
+        (noisy,), sigma = mechanism.ask([what], rho, exact)
+        ends = np.cumsum([len(edges) - 1 + ABSENT_CELLS for _, _, _, edges in asked])
+        return np.split(noisy, ends[:-1]), sigma
+
+    def _compared(
+        self, column: Binned, bases: Sequence[Binned], comparison: Comparison, edges: Array
+    ) -> NDArray[np.int64]:
+        base, *others = (one.name for one in bases)
+        return self._source.differences(column.name, base, comparison, edges, others).reveal()
+
+    def _examine(
+        self, column: Binned, bases: Sequence[Binned], link: Link, rho: Fraction
+    ) -> tuple[Relative, NoisyMarginal] | None:
+        """Look at a relation closely; None where the column's own bins say as much about it."""
+        comparison = _comparison(column, bases, link.sign)
+        fineness = choose_fineness(self._rows[0], self._gaussian.sigma(rho))
+        spans = np.array([bounds_of(base) for base in bases])
+        ends = _in_unit((float(spans[:, 0].sum()), float(spans[:, 1].sum())), comparison)
+        edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
+
+        def exact() -> NDArray[np.int64]:
+            return self._compared(column, bases, comparison, edges)
+
+        what = f"relation of {column.name} to {' + '.join(base.name for base in bases)}"
+        noisy, sigma = self._look(what, exact, rho, True)
+        cells = noisy[: len(edges) - 1]
+        inside = float(cells.sum())
+        if inside <= EVIDENT * sigma * math.sqrt(len(cells)):
+            return None
+        first, last = _sides(edges, cells, sigma, comparison)
+        weights = np.zeros(len(cells))
+        even = np.full(last - first, inside / (last - first))
+        weights[first:last] = weigh_cells(cells[first:last], sigma, even)
+        if _saved(column, bases[0], comparison, edges, weights) < SAVED:
+            return None
+        most = max(column.present, min(self._most(weights), BINS))
+        pieces = cut(edges, weights, most, self._least(weights))
+        return _coded(
+            column, [base.name for base in bases], bases[0].read, comparison, pieces, (edges, noisy, sigma)
+        )
+
+
+def _joined(sums: Sequence[Link], pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) -> list[Link]:
+    """The sums, the relations between columns that are no totals, and those of totals with other columns."""
+    totals = {link.column for link in sums}
+    seen = list(zip(pairs, noisy, strict=True))
+    apart = [bool(totals & {pair.base.name, pair.column.name}) for pair in pairs]
+    plain = [entry for entry, with_total in zip(seen, apart, strict=True) if not with_total]
+    links = choose_links([pair for pair, _ in plain], [counts for _, counts in plain], sigma)
+    more = [
+        link
+        for (pair, counts), with_total in zip(seen, apart, strict=True)
+        if with_total
+        for link in choose_links([pair], [counts], sigma)
+    ]
+    return attach(sums, links, sorted(more, key=lambda link: -link.score))
+
+
+def _comparison(column: Binned, bases: Sequence[Binned], sign: int) -> Comparison:
+    """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
+    if len(bases) > 1:
+        return Comparison.with_sum(column, bases)
+    (base,) = bases
+    plain = Comparison.between(column, base)
+    if plain.read != "number" or not sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
+        return plain
+    low, high = (_quantile(base, part) for part in (0.1, 0.9))
+    small = isinstance(base, Integer) and high < MANY
+    if small or high < WIDE * max(low, 1e-300):
+        return plain
+    return Comparison.between(column, base, "quotient")
+
+
+def _quantile(column: Binned, part: float) -> float:
+    """A quantile of a column by the weights of its cells."""
+    running = np.cumsum(column.weights or ())
+    place = int(np.searchsorted(running, part * running[-1]))
+    return float((column.fine or ())[min(place, len(running) - 1)])
+
+
+def _in_unit(ends: tuple[float, float], comparison: Comparison) -> tuple[float, float]:
+    """A base's ends in the column's unit."""
+    if (comparison.base_read, comparison.read) == ("moment", "date"):
+        return ends[0] // DAY, ends[1] // DAY
+    if (comparison.base_read, comparison.read) == ("date", "moment"):
+        return ends[0] * DAY, ends[1] * DAY
+    return ends
+
+
+def _sides(edges: Array, cells: Array, sigma: float, comparison: Comparison) -> tuple[int, int]:
+    """The cells [first, last) without a side of the base on which next to no rows are."""
+    first, last = 0, len(cells)
+    middle = int(np.searchsorted(edges, 1.0 if comparison.how == "quotient" else 0.0))
+    if comparison.how == "quotient":
+        zero = int(np.searchsorted(edges, 0.0))
+        first = zero if _is_noise(cells[:zero], cells, sigma) else 0
+    if _is_noise(cells[:middle], cells, sigma):
+        first = middle
+    if _is_noise(cells[middle + 1 :], cells, sigma):
+        last = middle + 1
+    if (comparison.base_read, comparison.read) == ("date", "moment"):
+        day = int(np.searchsorted(edges, float(DAY)))
+        last = min(last, day) if _is_noise(cells[day:], cells, sigma) else last
+    return (first, last) if first < last else (0, len(cells))
+
+
+def _is_noise(part: Array, cells: Array, sigma: float) -> bool:
+    """Whether a part of the cells holds a negligible share of the rows, or noise: in all and in every run."""
+    bar = max(AGAINST * float(cells.sum()), EVIDENT * sigma * math.sqrt(len(part)))
+    return float(part.sum()) <= bar and not (len(part) > 1 and _some_run_stands_out(part, sigma))
+
+
+def _some_run_stands_out(cells: Array, sigma: float) -> bool:
+    """Whether some run of 1, 2, 4, 8, ... cells holds more than Z_SIDE standard deviations of its noise."""
+    sums = np.concatenate([[0.0], np.cumsum(cells)])
+    lengths = (1 << power for power in range(len(cells).bit_length()))
+    return any(
+        float((sums[length:] - sums[:-length]).max()) > Z_SIDE * sigma * math.sqrt(length)
+        for length in lengths
+    )
+
+
+def _saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, weights: Array) -> float:
+    """Nats by which a value is described more shortly relative to its base than by itself.
+
+    The entropy of the column given its base is at most that of the difference, and for quotients that of the
+    quotient plus the mean logarithm of the base, so what is saved is at most their mutual information.
+    """
+    own_edges, own = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
+    if not own.sum() > 0 or not weights.sum() > 0:
+        return 0.0
+    least = max(resolution(own_edges, own), 1.0 if comparison.whole else 0.0)
+    alone = description_length(own_edges, own, least)
+    if comparison.how == "difference":
+        return alone - description_length(edges, weights, least)
+    fine, mass = np.asarray(base.fine, dtype=np.float64), np.asarray(base.weights)
+    sizes = np.maximum((fine[:-1] + fine[1:]) / 2, least)
+    growth = float((mass * np.log(sizes)).sum() / mass.sum())
+    return alone - description_length(edges, weights, least / float(np.exp(growth))) - growth
+
+
+def _coded(
+    column: Binned,
+    bases: Sequence[str],
+    base_read: str,
+    comparison: Comparison,
+    pieces: Cut,
+    seen: tuple[Array, Array, float],
+) -> tuple[Relative, NoisyMarginal]:
+    """The column coded by its relation, and the look (edges, noisy counts, sigma) as a measurement of it."""
+    edges, noisy, sigma = seen
+    breaks = [0.0, 1.0] if comparison.how == "quotient" else [0.0]
+    if comparison.read == "moment":
+        breaks.append(float(DAY))
+    inner = [at for at in breaks if at in set(pieces.fine.tolist())]
+    bins = np.unique(np.concatenate([pieces.edges, inner]))
+    kind = Relative.part_kind(comparison)
+    part = kind(
+        name=column.name,
+        missing=False,
+        strict=False,
+        edges=tuple(bins.tolist()),
+        fine=tuple(pieces.fine.tolist()),
+        weights=tuple(pieces.weights.tolist()),
+    )
+    cells = len(edges) - 1
+    base_only, column_only, neither = noisy[cells + 1], noisy[cells], noisy[cells + 2]
+    missing = base_only + neither > EVIDENT * sigma * math.sqrt(2)
+    alone = column_only > EVIDENT * sigma
+    rows = max(float(noisy.sum()), 1.0)
+    apart = max(EVIDENT * sigma, AGAINST * rows)
+    found = Relative(
+        name=column.name,
+        base=bases[0],
+        others=tuple(bases[1:]),
+        base_read=base_read,
+        how=comparison.how,
+        own=dataclasses.replace(column, missing=bool(missing)),
+        part=part,
+        alone=bool(alone),
+        follows=bool(missing and not alone and base_only <= apart and neither > 2 * apart),
+        missing=bool(missing),
+        strict=False,
+        share=_share_within(part.edge_array, edges, noisy[:cells], sigma),
+    )
+    return found, _marginal(found, edges, noisy, sigma)
+
+
+def _share_within(bins: Array, edges: Array, cells: Array, sigma: float) -> tuple[float, float]:
+    """The noisy share of rows in the cells that the bins cover, and its standard error to first order."""
+    within = (edges[:-1] >= bins[0]) & (edges[1:] <= bins[-1])
+    total = max(float(cells.sum()), 1.0)
+    share = min(max(float(cells[within].sum()) / total, 0.0), 1.0)
+    counts = int(within.sum()), int((~within).sum())
+    error = sigma * math.sqrt((1 - share) ** 2 * counts[0] + share**2 * counts[1]) / total
+    return round(share, 4), round(max(error, 1e-4), 4)
+
+
+def _marginal(column: Relative, edges: Array, noisy: Array, sigma: float) -> NoisyMarginal:
+    """The look as a measurement of the codes: cells outside the bins join the end bins."""
+    cells, ends = len(edges) - 1, column.part.edge_array
+    owner = np.clip(np.searchsorted(ends, edges[:-1], side="right") - 1, 0, column.part.present - 1)
+    values = np.bincount(owner, weights=noisy[:cells], minlength=column.part.present).astype(np.float64)
+    counted = np.bincount(owner, minlength=column.part.present).astype(np.float64)
+    if column.alone:
+        values, counted = np.append(values, noisy[cells]), np.append(counted, 1.0)
+    if column.missing:
+        values, counted = np.append(values, noisy[cells + 1 :].sum()), np.append(counted, 2.0)
+    return NoisyMarginal((column.name,), values, sigma * np.sqrt(counted))

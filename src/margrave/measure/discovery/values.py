@@ -1,0 +1,404 @@
+"""Atoms: values that hold rows of their own, such as the code 999 or 100.0, told from the cells that they lie
+in.
+
+A cell of the detail look that holds more rows than the cells beside it lead to expect may hold one value many
+times. Its round numbers are then counted each by itself, and where the rows are between two of those, the
+numbers between them. Everything here is post-processing of released noisy counts; the looks are those of
+`Looking`.
+
+The upper tail of amounts, from a generalised Pareto law fitted to noisy counts.
+
+The largest amounts are few, and decide on sums and means. Cell by cell they drown in noise; a law with two
+parameters is told by all cells of the tail together. Everything here is post-processing of released noisy
+counts.
+
+Source: Pickands 1975: above a high enough threshold the excess of nearly every distribution follows a
+generalised Pareto law, P(X > u + x) = (1 + shape x / scale)^(-1 / shape).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.measure.discovery.bins import Cut
+from margrave.schema.columns import Binned, Whole
+
+__all__ = [
+    "Histogram",
+    "Tail",
+    "atom_edges",
+    "find_spikes",
+    "fit_tail",
+    "place_atoms",
+    "refine_tail",
+    "round_numbers",
+    "split_atoms",
+    "unit_of",
+    "weigh_tail",
+]
+
+
+Array = NDArray[np.float64]
+
+Z_SPIKE, Z_ATOM = 4.0, 4.5
+"""Deviations of noise by which a cell has to stand out to be looked at, and a number to be an atom."""
+BESIDE = 3
+"""Cells on either side that a cell is held against."""
+MOST_SPIKES, MOST_NUMBERS = 8, 1024
+"""Cells that are looked at, and numbers in all of them together that are counted by themselves."""
+CLOCK = tuple(float(10**6 * seconds) for seconds in (1, 60, 300, 900, 1800, 3600, 21_600, 86_400))
+"""Steps of moments, times and durations, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Cells of numbers and what is known of them, after the looks.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        noisy: Noisy counts, shape [cells].
+        variances: Of their noise, shape [cells].
+        weights: Weights by which numbers are drawn, shape [cells].
+        alone: Which cells hold an atom and nothing else, shape [cells].
+    """
+
+    edges: Array
+    noisy: Array
+    variances: Array
+    weights: Array
+    alone: NDArray[np.bool_]
+
+
+def find_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> list[tuple[float, float]]:
+    """Cells of more than one number that stand out from those beside them, the heaviest ones, in order.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        unit: Distance of neighbouring numbers; 0 where there is none.
+    """
+    wide = ~are_single(edges, unit)
+    excess = np.full(len(noisy), -np.inf)
+    width = np.diff(edges)
+    for cell in np.flatnonzero(wide):
+        around, spread = 0.0, sigma
+        for near in _beside(int(cell), wide):  # the denser side: where numbers begin, a cell is like one side
+            share = float(width[cell] / width[near].sum())
+            held = float(noisy[near].sum()) * share
+            if held > around:
+                around, spread = held, sigma * (1.0 + len(near) * share**2) ** 0.5
+        if noisy[cell] - around > Z_SPIKE * spread:
+            excess[cell] = noisy[cell] - around
+    heaviest = np.argsort(-excess)[:MOST_SPIKES]
+    found = sorted(int(cell) for cell in heaviest if np.isfinite(excess[cell]))
+    return [(float(edges[cell]), float(edges[cell + 1])) for cell in found]
+
+
+def _beside(cell: int, wide: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """The nearest cells of more than one number on either side, where there are any."""
+    below = np.flatnonzero(wide[:cell])[-BESIDE:]
+    above = np.flatnonzero(wide[cell + 1 :])[:BESIDE] + cell + 1
+    return [near for near in (below, above) if len(near)]
+
+
+def are_single(edges: Array, unit: float) -> NDArray[np.bool_]:
+    """Which cells hold one number only: shape [cells].
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        unit: Distance of neighbouring numbers; 0 where there is none.
+    """
+    single = (np.diff(edges) <= unit * (1 + 1e-9)) | (edges[1:] == np.nextafter(edges[:-1], np.inf))
+    return np.asarray(single)
+
+
+def unit_of(column: Binned) -> float:
+    """The distance of neighbouring numbers of a column by its kind and storage; 0 where there is none."""
+    whole = 1.0 if isinstance(column, Whole) else 0.0
+    fixed = sum(share for _, share in column.grids) > 1 - 1e-6
+    return max(column.grids[-1][0] if fixed else 0.0, whole)
+
+
+def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
+    """The roundest numbers in [low, high), in order: multiples of one step.
+
+    Args:
+        low: First number.
+        high: The end.
+        most: How many there may be.
+        column: Its kind decides on the steps: 1, 2 and 5 times the powers of ten, or those of the clock.
+    """
+    unit = unit_of(column)
+    step = _step((high - low) / most, column)
+    step = max(np.ceil(step / unit) * unit, unit) if unit > 0 else step
+    first, last = np.ceil(low / step), np.ceil(high / step) - 1
+    # Below 1 a division by a whole number, to be exact in decimals, as `schema.draws` has them.
+    times, over = (step, 1) if step >= 1 else (1.0, round(1 / step))
+    numbers = np.arange(first, last + 1) * times / over
+    numbers = numbers[(numbers >= low) & (numbers < high)][:most]
+    return np.asarray(numbers + 0.0, dtype=np.float64)
+
+
+def _step(least: float, column: Binned) -> float:
+    """The smallest step of the column's kind that is not below one."""
+    if column.read in ("moment", "time", "duration"):
+        return next((step for step in CLOCK if step >= least), float(np.ceil(least / CLOCK[-1]) * CLOCK[-1]))
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(
+        next(power * times for times in (1.0, 2.0, 5.0, 10.0) if power * times >= least * (1 - 1e-9))
+    )
+
+
+def next_number(value: float, column: Binned) -> float:
+    """The end of a cell that holds one number."""
+    after = float(np.nextafter(value, np.inf))  # far from zero floats are further apart than numbers
+    return max(value + unit_of(column), after)
+
+
+def atom_edges(spikes: list[tuple[float, float]], column: Binned) -> Array:
+    """Cells of a look at spikes: each of their round numbers alone, and what is between: shape [cells + 1].
+
+    Args:
+        spikes: Cells [low, high), in order and apart.
+        column: What kind of numbers they hold.
+    """
+    found: list[float] = []
+    most = MOST_NUMBERS // max(len(spikes), 1)
+    for low, high in spikes:
+        found += [low, high]
+        for value in round_numbers(low, high, most, column):
+            found += [float(value), min(next_number(float(value), column), high)]
+    return np.unique(np.asarray(found))
+
+
+def place_atoms(
+    spikes: list[tuple[float, float]], edges: Array, noisy: Array, sigma: float, column: Binned
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """The atoms that a look at spikes shows, and the stretches between numbers to be looked at more closely.
+
+    Args:
+        spikes: Cells that were looked at.
+        edges: Edges of the look, those of `atom_edges`, shape [cells + 1].
+        noisy: Its noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        column: What kind of numbers they hold.
+
+    Returns:
+        Pairs of an atom and its noisy count; and cells [low, high).
+    """
+    wide = ~are_single(edges, unit_of(column))
+    atoms, between = [], []
+    for low, high in spikes:
+        for cell in range(int(np.searchsorted(edges, low)), int(np.searchsorted(edges, high))):
+            if noisy[cell] <= Z_ATOM * sigma:
+                continue
+            if wide[cell]:
+                between.append((float(noisy[cell]), float(edges[cell]), float(edges[cell + 1])))
+            else:
+                atoms.append((float(edges[cell]), float(noisy[cell])))
+    heaviest = sorted(between, reverse=True)[:MOST_SPIKES]
+    return atoms, sorted((low, high) for _, low, high in heaviest)
+
+
+def split_atoms(
+    found: Histogram, atoms: list[tuple[float, float]], sigma: float, column: Binned
+) -> Histogram:
+    """The histogram with a cell for each atom.
+
+    An atom's count is what its own look says; the rest of its cell is what is left of the cell's count.
+
+    Args:
+        found: After the detail look.
+        atoms: Pairs of a number and its noisy count.
+        sigma: Standard deviation of the noise of those counts.
+        column: What kind of numbers they are.
+    """
+    for value, count in sorted(atoms, key=lambda pair: -pair[1]):
+        found = _split(found, value, next_number(value, column), count, sigma**2)
+    return found
+
+
+def _split(found: Histogram, low: float, high: float, count: float, variance: float) -> Histogram:
+    """The histogram with a cell [low, high) of one number taken out of the cell around it."""
+    edges = found.edges
+    cell = int(np.searchsorted(edges, low, side="right")) - 1
+    if not 0 <= cell < len(found.noisy) or high > edges[cell + 1] or found.alone[cell]:
+        return found
+    noisy, weight, own = found.noisy[cell], found.weights[cell], found.variances[cell]
+    held = float(np.clip(count, 0.0, weight))
+    parts = [(edges[cell], low), (low, high), (high, edges[cell + 1])]
+    kept = [(a, b) for a, b in parts if b > a]
+    rest = sum(b - a for a, b in kept if a != low)
+    shares = [1.0 if a == low else (b - a) / rest for a, b in kept]
+    values = [count if a == low else (noisy - count) * s for (a, _), s in zip(kept, shares, strict=True)]
+    weights = [held if a == low else (weight - held) * s for (a, _), s in zip(kept, shares, strict=True)]
+    spread = [variance if a == low else (own + variance) * s for (a, _), s in zip(kept, shares, strict=True)]
+    ends = [b for _, b in kept][:-1]
+    if rest == 0.0:  # the cell was that number alone
+        values, weights, spread = [noisy], [weight], [own]
+    return Histogram(
+        np.concatenate([edges[: cell + 1], ends, edges[cell + 1 :]]),
+        np.concatenate([found.noisy[:cell], values, found.noisy[cell + 1 :]]),
+        np.concatenate([found.variances[:cell], spread, found.variances[cell + 1 :]]),
+        np.concatenate([found.weights[:cell], weights, found.weights[cell + 1 :]]),
+        np.concatenate([found.alone[:cell], [a == low for a, _ in kept], found.alone[cell + 1 :]]),
+    )
+
+
+ABOVE = 0.1
+"""Share of the rows that the tail is fitted to."""
+SHAPES = np.array([-0.5, -0.25, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+"""Shapes that are averaged over: 0 is exponential, and from 1 on there is no mean."""
+SCALES = 2.0 ** np.arange(-2.0, 2.125, 0.125)
+"""Scales that are averaged over, in units of where half of the tail's weight lies."""
+USUAL, SPREAD = 0.2, 0.3
+"""Mean and standard deviation of the normal law that shapes are expected to follow."""
+LONG = 0.05
+"""Mean shape from which on a tail is long enough to be drawn from the law."""
+PARTS = 4
+"""Parts of each cell of the tail in drawing, so that the density falls inside it, too."""
+Z_FIT = 3.0
+"""Standard deviations of the squared distance by which a law may miss the noisy counts."""
+CLEAR = 5.0
+"""Standard deviations by which the rows of the tail have to be evident together."""
+LARGEST = 1 << 53
+"""Whole numbers are drawn up to here at most: the greatest that double precision holds exactly."""
+CELLS = 6
+"""Least number of cells of a tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A tail law, averaged over parameters.
+
+    Args:
+        edge: Where the tail begins.
+        end: Where less than one row is expected beyond.
+        shapes: Of the laws averaged over, shape [laws].
+        scales: Of them, shape [laws].
+        chances: How likely each of them is, adding up to 1, shape [laws].
+    """
+
+    edge: float
+    end: float
+    shapes: Array
+    scales: Array
+    chances: Array
+
+    def share_above(self, values: Array) -> Array:
+        """Share of the tail's rows above each value, 1 below its edge and 0 beyond its end: shape
+        [values]."""
+        excess = np.append(np.clip(values, self.edge, self.end), self.end) - self.edge
+        left = self.chances @ _survival(excess, self.shapes, self.scales)
+        found = (left[:-1] - left[-1]) / (1.0 - left[-1])
+        return np.where(values >= self.end, 0.0, np.maximum(found, 0.0))
+
+
+def fit_tail(found: Histogram, rows: float) -> Tail | None:
+    """The law of the upper tail; None where that is short, reaches down to zero or is not fitted by a law.
+
+    The law is averaged over a grid of shapes and scales by how likely they make the noisy counts.
+
+    Args:
+        found: Cells of numbers; those of single values do not count.
+        rows: How many rows there are about.
+    """
+    total = float(found.weights.sum())
+    above = np.cumsum(found.weights[::-1])[::-1]
+    start = int(np.searchsorted(-above, -ABOVE * total, side="left"))
+    cells = np.arange(start, len(found.noisy))
+    cells = cells[~found.alone[cells]]
+    if total <= 0 or len(cells) < CELLS or found.edges[start] <= 0:
+        return None
+    edge, weight = float(found.edges[start]), float(found.weights[cells].sum())
+    half = cells[int(np.searchsorted(np.cumsum(found.weights[cells]), weight / 2))]
+    shapes, scales = (grid.ravel() for grid in np.meshgrid(SHAPES, SCALES, indexing="ij"))
+    scales = scales * max(float(found.edges[half + 1]) - edge, 1e-12)
+    low, high = found.edges[cells] - edge, found.edges[cells + 1] - edge
+    share = _survival(low, shapes, scales) - _survival(high, shapes, scales)
+    misfit, mass, clear = _misfits(share, found.noisy[cells], found.variances[cells])
+    chances = np.where(mass > 0, -0.5 * misfit - 0.5 * ((shapes - USUAL) / SPREAD) ** 2, -np.inf)
+    best = int(np.argmax(chances))
+    if clear[best] < CLEAR or misfit[best] > len(cells) + Z_FIT * math.sqrt(2.0 * len(cells)):
+        return None
+    chances = np.exp(chances - chances[best])
+    chances = chances / chances.sum()
+    if float(chances @ shapes) < LONG:
+        return None
+    ends = edge * 2.0 ** np.arange(1.0 / 8, 60.0, 1.0 / 8)
+    left = chances @ _survival(ends - edge, shapes, scales) * weight / total * max(rows, 1.0)
+    return Tail(edge, float(ends[int(np.argmax(left < 1.0))]), shapes, scales, chances)
+
+
+def weigh_tail(found: Histogram, tail: Tail) -> Histogram:
+    """The histogram with the weights of its tail by the law; cells of single values keep theirs.
+
+    Args:
+        found: Cells of numbers.
+        tail: The law that `fit_tail` found for them.
+    """
+    share = np.maximum(-np.diff(tail.share_above(found.edges)), 0.0)
+    plain = (found.edges[:-1] >= tail.edge) & ~found.alone
+    weight = float(found.weights[plain].sum())
+    scale = weight / max(float(share[plain].sum()), 1e-300)
+    return dataclasses.replace(found, weights=np.where(plain, share * scale, found.weights))
+
+
+def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array]:
+    """Bin edges, fine edges and weights, with finer cells in the tail and the last bin up to its end.
+
+    Args:
+        bins: Bins cut from a histogram that `weigh_tail` has weighted.
+        tail: The law.
+        whole: Whether edges have to be whole numbers.
+    """
+    edges, fine, weights = bins.edges.copy(), [bins.fine[:1]], []
+    last = max(float(bins.fine[-1]), min(math.ceil(tail.end), LARGEST) if whole else tail.end)
+    cells = list(zip(bins.fine[:-1], bins.fine[1:], bins.weights, strict=True))
+    if last > bins.fine[-1]:
+        between = float(bins.fine[-1]) * 2.0 ** np.arange(0.0, 60.0, 1.0 / 8)
+        ends = np.unique([*between[between < last], last])
+        ends = np.unique(np.ceil(ends)) if whole else ends
+        beyond = tail.share_above(ends)
+        shared = float(tail.share_above(bins.fine[[0]])[0])
+        held = sum(weight for low, _, weight in cells if low >= tail.edge)
+        inside = float(tail.share_above(np.array([tail.edge]))[0] - beyond[0])
+        scale = held / max(inside, 1e-300) if shared > 0 else 0.0
+        pairs = zip(ends[:-1], ends[1:], np.maximum(-np.diff(beyond), 0.0) * scale, strict=True)
+        cells += [(low, high, weight) for low, high, weight in pairs]
+        edges[-1] = last
+    for low, high, weight in cells:
+        parts = np.linspace(low, high, PARTS + 1) if low >= tail.edge else np.array([low, high])
+        parts = np.unique(np.ceil(parts)) if whole else parts
+        if high == np.nextafter(low, np.inf):
+            parts = np.array([low, high])
+        share = np.maximum(-np.diff(tail.share_above(parts)), 0.0) if low >= tail.edge else np.ones(1)
+        share = share if share.sum() > 0 else np.diff(parts)
+        fine.append(parts[1:])
+        weights.append(weight * share / share.sum())
+    return edges, np.concatenate(fine), np.concatenate(weights)
+
+
+def _survival(excess: Array, shapes: Array, scales: Array) -> Array:
+    """Share of the tail above each excess under each pair of parameters: shape [parameters, excesses]."""
+    x = excess[None, :] / scales[:, None]
+    shape = np.where(np.abs(shapes) < 1e-9, 1e-9, shapes)[:, None]
+    inner = np.maximum(1.0 + shape * x, 0.0)
+    safe = np.where(inner > 0, inner, 1.0)  # a law of negative shape ends somewhere
+    return np.where(inner > 0, np.exp(-np.log(safe) / shape), 0.0)
+
+
+def _misfits(share: Array, noisy: Array, variances: Array) -> tuple[Array, Array, Array]:
+    """Of the best multiple of each law: squared distance to the noisy counts, itself, and its deviations
+    above 0."""
+    weights = 1.0 / variances
+    norm = np.maximum((share**2 * weights).sum(axis=1), 1e-300)
+    mass = (share * noisy * weights).sum(axis=1) / norm
+    misfit = ((noisy - mass[:, None] * share) ** 2 * weights).sum(axis=1)
+    return misfit, mass, mass * np.sqrt(norm)

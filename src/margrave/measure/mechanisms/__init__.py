@@ -1,0 +1,1 @@
+"""The verbs of the door that spend: one mechanism, one proof, one file."""

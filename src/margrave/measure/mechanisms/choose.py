@@ -1,0 +1,159 @@
+"""choose: the exponential mechanism on how badly a model fits candidate marginals.
+
+The score of candidate r is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r).
+
+**Privacy.** Unit and adjacency: the ledger's. E_r, w_r and b_r depend on earlier releases only. By the
+triangle inequality q_r moves by at most w_r times the L1 sensitivity of one marginal, so S = max_r
+w_r * l1. The draw is epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and
+epsilon = sqrt(8 rho) rounded down to a fraction. *Floating point*: E_r and b_r are first rounded to
+multiples of a public power of two, 2^-16 or coarser, chosen so that every weighted sum for tables of up to
+2^33 rows is a whole number of steps below 2^53. Such sums are exact in float64, so the computed score is
+the real one and has exactly its sensitivity. The draw is exact (`margrave.privacy.noise.exponential`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.privacy.accounting.events import ExponentialEvent
+from margrave.privacy.ledger.history import FULLY_SPENT, Answer
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.privacy.noise import BitSource, exponential
+
+__all__ = ["choose", "epsilon_of"]
+
+
+MAX_DIGITS = 16
+"""Binary digits after the point of rounded expected counts and penalties; fewer where they are large."""
+ROWS = float(1 << 33)
+"""More rows than a table in memory has."""
+CHUNK = 1 << 20
+"""Cells whose differences are held at once."""
+
+
+def choose(
+    counts: Callable[[], Sequence[NDArray[np.int64]]],
+    expected: Sequence[NDArray[np.float64]],
+    rho: Fraction,
+    weights: Sequence[int] | None,
+    penalties: Sequence[float] | None,
+    l1: int,
+    ledger: Ledger,
+    noise: BitSource,
+) -> int:
+    """Draw candidate r with probability proportional to exp(epsilon q_r / (2 S)).
+
+    **Privacy.** Costs rho; proof at the head of this file.
+
+    Args:
+        counts: Gives the exact tables; not called when a resumed run has the answer already.
+        expected: The model's tables, in rows.
+        rho: What the draw may cost.
+        weights: Whole numbers of at least 0, not all 0; 1 each by default.
+        penalties: b_r; 0 each by default.
+        l1: L1 sensitivity of one marginal.
+        ledger: Where the spend is recorded.
+        noise: Source of random bits.
+
+    Raises:
+        InputError: No candidate, or lists of different lengths, or all weights 0.
+        BudgetError: rho does not fit.
+    """
+    size = len(expected)
+    whole, shift = _checked(size, weights, penalties)
+    grid = _grid(whole, expected, shift)
+    sensitivity = Fraction(int(whole.max()) * l1)
+    epsilon = epsilon_of(ledger.price(rho))
+    event = ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size)
+
+    def draw(tables: Sequence[NDArray[np.int64]]) -> Answer:
+        scores = _scores(tables, expected, whole, shift, grid)
+        return Answer((np.array(float(exponential(scores, epsilon, sensitivity, noise))),))
+
+    return _index(ledger.ask([event], counts, draw), size)
+
+
+def _index(answer: Answer, size: int) -> int:
+    """The candidate drawn, which a stored answer must name too."""
+    index = int(answer.arrays[0])
+    if not 0 <= index < size:
+        raise InputError(invalid("ledger", "one with intact answers", FULLY_SPENT))
+    return index
+
+
+def _scores(
+    tables: Sequence[NDArray[np.int64]],
+    expected: Sequence[NDArray[np.float64]],
+    weights: NDArray[np.int64],
+    penalties: NDArray[np.float64],
+    grid: float,
+) -> NDArray[np.float64]:
+    """q_r of each candidate, exact: [candidates]. **Not private.**"""
+    distances = _summed(
+        [table.size for table in tables],
+        lambda some: np.abs(_joined(tables[some]) - np.rint(_joined(expected[some]) * grid) / grid),
+    )
+    return np.asarray(weights * (distances - np.rint(penalties * grid) / grid), dtype=np.float64)
+
+
+def _checked(
+    size: int, weights: Sequence[int] | None, penalties: Sequence[float] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Weights and penalties as arrays of shape [candidates]."""
+    whole = np.ones(size, dtype=np.int64) if weights is None else np.asarray(weights, dtype=np.int64)
+    shift = np.zeros(size) if penalties is None else np.asarray(penalties, dtype=np.float64)
+    if not size or len(whole) != size or len(shift) != size:
+        raise InputError(invalid("candidates", "one or more, each with all its parts", "Check the lists."))
+    if whole.min() < 0 or whole.max() < 1:
+        raise InputError(invalid("weights", "not negative and not all 0", "Drop empty candidates."))
+    return whole, shift
+
+
+def epsilon_of(rho: Fraction) -> Fraction:
+    """The largest multiple of 2^-40 whose square over 8 is at most rho."""
+    root = math.isqrt(math.floor(8 * rho * (1 << 80)))
+    return Fraction(root, 1 << 40)
+
+
+def _grid(
+    weights: NDArray[np.int64], expected: Sequence[NDArray[np.float64]], penalties: NDArray[np.float64]
+) -> float:
+    """Steps a row, a power of two of at least 1, from public numbers alone.
+
+    Raises:
+        InputError: The expected counts or the penalties are too large for exact sums, or not finite.
+    """
+    sums = _summed([table.size for table in expected], lambda some: np.abs(_joined(expected[some])))
+    sizes = sums + np.abs(penalties)
+    largest = float((weights * (ROWS + sizes)).max())
+    if not largest < 2.0**52:
+        raise InputError(invalid("expected", "finite and below 2^52 with their weights", "Check the model."))
+    return 2.0 ** min(MAX_DIGITS, 52 - math.ceil(math.log2(largest)))
+
+
+def _summed(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Sums of tables by table, shape [tables], a few tables' cells at a time.
+
+    Args:
+        sizes: Cells of each table, at least 1.
+        cells: The cells of some tables, one after the other.
+    """
+    ends, found, first = np.cumsum(sizes), np.empty(len(sizes)), 0
+    while first < len(sizes):
+        before = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, before + CHUNK, side="right")), first + 1)
+        starts = np.append(before, ends[first : last - 1]) - before
+        found[first:last] = np.add.reduceat(cells(slice(first, last)), starts)
+        first = last
+    return found
+
+
+def _joined(tables: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([table.reshape(-1) for table in tables])

@@ -1,0 +1,228 @@
+"""listed_values: which texts occur in a column, by a noisy count and a threshold.
+
+**Privacy.** Unit and adjacency: the ledger's; k rows an owner. Think of the histogram over all texts
+there are and one cell for missing rows: Gaussian noise on it costs rho (`Gaussian`). Releasing only
+cells that both neighbours hold and that pass the threshold is post-processing of it. The true
+procedure differs only if a value that one of the two tables lacks (at most k values, k rows in all)
+passes, which has probability at most delta by `threshold`. So neighbours are within rho after
+events of probability delta: delta-approximate rho-zCDP, and likewise for GDP. Which searches follow, and
+with which delta, may depend on earlier answers: the ledger keeps their sum within its share of delta along
+every path, so the two procedures differ with at most that probability in all (docs/privacy/accounting.md,
+"Searches that are chosen on the way"). Values are returned sorted by name, so their order says nothing about
+the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from margrave.errors import InputError, invalid
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.privacy.accounting.events import PartitionEvent
+from margrave.privacy.ledger.history import Answer
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Column, Listed
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+__all__ = [
+    "EVIDENT",
+    "OTHER",
+    "Parts",
+    "find_texts",
+    "listed_values",
+    "may_be_missing",
+    "rest_of",
+    "rows_of",
+    "threshold",
+]
+
+
+Parts = Iterable[tuple[Sequence[str], NDArray[np.int64]]]
+"""Texts and their counts, shape [texts + 1], in parts without a text in common."""
+
+
+OTHER = "(other)"
+"""Label of the code that stands for all values not listed."""
+
+EVIDENT = 3.0
+"""Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
+
+
+def threshold(k: int, sigma: float, delta: Fraction) -> int:
+    """The least noisy count at which a value may be released.
+
+    A value that one owner alone holds has at most k rows. Both noises satisfy P(Z >= t) <= Q((t - 1) /
+    sigma), with Q the normal upper tail: for the discrete Gaussian by Canonne, Kamath and Steinke 2020,
+    Proposition 25, for the rounded one since round(X) >= t implies X >= t - 1/2. At most k values can be
+    new, so Q((t - 1) / sigma) <= delta / k at t = threshold - k keeps the chance that any passes below
+    delta.
+    """
+    if not Fraction(1, 10**300) <= delta / k <= Fraction(1, 2):
+        raise InputError(invalid("delta", "above 0 to search for unknown values", "Declare the categories."))
+    return k + 1 + math.ceil(-float(ndtri(float(delta) / k)) * sigma * (1 + 1e-9))
+
+
+def listed_values(
+    column: Listed,
+    source: Source,
+    gaussian: Gaussian,
+    ledger: Ledger,
+    rho: Fraction,
+    delta: Fraction,
+    rows: float = 0.0,
+) -> tuple[Listed, NoisyMarginal]:
+    """The values of a text column whose noisy count passes the threshold, and those counts.
+
+    **Privacy.** Costs rho and delta; proof at the head of this file.
+
+    The count of `other` is not seen here: it is left wide open, for `rest_of` to fill in.
+
+    Args:
+        column: A column with no declared values.
+        source: The private table.
+        gaussian: The mechanism.
+        ledger: Where the spend is recorded.
+        rho: What it may cost of rho; `delta`, of delta.
+        rows: A released guess of the row count, for the column's `rare`; the listed values are as many at
+            least.
+    """
+    what = f"values of {column.name}"
+    found, sigma = find_texts(what, lambda: _exact(source, column.name), gaussian, ledger, rho, delta)
+    counts, absent = found.arrays[0], float(found.arrays[0][-1])
+    texts, values = _common(found, sigma, column.rare * max(rows, float(counts.sum())))
+    missing, other = may_be_missing(column, absent, sigma), _label(set(texts))
+    known = dataclasses.replace(column, values=texts, other=other, missing=missing, strict=False)
+    return known, _marginal(known, values, absent, sigma)
+
+
+def find_texts(
+    what: str,
+    exact: Callable[[], Parts],
+    gaussian: Gaussian,
+    ledger: Ledger,
+    rho: Fraction,
+    delta: Fraction,
+) -> tuple[Answer, float]:
+    """The texts whose noisy count passes the threshold, by name, and the standard deviation of the noise.
+
+    **Privacy.** Costs rho and delta; proof at the head of this file, for any exact answer in which each row
+    is in one cell at most, which depends on that row and on released things alone. Each cell gets noise of
+    its own, so that it makes no difference how the cells are parted.
+
+    Args:
+        what: The search, in public words.
+        exact: The texts and their counts, shape [texts + 1], in parts without a text in common, one part at
+            least. The last count is that of a public cell, all of it in the first part.
+        gaussian: The mechanism.
+        ledger: Where the spend is recorded.
+        rho: What it may cost of rho; `delta`, of delta.
+    """
+    variance = gaussian.sigma_squared(rho)
+    delta = ledger.price_delta(delta)
+    bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
+    event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
+    found = ledger.ask([event], exact, lambda parts: _passing(parts, gaussian, variance, bar))
+    return found, gaussian.sigma(rho)
+
+
+def _exact(source: Source, name: str) -> Parts:
+    """All values of a column, and how many rows hold each and none of them, in parts. **Not private.**
+
+    The first part is read at once, so that what keeps a table from being read is found before the spend.
+    """
+    parts = ((texts, counts.reveal()) for texts, counts in source.value_parts(name))
+    return itertools.chain([next(parts)], parts)
+
+
+def _passing(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: int) -> Answer:
+    """The values whose noisy count passes, by name, and the noisy count of rows without one.
+
+    What does not pass is private still: it must not be part of the answer.
+    """
+    kept: list[tuple[str, float]] = []
+    public: list[float] = []
+    for texts, counts in parts:
+        noisy = gaussian.noisy(counts[: len(texts) + (not public)], variance)
+        kept += [
+            (texts[place], float(noisy[place]))
+            for place in np.flatnonzero(noisy[: len(texts)] >= bar).tolist()
+        ]
+        public = public or [float(noisy[-1])]
+    kept.sort()
+    return Answer((np.array([*(value for _, value in kept), *public]),), tuple(text for text, _ in kept))
+
+
+def _common(found: Answer, sigma: float, least: float) -> tuple[tuple[str, ...], list[float]]:
+    """The released values that are not rare, and their counts: dual threshold of 3 sigma and `least` rows."""
+    bar = max(3 * sigma, least) if least > 0 else -math.inf
+    pairs = [
+        (text, float(value))
+        for text, value in zip(found.texts, found.arrays[0][:-1], strict=True)
+        if value >= bar
+    ]
+    return tuple(text for text, _ in pairs), [value for _, value in pairs]
+
+
+def rows_of(totals: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The inverse-variance mean of noisy row counts, and its variance; (0, infinity) for none.
+
+    Args:
+        totals: Noisy row counts released on the way, with their variances.
+    """
+    precision = math.fsum(1.0 / variance for _, variance in totals)
+    if precision == 0.0:
+        return 0.0, math.inf
+    return math.fsum(value / variance for value, variance in totals) / precision, 1.0 / precision
+
+
+def may_be_missing(column: Column, absent: float, sigma: float) -> bool:
+    """Whether values may be missing: as declared, else whether the noisy count of missing rows is evident."""
+    return column.missing if column.missing is not None else absent > EVIDENT * sigma
+
+
+def _label(taken: set[str]) -> str:
+    label = OTHER
+    while label in taken:
+        label = f"({label})"
+    return label
+
+
+def _marginal(column: Listed, values: list[float], absent: float, sigma: float) -> NoisyMarginal:
+    """The listed counts as a measurement; `other` is not seen, so it gets a flat guess and a wide sigma."""
+    seen = sum(values) + max(absent, 0.0)
+    wide = max(seen, sigma)
+    cells = [*values, 0.0, *([absent] if column.missing else [])]
+    spread = [*([sigma] * len(values)), wide, *([sigma] if column.missing else [])]
+    return NoisyMarginal((column.name,), np.asarray(cells), np.asarray(spread))
+
+
+def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[float, float]]) -> NoisyMarginal:
+    """The marginal with the count of `other` filled in: the noisy row count less the listed counts.
+
+    Post-processing of released numbers. The row count is the inverse-variance mean of the totals.
+
+    Args:
+        marginal: A released one-way marginal.
+        column: Its column.
+        totals: Noisy row counts released on the way, with their variances.
+    """
+    if not isinstance(column, Listed) or column.other_code is None or not totals:
+        return marginal
+    rows, variance = rows_of(totals)
+    values, sigma = marginal.values.copy(), marginal.sigmas.copy()
+    others = np.arange(len(values)) != column.other_code
+    values[column.other_code] = rows - values[others].sum()
+    sigma[column.other_code] = math.sqrt(variance + float((sigma[others] ** 2).sum()))
+    return NoisyMarginal(marginal.clique, values, sigma)

@@ -1,0 +1,175 @@
+"""The named methods: which strategy goes with which model.
+
+Named methods of the literature: which strategy goes with which model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from margrave.errors import InputError, invalid
+from margrave.select.aim import AIM
+from margrave.select.all_pairs import AllPairs
+from margrave.select.batched import Batched
+from margrave.select.fixed import AllKWay
+from margrave.select.mean_embedding import MeanEmbedding
+from margrave.select.mst import MST
+from margrave.select.privmrf import PrivMRF
+from margrave.select.privsyn import PrivSyn
+from margrave.select.residual_planner import ResidualPlanner
+from margrave.select.top_q import TopQ
+from margrave.select.training import Training
+
+if TYPE_CHECKING:
+    from margrave.protocols import Strategy
+
+__all__ = ["METHODS", "Method", "method"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A named recipe.
+
+    Args:
+        name: The name it is asked for under.
+        strategy: Makes the selection strategy.
+        fitter: Name of the model family.
+        summary: What it is, in a sentence.
+        source: Where it comes from.
+    """
+
+    name: str
+    strategy: Callable[[], Strategy]
+    fitter: str
+    summary: str
+    source: str
+
+
+METHODS: dict[str, Method] = {
+    entry.name: entry
+    for entry in (
+        Method(
+            "auto",
+            AllPairs,
+            "auto",
+            "Every pair, dependent ones twice; a mixture of products, nested, or a graphical model.",
+            "docs/auto.md",
+        ),
+        Method("aim", AIM, "pgm", "Adaptive choice of marginals, graphical model.", "arXiv 2201.12677"),
+        Method(
+            "batched",
+            Batched,
+            "pgm",
+            "All pairs appraised at once and bought in a few batches, graphical model.",
+            "margrave, after arXiv 2201.12677",
+        ),
+        Method(
+            "mst",
+            MST,
+            "compressed",
+            "One-ways and a private spanning tree of pairs, graphical model of the codes above the noise.",
+            "McKenna, Miklau and Sheldon 2021",
+        ),
+        Method(
+            "privsyn",
+            PrivSyn,
+            "gum",
+            "Pairs whose dependence outweighs their noise, merged to cliques; rows moved to fit them.",
+            "Zhang et al. 2021, USENIX Security",
+        ),
+        Method(
+            "privmrf",
+            PrivMRF,
+            "pgm",
+            "Marginals inside the cliques of a triangulated graph of dependence, graphical model.",
+            "Cai et al. 2021, VLDB 14",
+        ),
+        Method(
+            "mwem",
+            lambda: TopQ(q=1, choosing=Fraction(1, 2), again=True),
+            "pmw",
+            "The worst-fitted pair of every round, multiplicative weights on all cells: small domains.",
+            "arXiv 1012.4763",
+        ),
+        Method(
+            "rap",
+            TopQ,
+            "relaxed",
+            "The worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
+            "arXiv 2103.06641",
+        ),
+        Method(
+            "rap_pp",
+            TopQ,
+            "relaxed_points",
+            "As rap, with numbers as points, sigmoids that grow steep and random linear thresholds.",
+            "Vietri et al. 2022, NeurIPS 35",
+        ),
+        Method(
+            "gem",
+            lambda: TopQ(rounds=None, q=1),
+            "network",
+            "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
+            "arXiv 2106.07153",
+        ),
+        Method(
+            "dp_merf",
+            MeanEmbedding,
+            "merf",
+            "Random Fourier features of the numbers by label, pairs with the label; a generator network.",
+            "arXiv 2002.11603",
+        ),
+        Method(
+            "tabddpm",
+            Training,
+            "diffusion",
+            "One-ways, and a diffusion of rows whose network is trained by noisy gradients.",
+            "arXiv 2209.15421",
+        ),
+        Method(
+            "privpgd",
+            AllKWay,
+            "particles",
+            "All pairs alike; particles moved to them by sliced optimal transport.",
+            "Donhauser et al. 2024, ICML, PMLR 235",
+        ),
+        Method(
+            "private_gsd",
+            AllKWay,
+            "genetic",
+            "All pairs alike; a genetic search for rows that have them.",
+            "arXiv 2306.03257",
+        ),
+        Method(
+            "aim_grem", AIM, "residual", "AIM's choice, marginals rebuilt from residuals.", "arXiv 2410.01091"
+        ),
+        Method(
+            "residual_planner",
+            ResidualPlanner,
+            "residual",
+            "All pairs with optimal noise, rebuilt from residuals without a negative count.",
+            "arXiv 2305.08175 and 2410.01091",
+        ),
+        Method(
+            "independent",
+            lambda: AllKWay(degree=1),
+            "independent",
+            "One-way marginals only; columns independent. A baseline.",
+            "folklore",
+        ),
+    )
+}
+
+
+def method(name: str) -> Method:
+    """The method of a name.
+
+    Raises:
+        InputError: There is none.
+    """
+    if name not in METHODS:
+        raise InputError(invalid("method", f"one of {sorted(METHODS)}", "Pick one.", got=name))
+    return METHODS[name]

@@ -1,1 +1,0 @@
-"""Named methods of the literature: which strategy goes with which model."""

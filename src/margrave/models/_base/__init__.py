@@ -1,0 +1,1 @@
+"""What every family of models stands on: pooled measurements, rules, evidence, limits, compiled loops."""

@@ -1,0 +1,296 @@
+"""Ruled: what rules do to measurements, and rows of any model that obey them.
+
+A fitter knows the cells that rules rule out: nothing is there, whatever noise says. A model's rows are its
+distribution given the rules. Where a model does not hold the rules itself, that is done by drawing rows that
+break one again; what is still wrong after ROUNDS is found code by code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import Deadline
+from margrave.models._base.evidence import Evidence, by_row, checked, picked, rows_asked
+from margrave.models._base.pooling import Pooled
+from margrave.schema.constraints.codes import CodeRules
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.encoded import Encoded, code_dtype
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+
+__all__ = ["agreeing", "obeying", "sampled", "settled", "sharpened"]
+
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+Draw = Callable[[int, Evidence], Sequence[NDArray[Any]]]
+
+ROUNDS = 8
+"""How often rows that break a rule are drawn again, by the model alone."""
+TRIES = 4
+"""Rows drawn for each row that is wanted, in one round, at most."""
+SEARCHES = 256
+"""Rows found code by code for one set of given codes; where more are needed they are used again."""
+
+
+def settled(domain: Domain, tables: Sequence[Pooled]) -> Domain:
+    """The domain with dependencies whose table is not public read off the noisy counts, if there are any."""
+    if domain.rules is None:
+        return domain
+    counts = {table.clique: table.values for table in tables}
+    noise = {table.clique: table.sigma for table in tables}
+    return dataclasses.replace(domain, rules=domain.rules.read(counts, noise))
+
+
+def sharpened(domain: Domain, tables: Sequence[Pooled], certainty: float) -> list[Pooled]:
+    """Measurements with what the rules know: cells that no row can be in hold 0.
+
+    Args:
+        domain: With its rules, `settled`.
+        tables: One table a clique.
+        certainty: By how much the standard deviation of such cells is divided.
+    """
+    if domain.rules is None:
+        return list(tables)
+    known = domain.rules.tables()
+    found = []
+    for table in tables:
+        values, sigma = table.values.copy(), table.sigma.copy()
+        for clique, allowed in known:
+            none = ~np.broadcast_to(_within(clique, allowed, table.clique), values.shape)
+            values[none], sigma[none] = 0.0, table.sigma[none] / certainty
+        found.append(dataclasses.replace(table, values=values, sigma=sigma))
+    return found
+
+
+def obeying(
+    domain: Domain,
+    rows: int,
+    given: Evidence,
+    rng: np.random.Generator,
+    draw: Draw,
+    ways: Callable[[], dict[str, Floats]],
+) -> list[NDArray[Any]]:
+    """A model's rows, conditioned on the domain's rules, a column an attribute.
+
+    Args:
+        domain: With its rules, if any.
+        rows: How many.
+        given: Checked codes.
+        rng: Source of randomness.
+        draw: Rows of the model given codes.
+        ways: Each attribute's distribution, asked for where rows are found code by code.
+
+    Raises:
+        InputError: The rules leave no row with some of the given codes.
+    """
+    rules = domain.rules
+    if rules is None:
+        return list(draw(rows, given))
+    _check(rules, given, rows)
+    columns = [np.array(column) for column in draw(rows, given)]
+    wrong, rate = np.flatnonzero(~_obey(rules, domain, columns)), 1.0
+    for _ in range(ROUNDS):
+        if not len(wrong):
+            break
+        rate = max(1.0 - len(wrong) / rows, 1.0 / TRIES) if rate == 1.0 else rate
+        wrong = _again(rules, domain, columns, wrong, given, draw, rate)
+    if len(wrong):
+        _searched(rules, domain, columns, wrong, given, rng, draw, ways())
+    return columns
+
+
+def sampled(
+    domain: Domain,
+    rows: int,
+    given: Mapping[str, Any] | None,
+    rng: np.random.Generator,
+    draw: Draw,
+    ways: Callable[[], dict[str, Floats]],
+) -> Encoded:
+    """What a model's `sample` gives: its rows, conditioned on given codes and on the domain's rules.
+
+    Args:
+        domain, rng, draw, ways: As for `obeying`.
+        rows: How many, at least 0.
+        given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+
+    Raises:
+        InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
+    """
+    columns = obeying(domain, rows, checked(domain, given, rows_asked(rows)), rng, draw, ways)
+    pairs = zip(columns, domain.sizes, strict=True)
+    return Encoded(domain, tuple(column.astype(code_dtype(size)) for column, size in pairs))
+
+
+def agreeing(
+    model: Model,
+    rows: int,
+    rng: np.random.Generator,
+    given: Mapping[str, Any],
+    numbers: Mapping[str, Floats],
+    deadline: Deadline | None = None,
+) -> Encoded:
+    """A model's rows given codes, that leave numbers known beside their codes room under the rules.
+
+    A row whose drawn codes cannot go with its number, though they could with another number of the same bin,
+    is drawn again, and at last found code by code.
+
+    Args:
+        model: Any model.
+        rows: How many.
+        rng: Source of randomness.
+        given: Codes by attribute, one or one a row.
+        numbers: Of given attributes, one a row, NaN where missing, each of shape [rows].
+        deadline: Of the model's own work on the rows; see `Model.sample`.
+
+    Raises:
+        InputError: The rules leave no row with some of the given values.
+    """
+    within = {} if deadline is None else {"deadline": deadline}
+    found, rules = model.sample(rows, rng, given or None, **within), model.domain.rules
+    known = {n: v for n, v in numbers.items() if rules is not None and n in rules.names}
+    if rules is None or not known:
+        return found
+    evidence = checked(model.domain, given, rows)
+    if not rules.possible({n: np.broadcast_to(c, rows) for n, c in evidence.items()}, rows, known).all():
+        raise _impossible()
+    columns = [np.array(column) for column in found.columns]
+    _made_room(model, rules, columns, rng, evidence, known)
+    return Encoded(model.domain, tuple(columns))
+
+
+def _made_room(
+    model: Model,
+    rules: CodeRules,
+    columns: Sequence[NDArray[Any]],
+    rng: np.random.Generator,
+    evidence: Evidence,
+    known: Mapping[str, Floats],
+) -> None:
+    """Draw rows that leave no room for their known numbers anew, in place."""
+    wrong = np.flatnonzero(~_obey(rules, model.domain, columns, known))
+    for _ in range(ROUNDS):
+        if not len(wrong):
+            return
+        owners = np.repeat(wrong, TRIES)
+        own: dict[str, Any] = picked(evidence, owners)
+        fresh = model.sample(len(owners), rng, own).columns
+        good = _obey(rules, model.domain, fresh, {n: v[owners] for n, v in known.items()})
+        mended, first = np.unique(owners[good], return_index=True)
+        for column, values in zip(columns, fresh, strict=True):
+            column[mended] = values[np.flatnonzero(good)[first]]
+        wrong = np.setdiff1d(wrong, mended, assume_unique=True)
+    ways = {name: model.project((name,)) for name in rules.names}
+    for row in wrong.tolist():
+        start = {n: int(np.broadcast_to(c, len(columns[0]))[row]) for n, c in evidence.items()}
+        exact = {n: float(v[row]) for n, v in known.items() if not np.isnan(v[row])}
+        codes = {**start, **_completed(rules, start, ways, rng, exact)}
+        for column, values in zip(columns, model.sample(1, rng, codes).columns, strict=True):
+            column[row] = values[0]
+
+
+def _again(
+    rules: CodeRules,
+    domain: Domain,
+    columns: Sequence[NDArray[Any]],
+    wrong: Longs,
+    given: Evidence,
+    draw: Draw,
+    rate: float,
+) -> Longs:
+    """Draw some rows anew, in place; return those that still break a rule."""
+    exact, many = by_row(given), int(len(wrong) / rate) + 64
+    owners = np.repeat(wrong, TRIES) if exact else np.resize(wrong, many)
+    fresh = draw(len(owners), picked(given, owners))
+    good = np.flatnonzero(_obey(rules, domain, fresh))
+    if exact:
+        mended, first = np.unique(owners[good], return_index=True)
+        good = good[first]
+    else:
+        good = good[: len(wrong)]
+        mended = wrong[: len(good)]
+    for column, values in zip(columns, fresh, strict=True):
+        column[mended] = values[good]
+    return np.setdiff1d(wrong, mended, assume_unique=True)
+
+
+def _searched(
+    rules: CodeRules,
+    domain: Domain,
+    columns: Sequence[NDArray[Any]],
+    wrong: Longs,
+    given: Evidence,
+    rng: np.random.Generator,
+    draw: Draw,
+    ways: dict[str, Floats],
+) -> None:
+    """Find rows code by code, in place: attributes under rules first, then the others by the model."""
+    fixed = [name for name in rules.names if name in given]
+    held = np.zeros((len(fixed) + 1, len(wrong)), dtype=np.int64)
+    for i, name in enumerate(fixed):
+        held[i] = np.broadcast_to(given[name], columns[0].shape)[wrong]
+    distinct, group = np.unique(held, axis=1, return_inverse=True)
+    found = {name: np.empty(len(wrong), dtype=np.int64) for name in rules.names}
+    for g in range(distinct.shape[1]):
+        mine = np.flatnonzero(group.ravel() == g)
+        start = {name: int(distinct[i, g]) for i, name in enumerate(fixed)}
+        answers = [_completed(rules, start, ways, rng) for _ in range(min(len(mine), SEARCHES))]
+        for place, row in enumerate(mine):
+            for name, code in answers[place % len(answers)].items():
+                found[name][row] = code
+    fresh = draw(len(wrong), {**picked(given, wrong), **found})
+    for column, values in zip(columns, fresh, strict=True):
+        column[wrong] = values
+
+
+def _completed(
+    rules: CodeRules,
+    start: dict[str, int],
+    ways: dict[str, Floats],
+    rng: np.random.Generator,
+    exact: Mapping[str, float] | None = None,
+) -> dict[str, int]:
+    found = rules.complete(start, ways, rng, exact)
+    if found is None:
+        raise _impossible()
+    return found
+
+
+def _check(rules: CodeRules, given: Evidence, rows: int) -> None:
+    """Refuse codes that break a rule whatever the other attributes are."""
+    columns = {name: np.broadcast_to(codes, rows) for name, codes in given.items() if name in rules.names}
+    if columns and not rules.possible(columns, rows).all():
+        raise _impossible()
+
+
+def _obey(
+    rules: CodeRules,
+    domain: Domain,
+    columns: Sequence[NDArray[Any]],
+    exact: Mapping[str, Floats] | None = None,
+) -> NDArray[np.bool_]:
+    named = {name: columns[domain.index(name)] for name in rules.names}
+    return rules.possible(named, len(columns[0]) if len(columns) else 0, exact)
+
+
+def _within(clique: Clique, allowed: NDArray[np.bool_], wanted: Clique) -> NDArray[np.bool_]:
+    """Which cells of a wanted clique lie in an allowed cell, to be broadcast over its other axes."""
+    gone = tuple(i for i, name in enumerate(clique) if name not in wanted)
+    kept = [name for name in clique if name in wanted]
+    order = [name for name in wanted if name in kept]
+    part = np.asarray(allowed.any(axis=gone)).transpose([kept.index(name) for name in order])
+    shape = [part.shape[order.index(name)] if name in order else 1 for name in wanted]
+    return np.asarray(part.reshape(shape))
+
+
+def _impossible() -> InputError:
+    remedy = "Change them, or leave some out."
+    return InputError(invalid("given", "values that some row has under the schema's rules", remedy))

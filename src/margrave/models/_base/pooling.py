@@ -1,0 +1,310 @@
+"""Pooled: all measurements of one clique made into one table with one precision a cell.
+
+Splitting: two independent sets of measurements out of one, to choose between models without paying.
+
+A measurement y = truth + sigma z is public. Fresh noise z' makes A = y + g sigma z' and B = y - sigma z' / g,
+whose noises have covariance sigma^2 - sigma^2 = 0: for Gaussian noise they are independent, A with variance
+sigma^2 (1 + g^2), B with sigma^2 (1 + 1 / g^2). What is fitted on A is judged on B without bias, as on a
+second release that was never bought. The discrete Gaussian is Gaussian enough for this wherever sigma is a
+few rows. This is data thinning (Neufeld, Dharamshi, Gao and Witten 2024) of a released table.
+
+**Privacy.** Post-processing: z' is drawn from a generator of the caller and looks at releases only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.release import InferredMarginal, NoisyMarginal
+from margrave.schema.domain import Clique, Domain
+
+__all__ = [
+    "SHARE",
+    "Pooled",
+    "compare",
+    "estimated_total",
+    "halves",
+    "mu",
+    "one_ways",
+    "perplexity",
+    "pool",
+    "rows_of",
+    "simplex",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The inverse-variance mean of the measurements of one clique.
+
+    Args:
+        clique: Distinct attributes in the domain's order.
+        values: Noisy counts in rows, shape domain.shape(clique).
+        sigma: Standard deviation of each cell, in rows, shape of values.
+        inferred: Whether nobody measured it (`margrave.release.InferredMarginal`).
+        distance: If so, its appraised total variation from the product of its one-ways.
+        uncertainty: The standard deviation of that distance.
+    """
+
+    clique: Clique
+    values: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+    inferred: bool = False
+    distance: float = 0.0
+    uncertainty: float = math.inf
+
+    @property
+    def measurement(self) -> NoisyMarginal:
+        """The same as a measurement, for a fit."""
+        if self.inferred:
+            return InferredMarginal(self.clique, self.values, self.sigma, self.distance, self.uncertainty)
+        return NoisyMarginal(self.clique, self.values, self.sigma)
+
+
+def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: bool = False) -> list[Pooled]:
+    """One table a distinct clique, sorted by the attributes' positions; the empty clique is left out.
+
+    Several measurements y_k of one cell with standard deviations s_k become
+    sum(y_k / s_k^2) / sum(1 / s_k^2), with variance 1 / sum(1 / s_k^2).
+
+    inferred: whether tables that nobody measured are kept (`margrave.release.InferredMarginal`), for models
+        that know what to make of them; left out, the tables are those of a release.
+
+    Raises:
+        SchemaError: A clique names an attribute the domain does not have.
+        InputError: A clique repeats an attribute, or its table is not finite or not of the domain's shape.
+    """
+    sums: dict[Clique, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    unmeasured: dict[Clique, InferredMarginal | None] = {}
+    for measured in measurements:
+        unknown = measured if isinstance(measured, InferredMarginal) else None
+        clique, values, sigma = _canonical(domain, measured)
+        if not clique or (unknown is not None and not inferred):
+            continue
+        precision = sigma**-2.0
+        weighted, total = sums.get(clique, (0.0, 0.0))
+        sums[clique] = (weighted + values * precision, total + precision)
+        unmeasured[clique] = unknown if unmeasured.get(clique, unknown) is not None else None
+    ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
+    found = []
+    for clique in ordered:
+        weighted, precision = sums[clique]
+        table, known = Pooled(clique, weighted / precision, precision**-0.5), unmeasured[clique]
+        if known is not None:
+            table = replace(table, inferred=True, distance=known.distance, uncertainty=known.uncertainty)
+        found.append(table)
+    return found
+
+
+def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
+    """The inverse-variance mean of the tables' sums, at least 1: rows the measurements speak of.
+
+    A table's sum has variance sum(sigma_cell^2).
+    """
+    precisions = [1.0 / float((m.sigmas**2).sum()) for m in measurements]
+    sums = [float(m.values.sum()) for m in measurements]
+    if not sums:
+        return 1.0
+    mean = math.fsum(p * s for p, s in zip(precisions, sums, strict=True)) / math.fsum(precisions)
+    return max(mean, 1.0)
+
+
+def rows_of(measurements: Sequence[NoisyMarginal], total: float | None) -> float:
+    """The rows a model is to stand for: `total`, or what the measurements speak of when it is None.
+
+    Raises:
+        InputError: It is not a finite number above 0.
+    """
+    rows = estimated_total(measurements) if total is None else float(total)
+    if not (np.isfinite(rows) and rows > 0):
+        raise InputError(
+            invalid("total", "a finite number above 0", "Leave it out to estimate it.", got=total)
+        )
+    return rows
+
+
+def mu(tables: Sequence[Pooled]) -> float:
+    """The root of the precision of all measured tables together, above 0; each counts by its cells' mean."""
+    measured = [float((table.sigma**-2.0).mean()) for table in tables if not table.inferred]
+    return math.sqrt(max(sum(measured), 1e-12))
+
+
+def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
+    """The best unbiased estimate of each attribute's one-way from all tables that hold the attribute.
+
+    A table over more attributes says by its sums what each of its one-ways is, with the variance of a sum;
+    all estimates of one one-way are pooled by 1 / variance. Attributes in no table are left out, and inferred
+    tables count for nothing: they are made of the same one-ways.
+    """
+    sums: dict[str, NDArray[np.float64]] = {}
+    precisions: dict[str, NDArray[np.float64]] = {}
+    for table in tables:
+        if table.inferred:
+            continue
+        for axis, name in enumerate(table.clique):
+            others = tuple(k for k in range(table.values.ndim) if k != axis)
+            precision = 1.0 / (table.sigma**2).sum(axis=others)
+            sums[name] = sums.get(name, 0.0) + table.values.sum(axis=others) * precision
+            precisions[name] = precisions.get(name, 0.0) + precision
+    return {name: Pooled((name,), sums[name] / p, p**-0.5) for name, p in precisions.items()}
+
+
+def perplexity(counts: NDArray[np.float64]) -> float:
+    """exp of the entropy of a distribution: how many codes it is spread over. Negative counts are cut."""
+    held = np.maximum(counts, 0.0)
+    shares = held[held > 0] / max(float(held.sum()), 1e-300)
+    return math.exp(-float((shares * np.log(shares)).sum()))
+
+
+def _canonical(
+    domain: Domain, measured: NoisyMarginal
+) -> tuple[Clique, NDArray[np.float64], NDArray[np.float64]]:
+    clique = domain.canonical(measured.clique)
+    if len(clique) != len(measured.clique):
+        raise InputError(
+            invalid("clique", "without repeats", "Name each attribute once.", got=measured.clique)
+        )
+    if measured.values.shape != domain.shape(measured.clique):
+        raise InputError(
+            invalid(
+                "measurements",
+                f"of shape {domain.shape(measured.clique)} for {measured.clique!r}",
+                "Measure over the domain you fit.",
+                got=measured.values.shape,
+            )
+        )
+    if not np.isfinite(measured.values).all():
+        raise InputError(invalid("measurements", "finite in every cell", "Drop the damaged marginal."))
+    axes = tuple(measured.clique.index(name) for name in clique)
+    return clique, measured.values.transpose(axes), measured.sigmas.transpose(axes)
+
+
+def simplex(values: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The distribution nearest to noisy probabilities, in squares weighted by 1 / variance, shape [codes].
+
+    It is max(values - t * variances, 0) with t such that it sums to 1.
+
+    Example:
+        >>> simplex(np.array([0.9, 0.3, -0.4]), np.ones(3)).round(3).tolist()
+        [0.8, 0.2, 0.0]
+    """
+    ratio = values / variances
+    order = np.argsort(-ratio, kind="stable")
+    level = (np.cumsum(values[order]) - 1.0) / np.cumsum(variances[order])
+    kept = int(np.flatnonzero(ratio[order] > level)[-1])
+    found = np.maximum(values - level[kept] * variances, 0.0)
+    return np.asarray(found / found.sum())
+
+
+Floats = NDArray[np.float64]
+
+SHARE = 1.0 / 3.0
+"""g^2: A keeps three quarters of the precision, B a quarter."""
+FLOOR = 1e-3
+"""Added to a cell's share before its inverse weighs the cell's squared error; of 0, 1e-4, 1e-3 and 1e-2 this
+chose best on the tables of bench/LOG.md."""
+SURE = 2.0
+"""Standard deviations of an appraised dependence by which a model's may exceed it at no charge."""
+
+
+def halves(
+    tables: Sequence[Pooled], rng: np.random.Generator, share: float = SHARE
+) -> tuple[list[Pooled], list[Pooled]]:
+    """Measurements to fit on and measurements to judge by, with independent noise.
+
+    Inferred tables hold no noise and stay as they are in both.
+
+    Args:
+        tables: One table a clique, as from `pool`.
+        rng: Source of the fresh noise.
+        share: g^2, above 0: variances grow by 1 + g^2 and by 1 + 1 / g^2.
+    """
+    fitted, judged = [], []
+    for table in tables:
+        if table.inferred:
+            fitted.append(table)
+            judged.append(table)
+            continue
+        noise = table.sigma * rng.standard_normal(table.values.shape)
+        root = math.sqrt(share)
+        fitted.append(Pooled(table.clique, table.values + root * noise, table.sigma * math.sqrt(1 + share)))
+        judged.append(
+            Pooled(table.clique, table.values - noise / root, table.sigma * math.sqrt(1 + 1 / share))
+        )
+    return fitted, judged
+
+
+def compare(
+    rival: Sequence[Floats], default: Sequence[Floats], judged: Sequence[Pooled], rows: float
+) -> tuple[float, float]:
+    """Estimated error of one model less that of another, and the estimate's standard error.
+
+    The error of a model M, in proportions, is a sum over all measured tables of
+
+        sum over cells of v (M - truth)^2   and, in a pair,   sum over cells of v (L M - L truth)^2
+
+    with v = 1 / (mean of the two models + FLOOR), near to what total variation asks, since cells err about as
+    the root of what they hold. L takes out of a pair what its one-ways say, (I - q 1') M (I - 1 p') for the
+    mean one-ways q and p of the two models, so that dependence counts twice: once in the table, and once for
+    itself. In the difference of two models the squares of B cancel: it is linear in B, hence unbiased, and
+    its standard error is known.
+
+    Of a pair that nobody measured only the appraised total variation R from independence is known. A model
+    errs there at least by as much as its own dependence exceeds R, by the triangle inequality, so no less
+    than 4 (excess)^2 in squares over shares; the excess counts beyond SURE standard deviations of R.
+
+    Args:
+        rival: One model's tables in rows, one for each judged table.
+        default: The other's.
+        judged: The half of the measurements that was not fitted, and what was inferred.
+        rows: What a proportion is of.
+
+    Returns:
+        The difference, below 0 where the rival is better, and its standard error.
+    """
+    gain, variance = 0.0, 0.0
+    for table, one, other in zip(judged, rival, default, strict=True):
+        one, other = one / rows, other / rows
+        if table.inferred:
+            allowed = table.distance + SURE * table.uncertainty
+            gain += 4.0 * (_excess(one, allowed) ** 2 - _excess(other, allowed) ** 2)
+            continue
+        mean = np.maximum(0.5 * (one + other), 0.0)
+        weight = 1.0 / (mean + FLOOR)
+        # v (M^2 - M'^2 - 2 (M - M') B) is v (M - M') (M + M' - 2 B); the same for L M.
+        step, off = one - other, one + other - 2.0 * table.values / rows
+        pull = weight * step
+        gain += float((pull * off).sum())
+        if one.ndim == 2:
+            q, p = mean.sum(axis=1) / mean.sum(), mean.sum(axis=0) / mean.sum()
+            inner = weight * _interaction(step, q, p)
+            gain += float((inner * _interaction(off, q, p)).sum())
+            pull = pull + _adjoint(inner, q, p)
+        variance += float(((2.0 * pull * table.sigma / rows) ** 2).sum())
+    return gain, math.sqrt(variance)
+
+
+def _interaction(table: Floats, q: Floats, p: Floats) -> Floats:
+    """(I - q 1') T (I - 1 p'): what is left of a pair's table, [codes, codes], beyond its one-ways."""
+    centred = table - np.multiply.outer(q, table.sum(axis=0))
+    return np.asarray(centred - np.multiply.outer(centred.sum(axis=1), p))
+
+
+def _adjoint(table: Floats, q: Floats, p: Floats) -> Floats:
+    """(I - 1 q') T (I - p 1'): the transpose of `_interaction` as a linear map."""
+    centred = table - (q @ table)[None, :]
+    return np.asarray(centred - (centred @ p)[:, None])
+
+
+def _excess(table: Floats, allowed: float) -> float:
+    """By how much a pair's total variation from the product of its one-ways exceeds what is allowed."""
+    if not math.isfinite(allowed):
+        return 0.0
+    product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
+    return max(0.5 * float(np.abs(table - product).sum()) - allowed, 0.0)

@@ -1,0 +1,184 @@
+"""Products: relaxed rows as the mixture of products that they are, and the same mixture loaded again.
+
+Blocks: each attribute's part of a relaxed row, kept a distribution by softmax or by projection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.pooling import Pooled, one_ways, pool, rows_of, simplex
+from margrave.models._grouping.coding import coarsen, recalled
+from margrave.models._torch.device import Device
+from margrave.models.mixture.model import GroupedMixture, MixtureModel, restored, ungrouped
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["alone", "cells_with", "check_size", "held_shares", "loaded", "mixed", "simplices", "softmaxes"]
+
+
+Floats = NDArray[np.float64]
+HAZE = 0.02
+"""Part of a start that is uniform."""
+Make = Callable[[Domain, Sequence[Pooled], float], Floats]
+
+
+def mixed(
+    domain: Domain, measurements: Sequence[NoisyMarginal], total: float | None, largest: int, make: Make
+) -> MixtureModel | GroupedMixture:
+    """The mixture with equal weights whose products `make` finds.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        measurements: What was released.
+        total: Rows to stand for; estimated from the measurements when None.
+        largest: Attributes with more codes are modelled in this many groups of codes.
+        make: From a domain, one table a clique and the rows to shares of shape [codes, products].
+
+    Raises:
+        InputError: The tables do not fit the domain, or total is not positive.
+        SchemaError: A table names an attribute the domain does not have.
+    """
+    rows = rows_of(measurements, total)
+    tables = pool(domain, measurements)
+    domain = settled(domain, tables)
+    coarse = coarsen(domain, tables, largest)
+    if coarse is None:
+        return _model(domain, tables, rows, make)
+    inner = _model(coarse.inner, [coarse.summed(table) for table in tables], rows, make)
+    return ungrouped(inner, coarse, False)
+
+
+def _model(domain: Domain, tables: Sequence[Pooled], rows: float, make: Make) -> MixtureModel:
+    known = sharpened(domain, tables, 1.0)
+    shares = _exact(domain, tables, make(domain, known, rows))
+    count = shares.shape[1]
+    return MixtureModel(domain, rows, np.full(count, 1.0 / count), shares, 0.0, None)
+
+
+def _exact(domain: Domain, tables: Sequence[Pooled], shares: Floats) -> Floats:
+    """The shares in double precision, each summing to 1; uniform for attributes not measured."""
+    exact = np.array(shares, dtype=np.float64)
+    seen = {name for table in tables for name in table.clique}
+    start = 0
+    for name, size in zip(domain.names, domain.sizes, strict=True):
+        part = exact[start : start + size]
+        if name not in seen:
+            part[...] = 1.0
+        part /= part.sum(axis=0)
+        start += size
+    return exact
+
+
+def alone(domain: Domain, tables: Sequence[Pooled], rows: float, haze: float = HAZE) -> Floats:
+    """What the tables say of each attribute by itself, uniform where nothing, shape [codes, 1].
+
+    Relaxed rows that start near it have only the dependence to learn, and attributes that no table joins stay
+    independent.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        tables: What was measured.
+        rows: The number of rows that it is of.
+        haze: Part of it that is made uniform, so that no share is 0.
+    """
+    found = one_ways(tables)
+    parts = []
+    for name, size in zip(domain.names, domain.sizes, strict=True):
+        part = np.full(size, 1.0 / size)
+        if name in found:
+            part = (1.0 - haze) * simplex(found[name].values / rows, found[name].sigma ** 2) + haze * part
+        parts.append(part)
+    return np.concatenate(parts)[:, None]
+
+
+def loaded(
+    domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+) -> MixtureModel | GroupedMixture:
+    """The mixture whose `state` was saved; needs no PyTorch.
+
+    Raises:
+        ReleaseError: The state is not that of a mixture over this domain.
+    """
+    domain = settled(domain, pool(domain, measurements))
+    coarse = recalled(domain, state)
+    if coarse is None:
+        return restored(domain, state)
+    return GroupedMixture(restored(coarse.inner, state), coarse)
+
+
+def held_shares(model: Model | None, domain: Domain, count: int) -> Floats | None:
+    """The shares of an earlier model over the same domain with as many products, if it is one."""
+    inner = model.inner if isinstance(model, GroupedMixture) else model
+    if not isinstance(inner, MixtureModel) or inner.domain != domain or len(inner.weights) != count:
+        return None
+    return inner.fitted
+
+
+def check_size(
+    domain: Domain, cliques: Sequence[Clique], largest: int, max_codes: int, max_cells: int
+) -> None:
+    """Check that a fit is affordable, before anything is measured.
+
+    Raises:
+        InputError: The attributes have more than max_codes codes together, groups counted as codes, or a
+            clique of three or more attributes has more than max_cells cells.
+    """
+    codes = sum(min(size, largest) for size in domain.sizes)
+    if codes > max_codes:
+        remedy = "Merge rare categories, use fewer bins, or raise max_codes."
+        raise InputError(invalid("codes", f"at most {max_codes}", remedy, got=codes))
+    for clique in cliques:
+        if not np.isfinite(_cells(domain, clique, largest, max_cells)):
+            remedy = "Leave it out, or raise max_cells."
+            raise InputError(invalid("cliques", f"of at most {max_cells} cells", remedy, got=clique))
+
+
+def cells_with(
+    domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique], largest: int, max_cells: int
+) -> Floats:
+    """Cells that a fit to cliques and each one candidate compares, infinite where one is too large."""
+    held = {frozenset(clique) for clique in cliques}
+    start = sum(_cells(domain, clique, largest, max_cells) for clique in held)
+    asked = [frozenset(clique) for clique in candidates]
+    more = [0.0 if clique in held else _cells(domain, clique, largest, max_cells) for clique in asked]
+    return np.maximum(start + np.asarray(more, dtype=np.float64), 1.0)
+
+
+def _cells(domain: Domain, names: Collection[str], largest: int, max_cells: int) -> float:
+    cells = float(math.prod(min(domain[name], largest) for name in names))
+    return cells if len(names) <= 2 or cells <= max_cells else float("inf")
+
+
+def softmaxes(device: Device, logits: Any, sizes: Sequence[int]) -> Any:
+    """exp(logits) over their sum in each attribute's block, shape [codes, rows]."""
+    torch = device.torch
+    return torch.cat([torch.softmax(block, 0) for block in torch.split(logits, list(sizes))])
+
+
+def simplices(device: Device, points: Any, sizes: Sequence[int]) -> Any:
+    """The distribution nearest to each block by squares (sparsemax), shape [codes, rows].
+
+    A block of the values z_1 >= ... >= z_k is lowered by tau = (sum of the first m - 1) / m and cut off at 0,
+    with m the largest number for which z_m exceeds the tau of m (Martins and Astudillo 2016, algorithm 1).
+    """
+    torch = device.torch
+    return torch.cat([_simplex(torch, block) for block in torch.split(points, list(sizes))])
+
+
+def _simplex(torch: Any, block: Any) -> Any:
+    falling = torch.sort(block, dim=0, descending=True).values
+    counts = torch.arange(1, len(block) + 1, dtype=block.dtype, device=block.device)[:, None]
+    levels = (falling.cumsum(0) - 1.0) / counts
+    kept = (falling > levels).sum(0, keepdim=True).clamp(min=1)
+    return (block - levels.gather(0, kept - 1)).clamp(min=0.0)

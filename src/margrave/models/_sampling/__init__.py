@@ -1,0 +1,1 @@
+"""Whole rows from probabilities: rounding, balancing, repairing, pivotal sampling."""

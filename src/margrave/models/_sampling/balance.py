@@ -1,0 +1,318 @@
+"""Balance: swapping codes between rows until the counts of pairs come close to a model's.
+
+Rounding fixes how often each code occurs in each group of rows, not which row of the group gets it. Any
+choice is as likely under the model, so codes of one column are swapped between rows of a group while that
+lowers the squared excess of all pair counts over their expectations. No group's one-way counts change.
+
+`balance` takes whole rows whose groups are the same for all columns; `balanced` a column that was just
+drawn given others. There rows that are alone in their group may swap with each other as well, with the
+Metropolis rule for the model's own probabilities: otherwise trees with more cells than rows would leave
+nothing to pair.
+
+Lines: columns of codes turned to one line a row, and back, a block of rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.limits import Deadline
+from margrave.models._base.compiled import compiled
+from margrave.models._sampling.rounding import fresh_state, grouped, uniform
+
+__all__ = ["MOST", "balance", "balanced", "columns_of", "lines_of"]
+
+
+Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
+
+BLOCK = 1 << 12
+"""Rows that are turned at once: what a core's cache holds of some tens of columns. Whole columns are written
+to memory once for each of their codes."""
+
+
+def lines_of(columns: Sequence[NDArray[np.integer[Any]]], firsts: Sequence[int] | Longs, rows: Longs) -> Ints:
+    """Codes side by side, one attribute after another in number, shape [rows, columns].
+
+    Args:
+        columns: Codes of each attribute.
+        firsts: What is added to the codes of each.
+        rows: Which rows, in which order.
+    """
+    lines = np.empty((len(rows), len(columns)), dtype=np.int32)
+    for first in range(0, len(rows), BLOCK):
+        part = slice(first, first + BLOCK)
+        for v, column in enumerate(columns):
+            lines[part, v] = column[rows[part]] + firsts[v]
+    return lines
+
+
+def columns_of(lines: Ints, firsts: Sequence[int] | Longs, rows: Longs) -> list[Longs]:
+    """What `lines_of` made lines of, for all rows: columns each of shape [rows]."""
+    columns = [np.empty(len(lines), dtype=np.int64) for _ in range(lines.shape[1])]
+    for first in range(0, len(rows), BLOCK):
+        part = slice(first, first + BLOCK)
+        for v, column in enumerate(columns):
+            column[rows[part]] = lines[part, v] - firsts[v]
+    return columns
+
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+MOST = 1 << 17
+"""Most swaps tried for one column in one pass: of many rows a part is enough, their counts are close."""
+
+REACH = 64
+"""How far apart in the order of groups two rows may lie to be tried for a swap in `balanced`."""
+
+
+def balance(
+    columns: Sequence[NDArray[np.integer]],
+    groups: Longs,
+    expected: Floats,
+    sizes: Sequence[int],
+    passes: int,
+    rng: np.random.Generator,
+    *,
+    most: int = MOST,
+    movable: Sequence[int] | None = None,
+    apart: Mapping[int, Longs] | None = None,
+    deadline: Deadline | None = None,
+) -> list[Longs]:
+    """The rows with codes swapped inside groups so that all pair counts come close to the expected ones.
+
+    Args:
+        columns: Codes of each attribute, each of shape [rows].
+        groups: The group of each row, from 0, shape [rows]; rows of a group are exchangeable.
+        expected: Counts wanted, in rows, attributes one after another on both axes: [codes, codes],
+            symmetric; blocks on the diagonal are not looked at.
+        sizes: Codes of each attribute.
+        passes: How often a swap is tried for each row and attribute; 4 to 16 are enough.
+        rng: Source of randomness.
+        most: Swaps tried for an attribute in one pass, at most: spread over the rows.
+        movable: Positions of the columns whose codes may be swapped; all when None.
+        apart: Groups of their own for some columns, by position, each of shape [rows].
+        deadline: After it no pass begins.
+
+    Returns: the columns, rows in the order given.
+    """
+    if len(groups) < 2 or len(columns) < 2 or passes < 1:
+        return [np.array(column, dtype=np.int64) for column in columns]
+    starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+    by = grouped(groups, int(groups.max()) + 1)
+    codes = lines_of(columns, starts, by)
+    excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
+    _count(codes, excess)
+    plans = _plans(by, groups, range(len(columns)) if movable is None else movable, apart or {})
+    state, step = fresh_state(rng), max(1, len(by) // most)
+    for turn, plan in product(range(passes), plans):
+        if deadline is not None and deadline.passed:
+            break
+        _swap(codes, *plan, excess, turn % step, step, state)
+    return columns_of(codes, starts, by)
+
+
+def _plans(
+    by: Longs, groups: Longs, movable: Sequence[int], apart: Mapping[int, Longs]
+) -> list[tuple[Longs, Longs, Longs]]:
+    """For each kind of groups: places in their order, where each group ends, and the columns that move."""
+    plans = [_plan(np.arange(len(by)), groups[by], [v for v in movable if v not in apart])]
+    for keys in {id(keys): keys for keys in apart.values()}.values():
+        placed = keys[by]
+        order = grouped(placed, int(placed.max()) + 1)
+        moved = [v for v in movable if v in apart and apart[v] is keys]
+        plans.append(_plan(order, placed[order], moved))
+    return plans
+
+
+def _plan(order: Longs, keys: Longs, moved: Sequence[int]) -> tuple[Longs, Longs, Longs]:
+    ends = np.append(np.flatnonzero(np.diff(keys)) + 1, len(keys))
+    return order, ends, np.asarray(moved, dtype=np.int64)
+
+
+def balanced(
+    codes: NDArray[Any],
+    v: int,
+    drawn: Sequence[int],
+    by: Longs,
+    keys: Longs,
+    table: Floats,
+    expected: Sequence[Floats],
+    passes: int,
+    rng: np.random.Generator,
+    *,
+    most: int = MOST,
+) -> None:
+    """Swap codes of a column that was just drawn, in place.
+
+    Args:
+        codes: Codes of each attribute, shape [attributes, rows].
+        v: The attribute just drawn.
+        drawn: Attributes drawn before.
+        by: Rows in the order of their groups, shape [rows].
+        keys: The group of each row, shape [rows].
+        table: Weights of v's codes in each group, shape [groups, codes].
+        expected: Counts wanted for each of `drawn` with v, each of shape [its codes, codes].
+        passes: Swaps tried for each row.
+        rng: Source of randomness.
+        most: Rows that take part, at most: stretches of neighbours, spread over all groups.
+    """
+    starts = np.concatenate([[0], np.cumsum([len(counts) for counts in expected])])[:-1].astype(np.int64)
+    others = np.asarray(drawn, dtype=np.int64)
+    excess = (-np.concatenate(expected)).astype(np.float32)
+    _count_with(codes, v, others, starts, excess)
+    rows = by if len(by) <= most else _stretches(by, most, rng)
+    near = np.empty((len(rows), len(drawn)), dtype=np.int32)
+    _gather(codes, others, starts, rows, near)
+    column = codes[v, rows]
+    _swap_drawn(column, keys[rows], table, near, excess, passes, fresh_state(rng))
+    codes[v, rows] = column
+
+
+def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
+    """About `most` of the rows: stretches of REACH neighbours at equal distances from each other."""
+    spread = -(-len(by) // most)
+    firsts = np.arange(int(rng.integers(spread)) * REACH, len(by), spread * REACH)
+    places = (firsts[:, None] + np.arange(REACH)).ravel()
+    chosen: Longs = by[places[places < len(by)]]
+    return chosen
+
+
+@compiled
+def _count(codes: Ints, excess: Singles) -> None:
+    """Add the rows to the excess of all pairs, both ways round."""
+    counts = np.zeros(excess.shape, dtype=np.int32)
+    rows, width = codes.shape
+    for i in range(rows):
+        for u in range(width):
+            for v in range(u):
+                counts[codes[i, u], codes[i, v]] += 1
+    for a in range(len(counts)):
+        for b in range(a):
+            excess[a, b] += counts[a, b]
+            excess[b, a] += counts[a, b]
+
+
+@compiled
+def _swap(
+    codes: Ints,
+    order: Longs,
+    ends: Longs,
+    moved: Longs,
+    excess: Singles,
+    start: int,
+    step: int,
+    state: NDArray[np.uint64],
+) -> None:
+    """Try a swap for every step-th row and every moved column, each with a random row of its group."""
+    for v in moved:
+        group, first = 0, 0
+        for place in range(start, len(order), step):
+            while place >= ends[group]:
+                first = ends[group]
+                group += 1
+            p, q = order[place], order[first + int(uniform(state) * (ends[group] - first))]
+            if codes[p, v] != codes[q, v] and _change(codes[p], codes[q], v, excess) < -0.001:
+                _exchange(codes[p], codes[q], v, excess)
+
+
+@compiled
+def _change(one: Ints, two: Ints, v: int, excess: Singles) -> float:
+    """Half of what the sum of squared excesses grows by when two rows swap their codes of column v."""
+    a, b = excess[one[v]], excess[two[v]]
+    change = np.float32(0.0)
+    for w in range(len(one)):
+        s, t = one[w], two[w]
+        if s != t and w != v:
+            change += b[s] - a[s] + a[t] - b[t] + np.float32(2.0)
+    return float(change)
+
+
+@compiled
+def _exchange(one: Ints, two: Ints, v: int, excess: Singles) -> None:
+    a, b = one[v], two[v]
+    one[v], two[v] = b, a
+    for w in range(len(one)):
+        s, t = one[w], two[w]
+        if s != t and w != v:
+            for code, other, by in ((b, s, 1), (a, s, -1), (a, t, 1), (b, t, -1)):
+                excess[code, other] += by
+                excess[other, code] += by
+
+
+@compiled
+def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, excess: Singles) -> None:
+    """Add the rows to the excess of the pairs of v with others."""
+    own = codes[v]
+    for w in range(len(others)):
+        counts = np.zeros((len(excess), excess.shape[1]), dtype=np.int32)
+        other = codes[others[w]]
+        for i in range(len(own)):
+            counts[starts[w] + other[i], own[i]] += 1
+        excess += counts
+
+
+@compiled
+def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Ints) -> None:
+    """Rows of codes of several attributes, one attribute after another in number."""
+    for w in range(len(others)):
+        column = codes[others[w]]
+        for i in range(len(rows)):
+            near[i, w] = starts[w] + column[rows[i]]
+
+
+@compiled
+def _swap_drawn(
+    column: NDArray[Any],
+    keys: Longs,
+    table: Floats,
+    near: Ints,
+    excess: Singles,
+    passes: int,
+    state: NDArray[np.uint64],
+) -> None:
+    rows = len(column)
+    for trial in range(passes * rows):
+        p = trial % rows
+        q = p + 1 + int(uniform(state) * REACH)
+        if q >= rows:
+            continue
+        a, b = column[p], column[q]
+        if a == b or not _allowed(p, q, a, b, keys, table, state):
+            continue
+        change = np.float32(0.0)
+        for w in range(near.shape[1]):
+            s, t = near[p, w], near[q, w]
+            if s != t:
+                change += excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+        if change < -0.001:
+            column[p], column[q] = b, a
+            for w in range(near.shape[1]):
+                s, t = near[p, w], near[q, w]
+                excess[s, b] += 1
+                excess[s, a] -= 1
+                excess[t, a] += 1
+                excess[t, b] -= 1
+
+
+@compiled
+def _allowed(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state: NDArray[np.uint64]) -> bool:
+    """Whether places p and q may swap codes a and b."""
+    k, m = keys[p], keys[q]
+    if k == m:
+        return True
+    if not (_alone(p, keys) and _alone(q, keys)):
+        return False
+    return bool(table[k, b] * table[m, a] > uniform(state) * table[k, a] * table[m, b])
+
+
+@compiled
+def _alone(p: int, keys: Longs) -> bool:
+    """Whether the row at place p is the only one of its group."""
+    return not (p > 0 and keys[p - 1] == keys[p]) and not (p + 1 < len(keys) and keys[p + 1] == keys[p])

@@ -1,0 +1,437 @@
+"""Repair: changing single codes until the counts of all given tables are near their expectations.
+
+For a log-linear model p(x) = exp(sum of potentials): the odds of another code in a row are a difference
+of potentials of the tables that hold its attribute, so a change can weigh what it mends against what
+it makes the row less likely. Only rows in or next to wrong cells are looked at: the work grows with the
+number of wrong cells. A cell that no single change mends gains weight until one does.
+
+Steer: choosing what is rounded up so that the counts of given tables stay near their expectations.
+
+A group of g rows holds floor(g p) or one more of each code. Which codes get one more is free but for how
+many do; drawn at random, the errors of many groups add up in the tables that they share. Here codes that
+were rounded up are exchanged, inside their group, for others while that lowers the sum of the tables'
+excesses to the fourth power, less what the exchange makes the group less likely. Fourth powers because
+one cell that is wrong by three shall outweigh several that are wrong by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models._base.compiled import compiled
+from margrave.models._sampling.rounding import Ints, Rounded, fresh_state, uniform
+
+__all__ = ["LIMIT", "repair", "steer"]
+
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+State = NDArray[np.uint64]
+
+LIMIT = 1.9
+"""Excess above which a cell is wrong."""
+
+ROUNDS = 100
+"""Visits to the wrong cells, at most."""
+
+TRIED = 64
+"""Rows looked at for one wrong cell and round, at most."""
+
+BLOCK = 1024
+"""Rows whose codes are compared, or counted, together."""
+
+NATS = 4.0
+"""How much less likely a change may make a row, as a log of odds, however much it mends; twice that in the
+last four fifths of the rounds, for cells that nothing else mends."""
+
+
+def repair(
+    codes: NDArray[Any],
+    sizes: Sequence[int],
+    cliques: Sequence[tuple[int, ...]],
+    expected: Floats,
+    potentials: Floats,
+    rng: np.random.Generator,
+    *,
+    limit: float = LIMIT,
+) -> float:
+    """Change codes, in place, until no table's count is off by more than `limit`, or ROUNDS are over.
+
+    Args:
+        codes: Codes of each attribute, shape [attributes, rows].
+        sizes: Codes of each attribute.
+        cliques: The attributes of each table.
+        expected: Counts wanted in the tables' cells, table by table, row by row.
+        potentials: Their potentials, in the same order.
+        rng: Source of randomness.
+        limit: Largest excess that is left alone, in rows.
+
+    Returns:
+        The largest excess left, in rows.
+    """
+    if not len(cliques) or not codes.shape[1]:
+        return 0.0
+    starts = np.cumsum([0, *(int(np.prod([sizes[v] for v in clique])) for clique in cliques)])
+    members, strides, of = _axes(len(codes), sizes, cliques)
+    excess = -expected
+    _count(codes, starts, members, strides, excess)
+    if float(np.abs(excess).max()) > limit:
+        lengths = np.asarray(sizes, dtype=np.int64)
+        arrays = (codes, lengths, starts, members, strides, of, excess, potentials)
+        _repair(*arrays, limit, fresh_state(rng))
+    return float(np.abs(excess).max())
+
+
+def _axes(
+    attributes: int, sizes: Sequence[int], cliques: Sequence[tuple[int, ...]]
+) -> tuple[Longs, Longs, Longs]:
+    """The attributes of each clique and the cells between their codes, both padded to the longest clique.
+
+    Returns:
+        Attributes, -1 beyond the last, and strides, both [cliques, longest]; and the strides by attribute,
+        -1 where a clique does not hold it, [attributes, cliques].
+    """
+    members = np.full((len(cliques), max(len(clique) for clique in cliques)), -1, dtype=np.int64)
+    strides = np.zeros_like(members)
+    of = np.full((attributes, len(cliques)), -1, dtype=np.int64)
+    for k, clique in enumerate(cliques):
+        step = 1
+        for place in range(len(clique) - 1, -1, -1):
+            members[k, place], strides[k, place] = clique[place], step
+            of[clique[place], k] = step
+            step *= sizes[clique[place]]
+    return members, strides, of
+
+
+@compiled
+def _count(codes: NDArray[Any], starts: Longs, members: Longs, strides: Longs, excess: Floats) -> None:
+    """Add the rows to all tables."""
+    rows = codes.shape[1]
+    cells = np.empty(BLOCK, dtype=np.int32)
+    for k in range(len(members)):
+        counts = np.zeros(starts[k + 1] - starts[k], dtype=np.int32)
+        for first in range(0, rows, BLOCK):
+            length = min(BLOCK, rows - first)
+            cells[:] = 0
+            for place in range(members.shape[1]):
+                if members[k, place] >= 0:
+                    column = codes[members[k, place], first : first + length]
+                    step = np.int32(strides[k, place])
+                    for i in range(length):
+                        cells[i] += step * column[i]
+            for i in range(length):
+                counts[cells[i]] += 1
+        excess[starts[k] : starts[k + 1]] += counts
+
+
+@compiled
+def _repair(
+    codes: NDArray[Any],
+    sizes: Longs,
+    starts: Longs,
+    members: Longs,
+    strides: Longs,
+    of: Longs,
+    excess: Floats,
+    potentials: Floats,
+    limit: float,
+    state: State,
+) -> None:
+    weights = np.ones(len(excess))
+    wanted = np.empty(members.shape[1], dtype=np.int64)
+    at = np.empty(len(members), dtype=np.int64)
+    move = np.empty(3, dtype=np.int64)
+    for turn in range(ROUNDS):
+        done = True
+        nats = NATS if 5 * turn < ROUNDS else 2.0 * NATS
+        for k in range(len(members)):
+            for cell in range(starts[k], starts[k + 1]):
+                if abs(excess[cell]) <= limit:
+                    continue
+                done = False
+                rest = cell - starts[k]
+                for place in range(len(wanted)):
+                    if members[k, place] >= 0:
+                        wanted[place] = rest // strides[k, place]
+                        rest %= strides[k, place]
+                over = excess[cell] > 0.0
+                tables = (starts, members, strides, of, excess, potentials, weights, nats)
+                if _search(codes, sizes, members[k], wanted, over, tables, at, move, state):
+                    _apply(codes, move, tables, at)
+                else:
+                    weights[cell] *= 2.0
+        if done:
+            break
+
+
+@compiled
+def _search(
+    codes: NDArray[Any],
+    sizes: Longs,
+    clique: Longs,
+    wanted: Longs,
+    over: bool,
+    tables: Any,
+    at: Longs,
+    move: Longs,
+    state: State,
+) -> bool:
+    """Find the best change for a wrong cell: fills move with [row, attribute, code]; whether it helps.
+
+    An overfull cell gives rows away, a cell short of rows takes those that differ by one attribute.
+    """
+    rows = codes.shape[1]
+    differences = np.empty(BLOCK, dtype=np.uint8)
+    best, tried = -1e-6, 0
+    blocks = (rows + BLOCK - 1) // BLOCK
+    start = int(uniform(state) * blocks)
+    for turn in range(blocks):
+        first = (start + turn) % blocks * BLOCK
+        length = min(BLOCK, rows - first)
+        if not _compare(codes, clique, wanted, first, length, 0 if over else 1, differences):
+            continue
+        for i in range(length):
+            if differences[i] == (0 if over else 1):
+                tried += 1
+                best = _try(codes, sizes, clique, wanted, over, first + i, best, tables, at, move)
+                if tried == TRIED:
+                    return best < -1e-6
+    return best < -1e-6
+
+
+@compiled
+def _compare(
+    codes: NDArray[Any],
+    clique: Longs,
+    wanted: Longs,
+    first: int,
+    length: int,
+    target: int,
+    differences: NDArray[np.uint8],
+) -> bool:
+    """In how many attributes each row of a block differs from a cell; whether any does in `target` many."""
+    differences[:] = 0
+    for place in range(len(clique)):
+        if clique[place] >= 0:
+            column = codes[clique[place], first : first + length]
+            code = column.dtype.type(wanted[place])
+            for i in range(length):
+                differences[i] += column[i] != code
+    held = 0
+    for i in range(length):
+        held += differences[i] == target
+    return held > 0
+
+
+@compiled
+def _try(
+    codes: NDArray[Any],
+    sizes: Longs,
+    clique: Longs,
+    wanted: Longs,
+    over: bool,
+    i: int,
+    best: float,
+    tables: Any,
+    at: Longs,
+    move: Longs,
+) -> float:
+    """The least cost so far, row i's changes out of the cell, or into it, included."""
+    for place in range(len(clique)):
+        v = clique[place]
+        if v < 0 or not (over or codes[v, i] != wanted[place]):
+            continue
+        _locate(codes, i, v, tables, at)
+        first, last = (0, sizes[v]) if over else (wanted[place], wanted[place] + 1)
+        for b in range(first, last):
+            cost = _cost(codes[v, i], b, v, tables, at) if b != codes[v, i] else 0.0
+            if cost < best:
+                best = cost
+                move[0], move[1], move[2] = i, v, b
+    return best
+
+
+@compiled
+def _locate(codes: NDArray[Any], i: int, v: int, tables: Any, at: Longs) -> None:
+    """Fill `at` with the cell of row i, code 0 of attribute v, in each table that holds v."""
+    starts, members, strides, of = tables[0], tables[1], tables[2], tables[3]
+    for k in range(len(at)):
+        if of[v, k] < 0:
+            continue
+        at[k] = starts[k]
+        for place in range(members.shape[1]):
+            u = members[k, place]
+            if u >= 0 and u != v:
+                at[k] += strides[k, place] * codes[u, i]
+
+
+@compiled
+def _cost(a: int, b: int, v: int, tables: Any, at: Longs) -> float:
+    """What a change from a to b adds to the weighted fourth powers, and to the row's unlikeliness in nats."""
+    of, excess, potentials, weights, nats = tables[3], tables[4], tables[5], tables[6], tables[7]
+    cost, likelier = 0.0, 0.0
+    for k in range(len(at)):
+        step = of[v, k]
+        if step < 0:
+            continue
+        p, q = at[k] + step * a, at[k] + step * b
+        e, f = excess[p], excess[q]
+        cost += weights[p] * (((6.0 - 4.0 * e) * e - 4.0) * e + 1.0)
+        cost += weights[q] * (((6.0 + 4.0 * f) * f + 4.0) * f + 1.0)
+        likelier += potentials[q] - potentials[p]
+    if likelier < -nats:
+        return 0.0
+    return cost - min(likelier, 0.0)
+
+
+@compiled
+def _apply(codes: NDArray[Any], move: Longs, tables: Any, at: Longs) -> None:
+    """Make a change and keep the tables' excess."""
+    of, excess = tables[3], tables[4]
+    i, v, b = move
+    _locate(codes, i, v, tables, at)
+    for k in range(len(at)):
+        if of[v, k] >= 0:
+            excess[at[k] + of[v, k] * codes[v, i]] -= 1.0
+            excess[at[k] + of[v, k] * b] += 1.0
+    codes[v, i] = b
+
+
+PASSES = 6
+"""Rounds over all groups; a round without an exchange is the last."""
+
+OVER = 1.0
+"""Excess above which a cell gives codes away: below, rounding is left to chance, so that it is unbiased."""
+
+ODDS = 20.0
+"""How many times less likely an exchange may make a group: rare cells shall not become a dump."""
+
+
+def steer(
+    found: Rounded,
+    table: Floats,
+    radices: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    expected: Sequence[Floats],
+) -> None:
+    """Exchange codes that were rounded up, in place.
+
+    Args:
+        found: Groups of rows and their codes.
+        table: Weights of the codes in each group, shape [groups, codes], that were rounded.
+        radices: Codes of the attributes that make a group's key, the last running fastest.
+        strides: For each table, what a step in each of those attributes adds to its row.
+        expected: Counts wanted in each table, each of shape [rows, codes].
+    """
+    width = table.shape[1]
+    starts = np.concatenate([[0], np.cumsum([counts.size for counts in expected])])[:-1].astype(np.int64)
+    excess = -np.concatenate([counts.ravel() for counts in expected])
+    steps = np.asarray(strides, dtype=np.int64).reshape(len(expected), len(radices)) * width
+    places = _places(found.keys, np.asarray(radices, dtype=np.int64), steps, starts)
+    _count_cells(found.firsts, found.codes, places, excess)
+    _steer(found.keys, found.firsts, found.extras, found.codes, table, places, excess)
+
+
+@compiled
+def _places(keys: Longs, radices: Longs, steps: Longs, starts: Longs) -> Longs:
+    """Where each group's row begins in each table, shape [groups, tables]."""
+    places = np.empty((len(keys), len(starts)), dtype=np.int64)
+    for group in range(len(keys)):
+        rest = keys[group]
+        places[group] = starts
+        for j in range(len(radices) - 1, -1, -1):
+            digit = rest % radices[j]
+            rest //= radices[j]
+            for c in range(len(starts)):
+                places[group, c] += digit * steps[c, j]
+    return places
+
+
+@compiled
+def _count_cells(firsts: Longs, codes: Ints, places: Longs, excess: Floats) -> None:
+    """Add the rows to the tables, equal codes that lie together at once."""
+    for group in range(len(places)):
+        first, last = firsts[group], firsts[group + 1]
+        while first < last:
+            code, end = codes[first], first + 1
+            while end < last and codes[end] == code:
+                end += 1
+            for place in places[group]:
+                excess[place + code] += end - first
+            first = end
+
+
+@compiled
+def _steer(
+    keys: Longs, firsts: Longs, extras: Longs, codes: Ints, table: Floats, places: Longs, excess: Floats
+) -> None:
+    width = table.shape[1]
+    fractions, costs = np.empty(width), np.empty(width)
+    for _ in range(PASSES):
+        quiet = True
+        for group in range(len(keys)):
+            rows, last = firsts[group + 1] - firsts[group], firsts[group + 1]
+            ready = False
+            for i in range(last - extras[group], last):
+                if not _over(places[group], codes[i], excess):
+                    continue
+                if not ready:
+                    _free(table[keys[group]], rows, codes[last - extras[group] : last], fractions)
+                    ready = True
+                old = codes[i]
+                new = _better(places[group], old, fractions, excess, costs)
+                if new != old:
+                    codes[i] = new
+                    fractions[old], fractions[new] = -fractions[old], -fractions[new]
+                    for place in places[group]:
+                        excess[place + old] -= 1.0
+                        excess[place + new] += 1.0
+                    quiet = False
+        if quiet:
+            break
+
+
+@compiled
+def _over(places: Longs, code: int, excess: Floats) -> bool:
+    """Whether any table has too many of a group's code."""
+    found = False
+    for place in places:
+        found |= excess[place + code] > OVER
+    return found
+
+
+@compiled
+def _free(weights: Floats, rows: int, taken: Ints, fractions: Floats) -> None:
+    """Fractional parts of a group's expectations, negative for the codes that were rounded up."""
+    total = weights.sum()
+    for a in range(len(weights)):
+        expected = rows * (weights[a] / total) if total > 0.0 else rows / len(weights)
+        fractions[a] = min(max(expected - int(expected + 1e-9), 0.0), 1.0 - 1e-9)
+    for code in taken:
+        fractions[code] = -abs(fractions[code])
+
+
+@compiled
+def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: Floats) -> int:
+    """The code to have rounded up in place of `old`, or `old` itself."""
+    bound = 0.0
+    costs[:] = 0.0
+    for place in places:
+        e = excess[place + old]
+        bound += ((4.0 * e - 6.0) * e + 4.0) * e - 1.0
+        for a in range(len(costs)):
+            e = excess[place + a]
+            costs[a] += ((4.0 * e + 6.0) * e + 4.0) * e + 1.0
+    best, bound = old, bound - 1e-6
+    odds = abs(fractions[old]) / (1.0 - abs(fractions[old]))
+    for a in range(len(costs)):
+        if fractions[a] > 0.0 and costs[a] < bound:
+            less = odds * (1.0 - fractions[a]) / fractions[a]
+            cost = costs[a] + (np.log(less) if less > 1.0 else 0.0)
+            if less < ODDS and cost < bound:
+                best, bound = a, cost
+    return best

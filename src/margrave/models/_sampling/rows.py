@@ -1,0 +1,293 @@
+"""RowModel: a distribution that is the frequencies of a table of synthetic rows.
+
+Matching: which rows of a table go with given codes, and even picks among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, ReleaseError, invalid
+from margrave.limits import Deadline
+from margrave.models._base.compiled import compiled
+from margrave.models._base.constraints import obeying, sampled, settled
+from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.pooling import pool
+from margrave.models._sampling.rounding import draw_column
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.encoded import Codes, Encoded, code_dtype
+
+if TYPE_CHECKING:
+    from margrave.release import NoisyMarginal
+
+__all__ = ["RowModel", "keyed", "mixed", "picks", "reached", "recalled", "row_dtype", "ruled_rows"]
+
+
+Longs = NDArray[np.int64]
+Rows = NDArray[Any]
+
+LARGEST = 1 << 62
+"""Keys stay below this; beyond it those that occur are numbered anew."""
+
+
+def keyed(columns: Sequence[NDArray[Any]], sizes: Sequence[int], rows: int) -> Longs:
+    """A number a row, equal for two rows exactly where all their codes are: shape [rows].
+
+    Args:
+        columns: Codes, each of shape [rows].
+        sizes: Codes of each column.
+        rows: How many.
+    """
+    keys, bound = np.zeros(rows, dtype=np.int64), 1
+    for column, size in zip(columns, sizes, strict=True):
+        if bound * size > LARGEST:
+            occurring, keys = np.unique(keys, return_inverse=True)
+            bound = len(occurring)
+        keys, bound = keys * size + column, bound * size
+    return keys
+
+
+def mixed(columns: Rows, sizes: Sequence[int], rng: np.random.Generator) -> Longs:
+    """The rows in an order in which neighbours are alike: by as many attributes as fit a key, [rows].
+
+    Attributes come in random order and rows that agree in all of them as they lie, after a shuffle.
+    """
+    rows = columns.shape[1]
+    start, keys, bound = rng.permutation(rows), np.zeros(rows, dtype=np.int64), 1
+    for place in rng.permutation(len(sizes)).tolist():
+        if bound * sizes[place] > LARGEST:
+            break
+        keys, bound = keys * sizes[place] + columns[place], bound * sizes[place]
+    return np.asarray(start[np.argsort(keys[start], kind="stable")])
+
+
+def picks(wanted: int, there: int, rng: np.random.Generator) -> Longs:
+    """Places among `there` rows, as even as can be: every one occurs wanted / there times, rounded.
+
+    Shape [wanted], in random order. The start is uniform, so each place is expected wanted / there times.
+    """
+    steps = (np.arange(wanted) + rng.random()) * (there / max(wanted, 1))
+    return np.asarray(rng.permutation(np.minimum(steps.astype(np.int64), there - 1)))
+
+
+def reached(columns: Rows, attributes: Sequence[int], codes: Sequence[int]) -> Longs:
+    """The rows that agree with the most of some codes, shape [matches].
+
+    Args:
+        columns: Codes, shape [attributes, rows].
+        attributes: Which of them the codes are of.
+        codes: The code wanted of each.
+    """
+    agreed = np.empty(columns.shape[1], dtype=np.int64)
+    return _reached(columns, np.asarray(attributes, np.int64), np.asarray(codes, np.int64), agreed)
+
+
+@compiled
+def _reached(columns: Rows, attributes: Longs, codes: Longs, agreed: Longs) -> Longs:
+    agreed[:] = 0
+    for k in range(len(attributes)):
+        for row in range(len(agreed)):
+            agreed[row] += np.int64(columns[attributes[k], row]) == codes[k]
+    most = agreed.max()
+    return np.flatnonzero(agreed == most)
+
+
+Floats = NDArray[np.float64]
+
+
+class RowModel:
+    """The frequencies of rows that a generator has made, times uniform codes of attributes it knew nothing
+    of.
+
+    Given codes select the rows that have them. Where no row has them all, those that have the most of them
+    are used and the rest of the codes written over: the limit, as the probability goes to 0, of a table in
+    which each code of each row is replaced with a small probability by any other. So every code can be given.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        total: Rows the model stands for.
+        names: The attributes the rows have, in the domain's order.
+        columns: Their codes, shape [names, rows], one row or more.
+    """
+
+    def __init__(self, domain: Domain, total: float, names: Clique, columns: Rows) -> None:
+        self._domain = domain
+        self._total = float(total)
+        self._names = tuple(names)
+        self._columns = columns
+        self._sizes = domain.shape(self._names)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self._domain
+
+    @property
+    def total(self) -> float:
+        """The number of rows the model stands for; marginals sum to it."""
+        return self._total
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table the model is made of."""
+        return int(self._columns.shape[1])
+
+    def project(self, clique: Clique) -> Floats:
+        """The marginal of any clique, in rows, shape domain.shape(clique).
+
+        Raises:
+            InputError: The clique repeats an attribute.
+        """
+        if len(set(clique)) != len(clique):
+            raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
+        shape = self._domain.shape(clique)
+        held = [name for name in clique if name in self._names]
+        cells = np.zeros(self.rows, dtype=np.int64)
+        for name in held:
+            cells = cells * self._domain[name] + self._column(name)
+        counts = np.bincount(cells, minlength=self._domain.size(held)).astype(np.float64)
+        spread = self._domain.size(clique) // self._domain.size(held)
+        wide = [self._domain[name] if name in held else 1 for name in clique]
+        scale = self._total / self.rows / spread
+        return np.array(np.broadcast_to(counts.reshape(wide) * scale, shape))
+
+    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """The marginals of many cliques."""
+        return [self.project(clique) for clique in cliques]
+
+    def sample(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
+    ) -> Encoded:
+        """Rows of the table, each as often as any other to within one, conditioned on `given`; see the class.
+
+        Args:
+            rows: How many, at least 0.
+            rng: Source of randomness.
+            given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+            deadline: Not used: rows are picked at once.
+
+        Raises:
+            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
+        """
+
+        def drawn(count: int, codes: Evidence) -> list[Rows]:
+            return self._drawn(count, codes, rng)
+
+        return sampled(self._domain, rows, given, rng, drawn, self._ways)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays from which `recalled` builds the same model again."""
+        places = [self._domain.index(name) for name in self._names]
+        return {
+            "total": np.asarray(self._total),
+            "held": np.asarray(places, dtype=np.int64),
+            "rows": self._columns,
+        }
+
+    def _ways(self) -> dict[str, Floats]:
+        return {name: self.project((name,)) / self._total for name in self._domain.names}
+
+    def _column(self, name: str) -> Rows:
+        column: Rows = self._columns[self._names.index(name)]
+        return column
+
+    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[Rows]:
+        held = {name: codes for name, codes in given.items() if name in self._names}
+        chosen = self._chosen(rows, held, rng)
+        found = []
+        for name in self._domain.names:
+            if name in given:
+                found.append(np.array(np.broadcast_to(given[name], rows)))
+            elif name in self._names:
+                found.append(self._column(name)[chosen])
+            else:
+                even, one = np.ones((1, self._domain[name])), np.zeros(rows, dtype=np.int64)
+                found.append(draw_column(one, np.arange(rows), even, rng))
+        return found
+
+    def _chosen(self, rows: int, given: Evidence, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Which row of the table each row that is asked for comes from, shape [rows]."""
+        if not rows:
+            return np.zeros(0, dtype=np.int64)
+        order = mixed(self._columns, self._sizes, rng)
+        if not given:
+            return np.asarray(order[picks(rows, self.rows, rng)])
+        names = tuple(given)
+        if not by_row(given):
+            matching = self._matching(order, names, [int(given[name]) for name in names])
+            return np.asarray(matching[picks(rows, len(matching), rng)])
+        return self._chosen_by_row(rows, given, order, rng)
+
+    def _chosen_by_row(
+        self, rows: int, given: Evidence, order: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """As `_chosen`, one distinct set of codes after another."""
+        names = tuple(given)
+        wanted = [np.broadcast_to(given[name], rows).astype(np.int64) for name in names]
+        both = [np.append(self._column(n)[order], w) for n, w in zip(names, wanted, strict=True)]
+        keys = keyed(both, self._domain.shape(names), self.rows + rows)
+        by_key = np.argsort(keys[: self.rows], kind="stable")
+        own, asked = keys[: self.rows][by_key], keys[self.rows :]
+        by_asked = np.argsort(asked, kind="stable")
+        groups, firsts = np.unique(asked[by_asked], return_index=True)
+        lows, highs = np.searchsorted(own, groups, "left"), np.searchsorted(own, groups, "right")
+        found = np.empty(rows, dtype=np.int64)
+        for low, high, mine in zip(lows, highs, np.split(by_asked, firsts[1:]), strict=True):
+            matching = order[by_key[low:high]]
+            if low == high:
+                matching = self._matching(order, names, [int(w[mine[0]]) for w in wanted])
+            found[mine] = matching[picks(len(mine), len(matching), rng)]
+        return found
+
+    def _matching(self, order: NDArray[np.int64], names: Clique, codes: list[int]) -> NDArray[np.int64]:
+        """The rows that agree with the most of the codes, in the given order."""
+        matches = np.zeros(self.rows, dtype=np.bool_)
+        matches[reached(self._columns, [self._names.index(name) for name in names], codes)] = True
+        return np.asarray(order[matches[order]])
+
+
+def row_dtype(domain: Domain) -> np.dtype[Any]:
+    """The narrowest type that holds every attribute's codes."""
+    return code_dtype(max(domain.sizes, default=1))
+
+
+def ruled_rows(model: RowModel, rng: np.random.Generator) -> Rows:
+    """As many rows of a model as it is made of, all of which obey the rules, shape [names, rows]."""
+
+    def drawn(count: int, codes: Evidence) -> list[Rows]:
+        return model._drawn(count, codes, rng)
+
+    columns = obeying(model.domain, model.rows, {}, rng, drawn, model._ways)
+    kept = [columns[model.domain.index(name)] for name in model._names]
+    return np.array(kept, dtype=model._columns.dtype).reshape(len(kept), model.rows)
+
+
+def recalled(
+    domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
+) -> RowModel:
+    """The model whose `state` was saved.
+
+    Raises:
+        ReleaseError: The state is not that of rows over this domain.
+    """
+    total, held = np.asarray(state.get("total", 0.0)), np.asarray(state.get("held", ()))
+    columns = np.asarray(state.get("rows", ()))
+    sound = total.shape == () and total.dtype.kind == "f" and np.isfinite(total) and total > 0
+    sound = sound and held.ndim == 1 and held.dtype.kind in "iu" and len(set(held.tolist())) == len(held)
+    sound = sound and bool(((held >= 0) & (held < len(domain))).all()) and bool((np.diff(held) > 0).all())
+    sound = sound and columns.ndim == 2 and columns.shape[0] == len(held) and columns.shape[1] >= 1
+    sound = sound and columns.dtype.kind == "u"
+    if not sound:
+        raise ReleaseError(invalid("state", "rows of codes of the domain", "The release is damaged."))
+    names = tuple(domain.names[place] for place in held.tolist())
+    if any(int(column.max()) >= domain[name] for name, column in zip(names, columns, strict=True)):
+        raise ReleaseError(invalid("state", "codes of the domain", "The release is damaged."))
+    return RowModel(settled(domain, pool(domain, measurements)), float(total), names, columns)

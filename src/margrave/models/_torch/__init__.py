@@ -1,0 +1,1 @@
+"""What fits on PyTorch share: the device, one thread, Adam."""

@@ -1,0 +1,367 @@
+"""Additive: a target given all other attributes, log-linear with one table of potentials a measured pair.
+
+Slack: how far an additive model may stay from each measured pair, by its noise and by what it shows.
+
+Noise alone does not say how much a potential is to be shrunk. Where the pair of a label and an attribute is
+nothing but noise, what fits it harms every row; where it tells much, little shrinkage is best. So the size
+of the potentials is estimated from the pair itself (empirical Bayes).
+
+For a prior of variance V on a potential theta, Gaussian noise s on the table's cell T and m(theta) what the
+model expects, the best theta has T - m = s^2 / (F V) theta, with F = dm / dtheta. An entropy with slack s
+has T - m = s theta. The geometric mean of both does well from tables of pure noise to nearly exact ones,
+where V, read off as if there were no other attributes, says too little about what one adds to the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, ReleaseError, invalid
+from margrave.models._base.pooling import Pooled
+from margrave.models._sampling.balance import lines_of
+from margrave.models._sampling.pivotal import pivotal
+from margrave.models.mixture.additive_dual import Dual, lowest, softmax
+from margrave.schema.domain import Domain
+
+__all__ = ["LIKENESS", "MOST_ROWS", "Additive", "chained", "drawn_from", "fit_additive", "slack", "summed"]
+
+
+Floats = NDArray[np.float64]
+
+LEVELS = 2.0 ** np.arange(-12, 7)
+"""Variances of potentials that are weighed against each other."""
+WEAKEST = 0.3
+"""Least slack over the noise: the effect that V is read off may be larger than what is left to be added."""
+RARE = 0.05
+"""Part of the mean F below which a cell's own counts no more."""
+LIKENESS = 0.5
+"""Correlation of the potentials of neighbouring codes that stand in order."""
+
+
+def summed(values: Floats, sigma: Floats, shares: Floats) -> Floats:
+    """A noisy pair whose lines sum to how often their codes occur, each cell moved in proportion to sigma^2.
+
+    The lines of codes that do not occur are empty. Arguments as for `slack`.
+    """
+    missing = (shares - values.sum(axis=1)) / (sigma**2).sum(axis=1)
+    moved: Floats = np.where(shares[:, None] > 0.0, values + missing[:, None] * sigma**2, 0.0)
+    return moved
+
+
+def slack(values: Floats, sigma: Floats, shares: Floats, strength: float) -> Floats:
+    """What a unit of each potential leaves unexplained of its cell, in proportions, shape of values.
+
+    Args:
+        values: A noisy pair in proportions, shape [codes, label's codes], its lines as from `summed`.
+        sigma: The noise of its cells in proportions, shape of values.
+        shares: How often each code occurs in the rows, shape [codes].
+        strength: Slack over the geometric mean of noise and Bayes' shrinkage.
+    """
+    seen = shares > 0.0
+    width = values.shape[1]
+    if width < 2 or not seen.any():
+        return strength * sigma
+    table, noise = values[seen], sigma[seen]
+    often = shares[seen][:, None]
+    labels = np.maximum(table.sum(axis=0), 0.01)
+    alone = often * (labels / labels.sum())
+    level = _level(table / alone - 1.0, (noise / alone) ** 2)
+    slope = alone * (1.0 - labels / labels.sum())
+    mean = float(slope.mean())
+    slope = np.maximum(slope, RARE * mean)
+    factor = max(strength * np.sqrt(float(np.median(noise)) / (mean * level)), WEAKEST)
+    found: Floats = factor * np.sqrt(1.0 / RARE) * sigma
+    found[seen] = factor * np.sqrt(mean / slope) * noise
+    return found
+
+
+def chained(ridge: Floats, ordered: int) -> tuple[Floats, Floats]:
+    """The slack of an attribute whose first codes stand in order, and what holds neighbours together.
+
+    The inverse covariance of a stationary first-order autoregression whose values have variance 1 and whose
+    neighbours have correlation r is tridiagonal: as a sum of squares it has (1 - r) / (1 + r) on each value,
+    1 / (1 + r) at both ends, and r / (1 - r^2) on each difference of neighbours (Rue and Held 2005, 1.1.1).
+
+    Args:
+        ridge: As from `slack`, shape [codes, label's codes].
+        ordered: How many leading codes stand in order; at least 2.
+
+    Returns:
+        The weights on squares of potentials, shape of ridge, and those on squares of differences between a
+        code and the next, shape [codes - 1, label's codes], 0 where codes have no order.
+    """
+    single = ridge.copy()
+    single[:ordered] *= (1.0 - LIKENESS) / (1.0 + LIKENESS)
+    single[[0, ordered - 1]] = ridge[[0, ordered - 1]] / (1.0 + LIKENESS)
+    bonds = np.zeros((len(ridge) - 1, ridge.shape[1]))
+    between = np.sqrt(ridge[1:ordered] * ridge[: ordered - 1])
+    bonds[: ordered - 1] = LIKENESS / (1.0 - LIKENESS**2) * between
+    return single, bonds
+
+
+def _level(effects: Floats, variances: Floats) -> float:
+    """The variance of effects that were seen with noise of known variances: the posterior mean of its log.
+
+    The prior is even over LEVELS. A label's effects at one code sum to about 0, hence the missing one.
+    """
+    spreads = (variances + level for level in LEVELS)
+    logs = np.array([-0.5 * (np.log(spread) + effects**2 / spread).sum() for spread in spreads])
+    weights = np.exp((logs - logs.max()) * (1.0 - 1.0 / effects.shape[1]))
+    return float(np.exp(weights @ np.log(LEVELS) / weights.sum()))
+
+
+Ints = NDArray[np.int32]
+Columns = Mapping[str, NDArray[np.integer[Any]]]
+
+TURNS, CLOSE = 50, 1e-4
+"""Steps of proportional fitting of a target's biases, at most, and the relative distance that will do."""
+MOST_ROWS = 1 << 17
+"""Rows that a fit looks at, evenly spread over those it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Additive:
+    """p(target = y | rest = x), proportional to exp(bias[y] + sum_i potentials_i[x_i, y]).
+
+    Args:
+        domain: Names and sizes of all attributes.
+        target: The attribute that is explained.
+        potentials: A line for each code of every other attribute, in the domain's order, and the biases
+            last, shape [sum of the other sizes + 1, target's codes].
+        gap: The largest L1 norm of the fit's gradient over one table, in probability.
+        iterations: Steps of the fit.
+        converged: Whether the gap is within the tolerance.
+
+    Example:
+        >>> import numpy as np
+        >>> from margrave.models._base.pooling import Pooled
+        >>> domain = Domain(("x", "y"), (2, 2))
+        >>> pair = Pooled(("x", "y"), np.array([[400.0, 100.0], [100.0, 400.0]]), np.full((2, 2), 0.01))
+        >>> rows = {"x": np.array([0, 1, 0, 1])}
+        >>> fit_additive(domain, "y", [pair], 1000.0, rows).probabilities(rows).round(2)[:2].tolist()
+        [[0.8, 0.2], [0.2, 0.8]]
+    """
+
+    domain: Domain
+    target: str
+    potentials: Floats
+    gap: float
+    iterations: int
+    converged: bool
+
+    def probabilities(self, columns: Columns) -> Floats:
+        """The target's distribution in every row, shape [rows, target's codes].
+
+        Args:
+            columns: Codes of the other attributes, shape [rows]. The target's own, if there, are not looked
+                at, nor are those of an attribute without potentials.
+
+        Raises:
+            InputError: A column is missing, of another length, or has codes that its attribute has not.
+        """
+        rest = self.domain.marginalize((self.target,))
+        blocks = itertools.pairwise(_starts(rest))
+        used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
+        codes = _codes(rest, columns, [*used, len(rest)], None)
+        found = np.empty((len(codes), self.potentials.shape[1]))
+        softmax(codes, self.potentials, found)
+        return found
+
+    def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
+        """A code of the target for every row, shape [rows].
+
+        Each row's code has exactly the row's own probabilities. Every code's count is its expectation
+        rounded up or down, and hardly more than one off among rows of like probabilities, too.
+
+        Args:
+            columns: As in `probabilities`.
+            rng: Source of randomness.
+
+        Raises:
+            InputError: As `probabilities`.
+        """
+        return drawn_from(self.probabilities(columns), rng)
+
+    def with_shares(self, columns: Columns, wanted: Floats) -> Additive:
+        """The same conditional with biases under which the target's own shares over given rows are as wanted.
+
+        The entropy that a fit weighs against noise draws the shares of a rare code towards even ones, by more
+        than the noise of its own count where pairs are far noisier.
+
+        Args:
+            columns: As in `probabilities`; without rows nothing is changed.
+            wanted: The target's distribution, all above 0, shape [target's codes].
+        """
+        shares = self.probabilities(columns)
+        bias = np.zeros(len(wanted))
+        for _ in range(TURNS if len(shares) else 0):
+            moved = shares * np.exp(bias)
+            have = (moved / moved.sum(axis=1, keepdims=True)).mean(axis=0)
+            if np.abs(have / wanted - 1.0).max() < CLOSE:
+                break
+            bias += np.log(wanted / np.maximum(have, 1e-300))
+        potentials = self.potentials.copy()
+        potentials[-1] += bias - bias.mean()
+        return replace(self, potentials=potentials)
+
+    def state(self) -> dict[str, Floats]:
+        """Arrays from which `restore` builds the same conditional again."""
+        fit = np.array([self.gap, self.iterations, self.converged], dtype=np.float64)
+        return {"potentials": self.potentials, "fit": fit}
+
+    @staticmethod
+    def restore(domain: Domain, target: str, state: Mapping[str, Floats]) -> Additive:
+        """The conditional whose `state` was saved.
+
+        Raises:
+            ReleaseError: The state is not that of a conditional of this target over this domain.
+            SchemaError: The domain has no such attribute.
+        """
+        width = domain[target]
+        shapes = {"potentials": (sum(domain.sizes) - width + 1, width), "fit": (3,)}
+        found = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in shapes}
+        for key, shape in shapes.items():
+            if found[key].shape != shape or not np.isfinite(found[key]).all():
+                asked = f"of finite numbers of shape {shape} in {key!r}"
+                raise ReleaseError(invalid("state", asked, "The release is damaged."))
+        gap, iterations, converged = found["fit"].tolist()
+        return Additive(domain, target, found["potentials"], gap, int(iterations), bool(converged))
+
+
+def fit_additive(
+    domain: Domain,
+    target: str,
+    tables: Sequence[Pooled],
+    total: float,
+    columns: Columns,
+    strength: float = 1.2,
+    tolerance: float = 1e-3,
+    max_iterations: int = 200,
+) -> Additive:
+    """The conditional of most entropy, over given rows, that explains the target's measured pairs.
+
+    How far it may stay from a pair depends on the pair's noise and on what it shows beyond noise. Where an
+    attribute's codes stand in order, neighbours have like potentials as far as noise leaves it open.
+
+    Args:
+        domain: Names and sizes of all attributes.
+        target: The attribute to explain.
+        tables: Noisy counts, of which the target's own and its pairs count. What was not measured gets no
+            potentials; where nothing was, the distribution is uniform.
+        total: Rows the tables stand for.
+        columns: Codes of the other attributes in rows that stand for their distribution, shape [rows]; at
+            most MOST_ROWS of them are used. Without rows only the target's own table counts.
+        strength: Weight of the entropy over the tables', see `margrave.models.mixture.additive`.
+        tolerance: The gap at which to stop: the largest L1 norm of the gradient over one table.
+        max_iterations: Steps after which to stop.
+
+    Raises:
+        InputError: total or strength is not positive, or the columns do not fit the domain.
+        SchemaError: The domain has no attribute `target`.
+    """
+    for param, given in (("total", total), ("strength", strength)):
+        if not (np.isfinite(given) and given > 0):
+            raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=given))
+    dual = _dual(domain, target, tables, total, columns, strength)
+    theta, gap, steps = lowest(dual, np.zeros(dual.ridge.size), tolerance, max_iterations)
+    return Additive(domain, target, theta.reshape(dual.ridge.shape), gap, steps, gap <= tolerance)
+
+
+def drawn_from(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A code for every row with the row's own probabilities, as `Additive.draw` has it, shape [rows].
+
+    Args:
+        shares: Of each code in each row, shape [rows, codes].
+        rng: Source of randomness.
+    """
+    if shares.shape[1] == 2:
+        order = np.argsort(shares[:, 1], kind="stable")
+    else:
+        order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
+    return pivotal(shares, order, rng)
+
+
+def _dual(
+    domain: Domain, target: str, tables: Sequence[Pooled], total: float, columns: Columns, strength: float
+) -> Dual:
+    """What `fit_additive` minimises; without rows, as if there were one of which nothing is known."""
+    rest = domain.marginalize((target,))
+    starts = _starts(rest)
+    table, ridge = (np.full((starts[-1] + 1, domain[target]), fill) for fill in (0.0, 1.0))
+    bonds = np.zeros((starts[-1], domain[target]))
+    alone = not any(len(column) for column in columns.values())
+    measured = _measured(rest, target, tables, 1 if alone else 2)
+    codes = _codes(rest, columns, [i for i, _, _ in measured], MOST_ROWS)
+    if alone:
+        codes = np.full((1, len(measured)), starts[-1], dtype=np.int32)
+    shares = np.bincount(codes.ravel(), minlength=len(table)) / len(codes)
+    for i, values, sigma in measured:
+        block, noise = slice(starts[i], starts[i] + len(values)), sigma / total
+        table[block], ridge[block] = summed(values / total, noise, shares[block]), strength * noise
+        if i == len(rest):
+            continue
+        ridge[block] = slack(table[block], noise, shares[block], strength)
+        if rest.ordered[i] > 2:
+            inside = slice(block.start, block.stop - 1)
+            ridge[block], bonds[inside] = chained(ridge[block], rest.ordered[i])
+    return Dual(codes, shares, starts, table, ridge, bonds)
+
+
+def _starts(rest: Domain) -> list[int]:
+    """The first line of each attribute's potentials, and that of the biases."""
+    return [0, *itertools.accumulate(rest.sizes)]
+
+
+def _measured(
+    rest: Domain, target: str, tables: Sequence[Pooled], most: int
+) -> list[tuple[int, Floats, Floats]]:
+    """Attribute, noisy counts and sigma of the target's tables, both of shape [codes, target's codes].
+
+    The target's own comes as that of an attribute of one code, after the others; most: attributes in one.
+    """
+    found = []
+    for table in tables:
+        if target in table.clique and len(table.clique) <= most:
+            others = [rest.index(name) for name in table.clique if name != target]
+            values, sigma = (
+                np.atleast_2d(np.moveaxis(a, table.clique.index(target), -1))
+                for a in (table.values, table.sigma)
+            )
+            found.append((others[0] if others else len(rest), values, sigma))
+    return found
+
+
+def _codes(rest: Domain, columns: Columns, which: Sequence[int], most: int | None) -> Ints:
+    """Lines of the potentials of some attributes in each row, shape [rows, attributes].
+
+    Args:
+        rest: All attributes but the target.
+        columns: Their codes.
+        which: Positions in rest, its length for the biases.
+        most: Rows to keep, evenly spread; None for all.
+    """
+    starts = _starts(rest)
+    rows = len(next(iter(columns.values()), ()))
+    kept = np.arange(rows) if most is None or rows <= most else np.arange(most) * rows // most
+    found = [_column(rest, columns, i, rows) for i in which]
+    return lines_of(found, [starts[i] for i in which], kept)
+
+
+def _column(rest: Domain, columns: Columns, i: int, rows: int) -> NDArray[np.integer[Any]]:
+    """The codes of the attribute at a place, once they are seen to fit; none but 0 for the biases."""
+    if i == len(rest):
+        return np.zeros(rows, dtype=np.int32)
+    column = np.asarray(columns.get(rest.names[i], ()))
+    if column.shape != (rows,):
+        asked = f"of one code a row for {rest.names[i]!r}"
+        raise InputError(invalid("columns", asked, "Give all other columns."))
+    if rows and (column.min() < 0 or column.max() >= rest.sizes[i]):
+        asked = f"of codes from 0 to {rest.sizes[i] - 1} for {rest.names[i]!r}"
+        raise InputError(invalid("columns", asked, "Encode over this domain."))
+    return column

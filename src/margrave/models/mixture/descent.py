@@ -1,0 +1,210 @@
+"""Runs: where a descent starts, and the mixture that one or several descents amount to.
+
+Optimise: Adam on natural gradients of the logarithms, with a step that falls to nearly nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models._base.compiled import compiled
+from margrave.models.mixture.model import MixtureModel
+from margrave.models.mixture.nest import averaged
+from margrave.models.mixture.objective import NestPart, Objective, Point, point
+from margrave.models.mixture.stacked import Stacked
+from margrave.schema.domain import Domain
+
+__all__ = ["Descent", "Run", "Setting", "descend", "mixed", "start"]
+
+
+Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
+
+MOMENTUM, MEMORY = 0.9, 0.9
+"""How long the mean and the mean square of gradients are remembered. Squares are forgotten as quickly as the
+mean: gradients shrink by orders of magnitude on the way, and a long memory stalls (0.999, the usual value,
+needs five times the steps)."""
+LAST = 0.02
+"""The last step's length over the first one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """How an optimisation went.
+
+    Args:
+        value: The objective at the end.
+        gap: Mean absolute natural gradient under the model over the price of a nat: how far, relative to what
+            dependence costs, the codes' prices are from being in balance.
+        steps: Steps taken.
+    """
+
+    value: float
+    gap: float
+    steps: int
+
+
+def descend(
+    objective: Objective,
+    at: Point,
+    steps: int,
+    rate: float,
+    stop: Callable[[], bool] = lambda: False,
+) -> Descent:
+    """Move `at` down the objective, in place.
+
+    Args:
+        objective: What is minimised.
+        at: Start and end.
+        steps: How many steps the falling step length is planned for.
+        rate: First step length, in logarithms.
+        stop: Asked before each step; ends the descent early.
+    """
+    starts = objective.stacked.starts
+    moves, inner = _Moves(at), [[_Moves(part) for part in nest.points] for nest in objective.nests]
+    slope, bend = np.zeros_like(at.weigh), np.zeros_like(at.weigh)
+    done = 0
+    while done < steps and not stop():
+        done += 1
+        _, by_weight = objective(at)
+        objective.centre()
+        length = rate * (1.0 - done / steps + LAST)
+        early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
+        scale, bias = np.float32(length / early), np.float32(1.0 / young)
+        moves.step(objective.gradient, scale, bias)
+        for nest, own in zip(objective.nests, inner, strict=True):
+            for move, gradient in zip(own, nest.slopes, strict=True):
+                move.step(gradient, scale, bias)
+            nest.settle()
+        pull = at.weights * (by_weight - float(at.weights @ by_weight))
+        slope += (1.0 - MOMENTUM) * (pull - slope)
+        bend += (1.0 - MEMORY) * (pull * pull - bend)
+        at.weigh -= length / early * slope / (np.sqrt(bend / young) + 1e-12)
+        at.settle(starts)
+    value, _ = objective(at)
+    objective.centre()
+    return Descent(value, _gap(objective, at), done)
+
+
+class _Moves:
+    """The remembered gradients of one table of logarithms."""
+
+    def __init__(self, at: Point) -> None:
+        self._logs = at.logs
+        self._mean, self._square = np.zeros_like(at.logs), np.zeros_like(at.logs)
+
+    def step(self, gradient: Singles, scale: np.float32, bias: np.float32) -> None:
+        """Move the logarithms, in place."""
+        _advance(self._logs, gradient, self._mean, self._square, scale, bias)
+
+
+def _gap(objective: Objective, at: Point) -> float:
+    """Mean over attributes, and nests' atoms, of E|natural gradient|, over the price of a nat."""
+    moved = float(np.abs(objective.gradient * objective.shares).sum(axis=0, dtype=np.float64) @ at.weights)
+    moved += sum(nest.moved(at.weights) for nest in objective.nests)
+    places = objective.stacked.attributes + len(objective.nests)
+    return moved / max(places, 1) / max(float(objective.information), 1e-30)
+
+
+@compiled
+def _advance(
+    logs: Singles,
+    gradient: Singles,
+    mean: Singles,
+    square: Singles,
+    scale: np.float32,
+    bias: np.float32,
+) -> None:
+    """One step; no logarithm moves by more than 1."""
+    part, kept = np.float32(1.0 - 0.9), np.float32(1.0 - 0.9)
+    one = np.float32(1.0)
+    for c in range(logs.shape[0]):
+        for k in range(logs.shape[1]):
+            g = gradient[c, k]
+            mean[c, k] += part * (g - mean[c, k])
+            square[c, k] += kept * (g * g - square[c, k])
+            step = scale * mean[c, k] / (np.sqrt(square[c, k] * bias) + np.float32(1e-12))
+            logs[c, k] -= min(max(step, -one), one)
+
+
+SPREAD = 0.5
+"""Standard deviation of the starting logarithms around the one-ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a descent is told beside the measurements.
+
+    Args:
+        price: Of a nat of dependence.
+        groups: Positions of the attributes of each nest.
+        signal: Rows times mu, mu^2 the precision of all measurements together.
+        labels: Whether attributes that nobody asked for are labels (`margrave.models.mixture.labels`).
+    """
+
+    price: float
+    groups: tuple[tuple[int, ...], ...] = ()
+    signal: float = 0.0
+    labels: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One descent: where it ended, how it went, and its nests."""
+
+    at: Point
+    descent: Descent
+    nests: list[NestPart]
+
+
+def mixed(
+    domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], setting: Setting
+) -> MixtureModel:
+    """The mean of the mixtures, itself a mixture."""
+    worst = max((run.descent for run in runs), key=lambda descent: descent.gap)
+    weights = np.concatenate([run.at.weights for run in runs]).astype(np.float64)
+    shares = _exact(stacked, np.concatenate([run.at.shares for run in runs], axis=1))
+    nests = [
+        averaged(parts)
+        for parts in zip(*([part.nest(domain) for part in r.nests] for r in runs), strict=True)
+    ]
+    for nest, part in zip(nests, runs[0].nests, strict=True):
+        shares[part.rows] = nest.shares
+    return MixtureModel(domain, rows, weights / weights.sum(), shares, setting.price, worst, nests=nests)
+
+
+def start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:
+    """Around the measured one-ways; uniform where an attribute has none."""
+    logs = np.zeros((stacked.codes, components), np.float32)
+    for i in range(stacked.attributes):
+        part = slice(stacked.starts[i], stacked.starts[i + 1])
+        base = np.maximum(_one_way(stacked, part), 1e-6)
+        logs[part] = np.log(base / base.sum())[:, None]
+    logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
+    return point(logs, np.zeros(components), stacked.starts)
+
+
+def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:
+    """The conditionals in double precision, each summing to 1; uniform for attributes not measured."""
+    exact = shares.astype(np.float64)
+    for i in range(stacked.attributes):
+        part = slice(stacked.starts[i], stacked.starts[i + 1])
+        if not (stacked.one_weights[part].any() or stacked.pair_weights[part].any()):
+            exact[part] = 1.0
+        exact[part] /= exact[part].sum(axis=0)
+    return exact
+
+
+def _one_way(stacked: Stacked, part: slice) -> Floats:
+    """Noisy proportions of one attribute: measured itself, else summed out of its first measured pair."""
+    if stacked.one_weights[part].any():
+        return stacked.ones[part].astype(np.float64)
+    for j in range(stacked.attributes):
+        other = slice(stacked.starts[j], stacked.starts[j + 1])
+        if stacked.pair_weights[part, other].any():
+            return np.asarray(stacked.pairs[part, other].sum(axis=1, dtype=np.float64))
+    return np.ones(part.stop - part.start)

@@ -1,0 +1,415 @@
+"""Ties: attributes that rules tie together, as the cells of them that the rules allow.
+
+TiedTables: what was measured of attributes that rules tie together, on the cells that the rules allow.
+
+Rules in the objective: what a mixture says about tied attributes when its components obey the rules.
+
+Component k's distribution over the allowed cells x of a tie is T_k(x) = v(x) prod_i Q_ki(x_i) / Z_k, with v
+the share of the values in a cell's bins that obey: its one-ways are no longer Q_ki. The objective looks at
+those of T_k, at the tie's own measured pairs under sum_k w_k T_k, and asks the price of a nat for the tie as
+a whole, information * sum_k w_k sum_x T_k(x) log(T_k(x) / sum_l w_l T_l(x)): an attribute that follows from
+another is paid for once. With g(x) the derivative by T_k(x) over w_k, that by log Q_ki(c) over w_k and over
+T_k's share of code c is E_k[g | x_i = c] - E_k[g].
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models._base.compiled import compiled, summing
+from margrave.models._base.pooling import simplex
+from margrave.schema.constraints.codes import CodeRules
+from margrave.schema.domain import Domain
+
+__all__ = [
+    "LEAST",
+    "Tie",
+    "TiedPair",
+    "TiedPart",
+    "TiedTables",
+    "condition_tie",
+    "raked",
+    "tied_tables",
+    "ties",
+]
+
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+MOST = 1 << 13
+"""Allowed cells of one tie, at most; what is larger is left to drawing rows again."""
+WIDEST = 1 << 22
+"""Cells looked at on the way to a tie's allowed ones, at most."""
+LOWEST, DEEPEST = -30.0, -65.0
+"""Least logarithm of a code in a component, and least sum of a cell's: single precision ends at -87."""
+TURNS, BACK, ENOUGH = 20, 3, 1e-3
+"""Rounds of proportional fitting at most, those of all components together, and the mean distance from the
+wanted one-ways that will do."""
+FURTHEST = 30.0
+"""Most by which one round changes a factor."""
+QUIET, SPARE = 1.0, 0.05
+"""Share of the rows that the noise on a pair may make up for the pair to shape all components alike, and the
+part of a tie that such pairs leave as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A group of attributes and its cells.
+
+    Args:
+        names: The attributes.
+        sizes: Codes of each.
+        codes: The allowed cells, shape [attributes, cells].
+        room: What all components have in common, up to a factor, shape [cells]: the share of the values in
+            each cell's bins that obey, brought to the pairs that were measured with little noise.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    codes: Longs
+    room: Floats
+
+    @property
+    def lowest(self) -> float:
+        """Logarithm below which a code's share in a component counts as this."""
+        return max(LOWEST, DEEPEST / len(self.names))
+
+    def keys(self, names: Sequence[str]) -> tuple[Longs, int]:
+        """Each allowed cell's cell of some attributes, shape [cells], and how many of those there are."""
+        keys, size = np.zeros(self.codes.shape[1], dtype=np.int64), 1
+        for name in names:
+            i = self.names.index(name)
+            keys, size = keys * self.sizes[i] + self.codes[i], size * self.sizes[i]
+        return keys, size
+
+
+def ties(domain: Domain) -> tuple[Tie, ...]:
+    """The groups of attributes that a domain's rules tie together, those of at most MOST allowed cells."""
+    return () if domain.rules is None else _of(domain.rules)
+
+
+def condition_tie(tie: Tie, blocks: Sequence[Floats]) -> Floats:
+    """Each component's distribution over a tie's cells: room times its product there, normalised.
+
+    Args:
+        tie: The cells.
+        blocks: Each attribute's conditionals, shape [codes, components].
+
+    Returns:
+        Shape [cells, components].
+    """
+    found = np.repeat(np.log(tie.room)[:, None], blocks[0].shape[1], axis=1)
+    for code, block in zip(tie.codes, blocks, strict=True):
+        found += np.log(np.maximum(block, np.exp(tie.lowest)))[code]
+    found -= found.max(axis=0)
+    np.exp(found, out=found)
+    found /= found.sum(axis=0)
+    return found
+
+
+def raked(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
+    """Conditionals from which `conditioned` makes tables whose one-ways are `blocks`, where rules allow it.
+
+    Iterative proportional fitting (Deming and Stephan 1940) inside every component, for conditionals that
+    were fitted without the rules. Where that cannot be, factors that are the same in all components then
+    bring the mixture's one-ways back.
+
+    Args:
+        tie: The cells.
+        blocks: Each attribute's one-ways, shape [codes, components].
+        weights: Of the components, shape [components].
+    """
+    starts = np.cumsum([0, *tie.sizes])
+    wanted = np.maximum(np.concatenate(blocks), np.exp(tie.lowest))
+    factors = wanted.copy()
+    _rake(condition_tie(tie, blocks), tie.codes, starts, wanted, np.empty_like(wanted), factors, TURNS)
+    found = [part / part.sum(axis=0) for part in np.split(factors, starts[1:-1])]
+    for _ in range(BACK):
+        for i, (code, block) in enumerate(zip(tie.codes, blocks, strict=True)):
+            held = np.bincount(code, weights=condition_tie(tie, found) @ weights, minlength=len(block))
+            change = np.divide(block @ weights, held, out=np.ones_like(held), where=held > 0)
+            found[i] = found[i] * np.clip(change, 1 / FURTHEST, FURTHEST)[:, None]
+            found[i] /= found[i].sum(axis=0)
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _of(rules: CodeRules) -> tuple[Tie, ...]:
+    found = []
+    for names in rules.groups():
+        sizes = tuple(rules.sizes[name] for name in names)
+        codes = _allowed(rules, names, sizes)
+        if codes is not None:
+            room = rules.room(dict(zip(names, codes, strict=True)), codes.shape[1])
+            found.append(_informed(Tie(names, sizes, codes, room), rules))
+    return tuple(found)
+
+
+def _informed(tie: Tie, rules: CodeRules) -> Tie:
+    """The tie with room brought to the quiet ones of its measured pairs by proportional fitting.
+
+    What all components share costs no information. At epsilon 0.2 pairs outside of the tie gain by it what
+    those inside lose (bench/LOG.md); a pair that is nothing but noise says nothing.
+    """
+    quiet = []
+    for one, two in combinations(tie.names, 2):
+        seen = rules.pair(one, two)
+        if seen is not None:
+            keys, size = tie.keys((one, two))
+            own, share = np.unique(keys), np.zeros(size)
+            counts, variance = (part.ravel()[own] for part in seen)
+            total = max(float(counts.sum()), 1.0)
+            # Half the mean absolute deviation of a normal variable is 0.4 sigma: total variation.
+            if 0.4 * float(np.sqrt(variance).sum()) < QUIET * total:
+                share[own] = simplex(counts / total, variance / total**2)
+                quiet.append((keys, share))
+    if not quiet:
+        return tie
+    base = tie.room / tie.room.sum()
+    found = base.copy()
+    for _ in range(TURNS):
+        for keys, share in quiet:
+            held = np.bincount(keys, weights=found, minlength=len(share))
+            found *= np.divide(share, held, out=np.ones_like(held), where=held > 0)[keys]
+            found /= max(float(found.sum()), 1e-300)
+    room = (1.0 - SPARE) * found + SPARE * base
+    return replace(tie, room=room / room.max())
+
+
+def _allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int]) -> Longs | None:
+    """The cells that the rules allow, [attributes, cells]; None where they are too many."""
+    codes = np.zeros((0, 1), dtype=np.int64)
+    for i, size in enumerate(sizes):
+        count = codes.shape[1]
+        if count * size > WIDEST:
+            return None
+        codes = np.vstack([np.repeat(codes, size, axis=1), np.tile(np.arange(size), count)])
+        known = dict(zip(names[: i + 1], codes, strict=True))
+        codes = codes[:, rules.possible(known, codes.shape[1])]
+    return codes if 0 < codes.shape[1] <= MOST else None
+
+
+@summing
+def _rake(
+    table: Floats, codes: Longs, starts: Longs, wanted: Floats, held: Floats, factors: Floats, turns: int
+) -> None:
+    """Proportional fitting inside every component, in place: so many turns over all attributes, at most."""
+    for _ in range(turns):
+        off = 0.0
+        for i in range(len(codes)):
+            held[starts[i] : starts[i + 1]] = 0.0
+            for c in range(len(table)):
+                line = held[starts[i] + codes[i, c]]
+                for k in range(len(line)):
+                    line[k] += table[c, k]
+            for row in range(starts[i], starts[i + 1]):
+                off += _ratio(wanted[row], held[row], factors[row])
+            for c in range(len(table)):
+                line = held[starts[i] + codes[i, c]]
+                for k in range(len(line)):
+                    table[c, k] *= line[k]
+        if off < ENOUGH * table.shape[1] * len(codes):
+            break
+
+
+@compiled
+def _ratio(wanted: Floats, held: Floats, factors: Floats) -> float:
+    """Turn what a code holds in each component into the factor it needs; return how far it was off."""
+    off = 0.0
+    for k in range(len(held)):
+        if held[k] > 0.0:
+            off += abs(wanted[k] - held[k])
+            held[k] = min(max(wanted[k] / held[k], 1.0 / FURTHEST), FURTHEST)
+        else:
+            held[k] = 1.0
+        factors[k] *= held[k]
+    return off
+
+
+@dataclass(frozen=True, slots=True)
+class TiedPair:
+    """A measured pair of two attributes of one tie.
+
+    Args:
+        keys: Each allowed cell's cell of the pair, shape [cells].
+        values: Noisy proportions, shape [pair's cells].
+        weights: 1 / variance of each.
+    """
+
+    keys: Longs
+    values: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class TiedTables:
+    """A tie, where its codes stand among all, and its measured pairs.
+
+    Args:
+        tie: The cells.
+        rows: The codes of its attributes among those of all, shape [codes of the tie].
+        places: Each cell's codes, as places in `rows`, shape [attributes, cells].
+        measured: Which of `rows` are of an attribute that was measured; the others stay uniform.
+        pairs: Measured pairs of two of its attributes.
+    """
+
+    tie: Tie
+    rows: Longs
+    places: Longs
+    measured: NDArray[np.bool_]
+    pairs: tuple[TiedPair, ...]
+
+
+def tied_tables(
+    domain: Domain, starts: Longs, pairs: Floats, weights: Floats, ones: Floats
+) -> tuple[TiedTables, ...]:
+    """Of each tie under a domain's rules.
+
+    Args:
+        domain: With its rules, if any.
+        starts: Where each attribute's codes begin, shape [attributes + 1].
+        pairs: Noisy proportions of all pairs, symmetric, shape [codes, codes].
+        weights: 1 / variance of each, 0 where unmeasured.
+        ones: 1 / variance of the one-ways, 0 where unmeasured, shape [codes].
+    """
+    known = np.logical_or(weights.any(axis=1), ones > 0)
+    return tuple(_tables(tie, domain, starts, pairs, weights, known) for tie in ties(domain))
+
+
+def _tables(
+    tie: Tie, domain: Domain, starts: Longs, pairs: Floats, weights: Floats, known: NDArray[np.bool_]
+) -> TiedTables:
+    at = {name: np.arange(*starts[domain.index(name) :][:2]) for name in tie.names}
+    within = np.cumsum([0, *tie.sizes])[:-1]
+    found = []
+    for one, two in combinations(tie.names, 2):
+        here = np.ix_(at[one], at[two])
+        if weights[here].any():
+            found.append(TiedPair(tie.keys((one, two))[0], pairs[here].ravel(), weights[here].ravel()))
+    rows = np.concatenate([at[name] for name in tie.names])
+    measured = np.concatenate([np.full(len(at[name]), known[at[name]].any()) for name in tie.names])
+    return TiedTables(tie, rows, tie.codes + within[:, None], measured, tuple(found))
+
+
+Singles = NDArray[np.float32]
+
+LEAST = 1e-30
+"""Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
+
+
+class TiedPart:
+    """The part of an objective that one tie has.
+
+    Args:
+        tables: The tie and what was measured of it.
+        components: Number of components.
+        information: Price of a nat of dependence.
+    """
+
+    def __init__(self, tables: TiedTables, components: int, information: float) -> None:
+        self.tables = tables
+        self.information = float(np.float32(information))
+        self._cells = np.empty((tables.places.shape[1], components), np.float32)
+        self._logs = self._norms = np.empty(0, np.float32)
+        self._mean = np.empty(0)
+
+    def spread(self, shares: Singles, logs: Singles) -> None:
+        """Put the one-ways of T in place of Q in `shares`; the codes of other attributes stay."""
+        tables, kind = self.tables, shares.dtype.type
+        self._cells = self._cells.astype(kind, copy=False)
+        own = np.maximum(logs[tables.rows], kind(tables.tie.lowest))
+        self._logs = np.where(tables.measured[:, None], own, kind(0.0))
+        own = np.exp(self._logs)
+        self._norms = _products(self._cells, own, tables.tie.room.astype(kind), tables.places)
+        ones = np.zeros_like(own)
+        _summed(self._cells, ones, kind(1.0) / self._norms, tables.places)
+        shares[tables.rows] = ones
+
+    def pulled(self, gradient: Singles, shares: Singles, weights: Singles, by_weight: Floats) -> float:
+        """Turn derivatives by the one-ways of T, in `gradient`, into natural ones by log Q.
+
+        Adds what the tie's pairs and its information have to `by_weight`; returns their value.
+        """
+        rows, kind, price = self.tables.rows, gradient.dtype.type, self.information
+        self._mean = (self._cells @ weights).astype(np.float64)
+        value, alone = self._missed()
+        known = np.log(self.tables.tie.room) - np.log(np.maximum(self._mean, LEAST))
+        cells, ones = (alone + price * known).astype(kind), shares[rows]
+        below = gradient[rows] + kind(price) * self._logs
+        summed, paid = np.zeros_like(below), cells @ self._cells
+        _returned(self._cells, below, cells, summed, self.tables.places)
+        mean = paid + (below * ones).sum(axis=0)
+        present = (ones > kind(LEAST)) & self.tables.measured[:, None]
+        gradient[rows] = np.where(present, summed / np.where(present, ones, kind(1.0)) - mean, kind(0.0))
+        nats = price * ((ones * self._logs).sum(axis=0) - np.log(self._norms))
+        by_weight += paid + nats
+        return value + price * float(known @ self._mean) + float(weights @ nats)
+
+    def _missed(self) -> tuple[float, Floats]:
+        """The squared residuals of the tie's pairs, and the derivative by each cell's share, [cells]."""
+        value, alone = 0.0, np.zeros_like(self._mean)
+        for pair in self.tables.pairs:
+            miss = np.bincount(pair.keys, weights=self._mean, minlength=len(pair.values)) - pair.values
+            pull = pair.weights * miss
+            value += float(pull @ miss)
+            alone += 2.0 * pull[pair.keys]
+        return value, alone
+
+
+@summing
+def _products(cells: Singles, shares: Singles, room: Singles, places: Longs) -> Singles:
+    """Fills in T without its norm; returns the norm, shape [components]."""
+    count = cells.shape[1]
+    norms = np.zeros(count, cells.dtype)
+    for c in range(cells.shape[0]):
+        line, first = cells[c], shares[places[0, c]]
+        for k in range(count):
+            line[k] = room[c] * first[k]
+        for i in range(1, places.shape[0]):
+            other = shares[places[i, c]]
+            for k in range(count):
+                line[k] *= other[k]
+        for k in range(count):
+            norms[k] += line[k]
+    return norms
+
+
+@summing
+def _summed(cells: Singles, ones: Singles, over: Singles, places: Longs) -> None:
+    """Normalise T, in place, and add up its one-ways."""
+    count = cells.shape[1]
+    for c in range(cells.shape[0]):
+        line = cells[c]
+        for k in range(count):
+            line[k] *= over[k]
+        for i in range(places.shape[0]):
+            own = ones[places[i, c]]
+            for k in range(count):
+                own[k] += line[k]
+
+
+@summing
+def _returned(cells: Singles, below: Singles, alone: Singles, summed: Singles, places: Longs) -> None:
+    """Adds T times the derivative by T, which is a sum over a cell's codes and its own, to each code."""
+    count = cells.shape[1]
+    pull = np.empty(count, cells.dtype)
+    for c in range(cells.shape[0]):
+        line = cells[c]
+        pull[:] = alone[c]
+        for i in range(places.shape[0]):
+            own = below[places[i, c]]
+            for k in range(count):
+                pull[k] += own[k]
+        for k in range(count):
+            pull[k] *= line[k]
+        for i in range(places.shape[0]):
+            own = summed[places[i, c]]
+            for k in range(count):
+                own[k] += pull[k]

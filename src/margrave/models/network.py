@@ -1,0 +1,246 @@
+"""Network: a generator network fitted to noisy marginals by gradient descent.
+
+A generator network fitted to noisy marginals: GEM; see docs/methods/gem.md.
+
+NetworkModel: the mixture of products that a generator is on its noise vectors, with its weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import FULL, Effort
+from margrave.models._base.delegating import Carried
+from margrave.models._base.pooling import Pooled
+from margrave.models._products.generator import Generator, Training, trained
+from margrave.models._products.misfit import NOISE, Misfit
+from margrave.models._products.products import alone, cells_with, check_size, loaded, mixed
+from margrave.models._torch.descent import BETAS, LEAST
+from margrave.models._torch.device import Device, opened, ready, serial
+from margrave.models.mixture.model import GroupedMixture, MixtureModel
+from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
+    from margrave.release import NoisyMarginal
+
+__all__ = ["Network", "NetworkModel"]
+
+
+class NetworkModel(Carried[MixtureModel | GroupedMixture]):
+    """A mixture of products, and the weights of the network that made it.
+
+    All answers are the mixture's; the weights are for a later fit to go on from, and are not saved.
+
+    Args:
+        inner: What the network is on its noise vectors.
+        weights: The network's; empty for a model that was loaded.
+    """
+
+    def __init__(
+        self, inner: MixtureModel | GroupedMixture, weights: Sequence[NDArray[np.float32]] = ()
+    ) -> None:
+        super().__init__(inner)
+        self.weights = tuple(weights)
+
+
+Floats = NDArray[np.float64]
+Weights = Sequence[NDArray[np.float32]]
+
+ROUGH = 42
+"""A rough fit has this part of the steps: one more table moves a network little, and what a round leaves over
+the next one takes up."""
+FEWER = 3
+"""And this part of the noise vectors: what is worst fitted shows in few products, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """GEM's generator (Liu, Vietri and Wu 2021), fitted to whole measured marginals.
+
+    A network maps Gaussian noise vectors to products of distributions (`generator`): on `components` vectors
+    a mixture of products with equal weights. Adam lowers the squared residuals of all measured tables
+    over their variances (`relaxed.misfit`), with a step length that falls like a cosine; the weights of the
+    second half of the steps are averaged (an exponential mean). GEM pays for single cells and fits those
+    furthest off; all cells of a table cost as much as one, so whole tables are used here.
+
+    The mixture on the fixed vectors is the model: exact answers, rows, codes given and rules are those of
+    `MixtureModel`, and a saved model needs no PyTorch.
+
+    **Privacy.** Sees released quantities only: post-processing.
+
+    Args:
+        components: Noise vectors of a batch, and products in the model.
+        noise: Length of a noise vector.
+        widths: Outputs of each block of the network.
+        steps: Steps of the optimiser.
+        rate: Adam's first step length.
+        average: How long averaged weights remember: the share that one step leaves of them, 0 for the last
+            weights alone.
+        floor: A fit ends when its mean squared residual over variance is no larger. 1 is what noise alone
+            leaves, so that a better fit is one to noise; 0 takes all steps.
+        resample: Draw other noise vectors in every step; the model is then the network on the first ones.
+        seed: Of weights and noise vectors.
+        largest: Attributes with more codes are modelled in this many groups of codes.
+        max_codes: Most codes all attributes may have together, groups counted as codes.
+        max_cells: Most cells of a clique of three or more attributes.
+        device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps", all with PyTorch.
+
+    Raises:
+        InputError: An argument is out of range, or there is no such device.
+        MissingExtraError: The device needs PyTorch, which is not installed.
+    """
+
+    components: int = 250
+    noise: int = 64
+    widths: tuple[int, ...] = (128,)
+    steps: int = 300
+    rate: float = 5e-3
+    average: float = 0.9
+    floor: float = NOISE
+    resample: bool = False
+    seed: int = 0
+    largest: int = 512
+    max_codes: int = 8192
+    max_cells: int = 1_000_000
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        for param in ("noise", "steps", "largest", "max_codes", "max_cells"):
+            if getattr(self, param) < 1:
+                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        if self.components < 2:
+            remedy = "Batch normalisation needs two noise vectors or more."
+            raise InputError(invalid("components", "at least 2", remedy, got=self.components))
+        if any(width < 1 for width in self.widths):
+            raise InputError(invalid("widths", "at least 1 each", "Try (128,).", got=self.widths))
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(invalid("rate", "a finite number above 0", "Try 0.005.", got=self.rate))
+        if not (math.isfinite(self.floor) and self.floor >= 0):
+            raise InputError(invalid("floor", "a finite number of 0 or more", "Try 1.", got=self.floor))
+        if not 0 <= self.average < 1:
+            raise InputError(invalid("average", "at least 0 and below 1", "Try 0.9.", got=self.average))
+        if self.device not in (None, "cpu"):
+            opened(self.device)
+
+    @property
+    def name(self) -> str:
+        """The name it is saved and resolved under."""
+        return "network"
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        warm: Model | None = None,
+        effort: Effort = FULL,
+    ) -> NetworkModel:
+        """The network that explains the measurements; see the class.
+
+        A rough fit goes on from the weights of `warm` for few steps on a third of the noise vectors; any
+        other starts afresh, so that it depends on the measurements alone. After the effort's deadline no
+        step is taken.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or a fit would be too large.
+            MissingExtraError: PyTorch is not installed.
+        """
+        self.admit(domain, [])
+        device, kept = ready(self.device), []
+        start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
+
+        def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
+            network = self.started(device, inner, tables, rows)
+            misfit = Misfit(inner, tables, rows, device)
+            shares, weights = self._trained(device, network, misfit, start, effort)
+            kept.extend(weights)
+            return shares
+
+        with serial(device):
+            mixture = mixed(domain, measurements, total, self.largest, make)
+        return NetworkModel(mixture, kept)
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
+    ) -> NetworkModel:
+        """The model whose `state` was saved, with no optimisation and no PyTorch.
+
+        Raises:
+            ReleaseError: The state is not that of a mixture over this domain.
+        """
+        return NetworkModel(loaded(domain, measurements, state))
+
+    def prepare(self) -> None:
+        """Check that PyTorch is there, before anything is spent.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check sizes and that PyTorch is there, before anything is measured.
+
+        Raises:
+            InputError: There are more codes than max_codes or a clique has more cells than max_cells.
+            MissingExtraError: PyTorch is not installed.
+        """
+        self.prepare()
+        check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
+        return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
+
+    def started(self, device: Device, domain: Domain, tables: Sequence[Pooled], rows: float) -> Generator:
+        """The network before any step, its last offsets such that each attribute is as measured by itself.
+
+        Args:
+            device: Where it computes.
+            domain: Names and sizes of the attributes.
+            tables: What was measured.
+            rows: The number of rows that it is of.
+        """
+        ways = alone(domain, tables, rows)
+        network = Generator(device, self.noise, self.widths, domain.sizes, np.random.default_rng(self.seed))
+        network.parts(network.start)[-1].copy_(device.put(np.log(ways[:, 0]), device.torch.float32))
+        return network
+
+    def _trained(
+        self, device: Device, network: Generator, misfit: Misfit, start: Weights, effort: Effort
+    ) -> tuple[Floats, list[NDArray[np.float32]]]:
+        """Shares on the fixed noise vectors, [codes, components], and the averaged weights."""
+        rng, torch = np.random.default_rng((self.seed, 1)), device.torch
+
+        components = max(self.components // FEWER, 2) if effort.rough else self.components
+
+        def drawn() -> Any:
+            return device.put(rng.standard_normal((components, self.noise)), torch.float32)
+
+        fixed, weights = drawn(), network.start.clone()
+        if [w.shape for w in start] == network.shapes:
+            weights = device.put(np.concatenate([w.ravel() for w in start]), torch.float32)
+        steps = max(self.steps // (ROUGH if effort.rough else 1), 1)
+        noise = drawn if self.resample else lambda: fixed
+
+        def sloped(parts: Sequence[Any], into: Sequence[Any]) -> float:
+            made = network(parts, noise())
+            loss, slope = misfit.sloped(made.shares)
+            # Down the logarithm, as relaxed rows go: see `relaxed.descent`.
+            network.gradient(parts, made, slope / (loss + LEAST), into)
+            return float(loss)
+
+        with torch.no_grad():
+            pace = Training(steps, self.rate, self.average, self.floor, BETAS, exact=not self.resample)
+            parts = network.parts(trained(network, weights, sloped, pace, lambda: effort.over))
+            shares = network(parts, fixed).shares.cpu().numpy().astype(np.float64)
+        return shares, [w.cpu().numpy() for w in parts]

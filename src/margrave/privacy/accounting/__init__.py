@@ -1,0 +1,1 @@
+"""What spends cost: events, accountants, conversions between guarantees, composition, subsampling."""

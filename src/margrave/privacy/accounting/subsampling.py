@@ -1,0 +1,194 @@
+"""The Renyi divergence of Gaussian noise on sums over Poisson samples of the rows, and what it allows.
+
+A step takes every row with probability q, by itself, adds up integer vectors of L2 norm s at most, one a row
+taken, and adds N(0, sigma^2) to every number (rounded to integers afterwards, which is post-processing).
+
+**Theorem** (Mironov, Talwar and Zhang 2019, Theorems 4 and 5, section 3.3). For tables that differ by one row
+that comes or goes, and a whole order a >= 2, both Renyi divergences between the two answers are at most
+R(a) = ln A / (a - 1) with
+
+    A = sum over k = 0..a of C(a, k) (1 - q)^(a-k) q^k exp(k (k - 1) s^2 / (2 sigma^2)).
+
+*Proof in short.* Give all rows but the one that differs, x, their coins first; given these the two answers
+are Q = N(c, sigma^2 I) and P = (1 - q) N(c, sigma^2 I) + q N(c + v, sigma^2 I), with v what x adds, |v| <=
+s. Mixing over the other rows' coins cannot raise the divergence (quasi-convexity). Only the direction of v
+matters, so both are one-dimensional, and the divergence grows with |v|. Then E_Q[(P/Q)^a] = E_Q[((1 - q) +
+q w)^a] with w = exp((2 |v| z - |v|^2) / (2 sigma^2)), whose k-th moment under Q is exp(k (k - 1) |v|^2 / (2
+sigma^2)): the binomial sum. The other direction is smaller: Theorem 5 there. ∎
+
+The proof needs that a row decides by itself what it adds: not where it stands, nor with whom. Random numbers
+used for a row may be given out by its place in the sample if they are independent, alike and unknown:
+then the law of the sum is that of rows with numbers of their own. It needs add_remove neighbours: where a row
+is replaced the two answers are two mixtures, and their divergence is larger.
+
+As binomial probabilities add up to 1, A - 1 is the sum over k >= 2 of the same terms with exp(...) - 1: all
+are positive, nothing cancels, and `decimal` rounds every operation correctly.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from margrave.errors import InputError, invalid
+from margrave.privacy.unit import Neighbours
+
+__all__ = [
+    "LARGEST_ORDER",
+    "best_order",
+    "check_sampled",
+    "least_variance",
+    "renyi_allowed",
+    "sampled_divergence",
+]
+
+
+LARGEST_ORDER = 1024
+_DIGITS = 100
+_GRID = 1 << 160
+_VARIANCES = 1 << 20
+"""Noise variances are multiples of the squared sensitivity over this."""
+_ORDERS = (*range(2, 65), *range(66, 129, 2), *range(132, 257, 4))
+
+
+@lru_cache(maxsize=256)
+def sampled_divergence(order: int, rate: Fraction, ratio: Fraction) -> Fraction:
+    """R(a) of one step, rounded up; proof at the head of this file.
+
+    Args:
+        order: a, a whole number from 2 to LARGEST_ORDER.
+        rate: q, above 0 and at most 1.
+        ratio: s^2 / sigma^2, at least 0.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> float(sampled_divergence(2, Fraction(1), Fraction(1)))  # no sampling: a s^2 / (2 sigma^2)
+        1.0
+    """
+    whole = isinstance(order, int) and not isinstance(order, bool)
+    if not whole or not 2 <= order <= LARGEST_ORDER:
+        remedy = "Try 20."
+        raise InputError(invalid("order", f"a whole number from 2 to {LARGEST_ORDER}", remedy, got=order))
+    if not 0 < rate <= 1:
+        raise InputError(invalid("rate", "above 0 and at most 1", "Try Fraction(1, 32).", got=rate))
+    if rate == 1 or ratio == 0:
+        return order * ratio / 2
+    # Each of some 10 operations a term is off by 10^-99 relatively, exp(x) - 1 by 10^-99 / x. With ratio
+    # and rate above 10^-20 the sum is known to 10^-70 relatively; 10^-40 is added, and the last step rounds
+    # up.
+    context = decimal.Context(prec=_DIGITS, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+    take, leave, half = (_decimal(context, part) for part in (rate, 1 - rate, ratio / 2))
+    excess = decimal.Decimal(0)
+    for k in range(2, order + 1):
+        grown = context.subtract(context.exp(context.multiply(half, decimal.Decimal(k * (k - 1)))), 1)
+        chance = context.multiply(context.power(take, k), context.power(leave, order - k))
+        chance = context.multiply(decimal.Decimal(math.comb(order, k)), chance)
+        excess = context.add(excess, context.multiply(chance, grown))
+    found = context.divide(context.ln(context.add(excess, 1)), decimal.Decimal(order - 1))
+    upper = Fraction(found) * (1 + Fraction(1, 10**40))
+    return Fraction(math.ceil(upper * _GRID), _GRID)
+
+
+def renyi_allowed(order: int, epsilon: float, delta: float) -> float:
+    """The largest Renyi divergence R of an order that implies (epsilon, delta)-DP, rounded down.
+
+    R = epsilon + (ln delta + a ln(a / (a-1)) + ln(a-1)) / (a-1), from Canonne, Kamath and Steinke 2020,
+    Proposition 12. It may be below 0: then the order allows nothing.
+
+    Example:
+        >>> round(renyi_allowed(20, 1.0, 1e-5), 6)
+        0.602986
+    """
+    terms = (math.log(delta), order * math.log1p(1.0 / (order - 1)), math.log(order - 1))
+    slack = 2.0**-48 * (epsilon + sum(abs(term) for term in terms) + 1.0)
+    return epsilon + sum(terms) / (order - 1) - slack
+
+
+def check_sampled(neighbours: Neighbours) -> None:
+    """Check that a training on samples of rows protects these neighbours.
+
+    Raises:
+        InputError: It is not known to.
+    """
+    if neighbours.adjacency != "add_remove":
+        remedy = "Under replace_one sampling gains less, and how much is not built in: use add_remove."
+        raise InputError(invalid("adjacency", "'add_remove' for a training on samples of rows", remedy))
+    if neighbours.unit.max_rows != 1:
+        remedy = f"Rows are sampled, not owners: use Unit({neighbours.unit.owner!r}, max_rows=1)."
+        raise InputError(invalid("max_rows", "1 for a training on samples of rows", remedy))
+
+
+def least_variance(price: Fraction, l2_squared: int, cost: Callable[[Fraction], Fraction]) -> Fraction:
+    """The least variance, on a grid, that costs at most a price.
+
+    Args:
+        price: In rho, above 0.
+        l2_squared: Squared sensitivity; the grid is that over 2^20.
+        cost: Of a variance; it falls as the variance grows.
+
+    Raises:
+        InputError: No variance below 2^20 times l2_squared is enough.
+    """
+    step = Fraction(l2_squared, _VARIANCES)
+    high: int = 1
+    while cost(high * step) > price:
+        high *= 2
+        if high > _VARIANCES**2:
+            remedy = "Take fewer steps, or a larger share."
+            raise InputError(invalid("rho", "enough for noise that can be drawn", remedy))
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if cost(middle * step) <= price else (middle, high)
+    return high * step
+
+
+def best_order(epsilon: float, delta: float, rate: Fraction, steps: int, share: Fraction) -> int:
+    """The order at which a training needs the least noise, from public numbers; any order would be valid.
+
+    Args:
+        epsilon, delta: Promised for the whole run.
+        rate: Of the sampling.
+        steps: How many.
+        share: The part of the run's rho that the training gets.
+
+    Raises:
+        InputError: No order allows anything.
+    """
+    orders = [order for order in _ORDERS if renyi_allowed(order, epsilon, delta) > 0]
+    if not orders:
+        raise InputError(invalid("epsilon", "large enough for some order", "Raise epsilon or delta."))
+    each = [float(share) * renyi_allowed(order, epsilon, delta) / steps for order in orders]
+    chosen: int = orders[int(np.argmin(_noise(np.array(orders), float(rate), np.array(each))))]
+    return chosen
+
+
+def _noise(orders: NDArray[np.int64], rate: float, allowed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noise multipliers at which each order's divergence is what it allows, roughly, [orders]."""
+    a, k = orders[:, None].astype(float), np.arange(2.0, orders.max() + 1.0)
+    with np.errstate(all="ignore"):
+        chances = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)
+        chances = chances + k * math.log(rate) + (a - k) * math.log1p(-min(rate, 1 - 1e-12))
+    chances[k > a] = -np.inf
+    low, high = np.full(len(orders), -7.0), np.full(len(orders), 14.0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        x = 0.5 * k * (k - 1) * np.exp(-2 * middle)[:, None]
+        grown = np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30))))
+        found = np.logaddexp(0.0, logsumexp(chances + grown, axis=1)) / (orders - 1)
+        above = found > allowed
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.asarray(np.exp(high))
+
+
+def _decimal(context: decimal.Context, value: Fraction) -> decimal.Decimal:
+    return context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))

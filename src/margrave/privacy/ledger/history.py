@@ -1,0 +1,248 @@
+"""History and RunJournal: what a run left on disk, and what the ledger asks of the file it is kept in.
+
+Answer: what one call at the door released, and its bytes, so that a killed run can be resumed.
+
+An answer has left the door: it is public, and keeping it costs nothing. What is still private (the noisy
+counts of values that did not pass a threshold, say) is no part of it and must not be put here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.privacy.accounting.events import Event
+from margrave.privacy.unit import Neighbours
+
+__all__ = [
+    "FULLY_SPENT",
+    "LEDGER_VERSION",
+    "Answer",
+    "History",
+    "LedgerHeader",
+    "Replay",
+    "RunJournal",
+    "answer_from_bytes",
+    "answer_to_bytes",
+    "check_facts",
+]
+
+
+_STORED = ("|i1", "<i2", "<i4", "<i8", "<f8")
+_WHOLE = 2.0**53
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What one call released.
+
+    Args:
+        arrays: Tables of numbers, float64, of any shapes.
+        texts: Names of values, where the call releases such.
+    """
+
+    arrays: tuple[NDArray[np.float64], ...]
+    texts: tuple[str, ...] = ()
+
+
+def answer_to_bytes(answer: Answer) -> bytes:
+    """An answer as bytes, from which `answer_from_bytes` builds an equal one.
+
+    Whole numbers, which noisy counts are, take the smallest integers that hold them.
+    """
+    arrays = [_narrow(np.asarray(array, dtype=np.float64)) for array in answer.arrays]
+    shapes = [[array.dtype.str, list(array.shape)] for array in arrays]
+    head = json.dumps({"arrays": shapes, "texts": list(answer.texts)}).encode("ascii")
+    return b"".join([_LENGTH.pack(len(head)), head, *(array.tobytes() for array in arrays)])
+
+
+def answer_from_bytes(data: bytes) -> Answer:
+    """The answer that `answer_to_bytes` wrote.
+
+    Raises:
+        InputError: The bytes are damaged.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(data)
+        head = json.loads(data[_LENGTH.size : _LENGTH.size + length].decode("ascii"))
+        texts = head["texts"]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError
+        return Answer(_arrays(data, _LENGTH.size + length, head["arrays"]), tuple(texts))
+    except (struct.error, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        remedy = "Count the whole epsilon of its run as spent, and start a new run."
+        damaged = InputError(invalid("ledger", "one with intact answers", remedy))
+    raise damaged
+
+
+def _arrays(data: bytes, start: int, shapes: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
+    """The arrays of these dtypes and shapes, which fill the bytes to their end."""
+    arrays = []
+    for kind, shape in shapes:
+        if kind not in _STORED or any(type(size) is not int or size < 0 for size in shape):
+            raise ValueError
+        cells = math.prod(shape)
+        found = np.frombuffer(data, dtype=kind, count=cells, offset=start) if cells else np.zeros(0)
+        arrays.append(found.astype(np.float64).reshape(shape))
+        start += cells * np.dtype(kind).itemsize
+    if start != len(data):
+        raise ValueError
+    return tuple(arrays)
+
+
+def _narrow(array: NDArray[np.float64]) -> NDArray[Any]:
+    """The array in the smallest stored dtype that holds it exactly."""
+    largest = float(np.abs(array).max(initial=0.0))
+    if not largest <= _WHOLE or not bool((np.rint(array) == array).all()):
+        return array.astype("<f8")
+    size = next(size for size in (1, 2, 4, 8) if largest < 2.0 ** (8 * size - 1))
+    return array.astype(f"<i{size}")
+
+
+LEDGER_VERSION = 1
+FULLY_SPENT = (
+    "Do not resume an older copy: it lacks what was spent since it was made. Count the run's whole epsilon "
+    "as spent, and start a new run."
+)
+"""What to do about the ledger of one run that is damaged or was put back from a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerHeader:
+    """What a run promised, as its ledger says first.
+
+    Args:
+        epsilon: Promised for the whole run.
+        delta: Promised for the whole run.
+        partition_delta: The part of delta kept for partition events.
+        neighbours: Whom the promise protects.
+        accounting: "zcdp" or "gdp".
+        version: Version of the file's format.
+        run: Public facts about the run (its arguments, the columns' names), by which a resumed run is
+            known to be the same one.
+        key: Ties the file of answers to this ledger; empty in files of older versions.
+    """
+
+    epsilon: float
+    delta: float
+    partition_delta: Fraction
+    neighbours: Neighbours
+    accounting: str
+    version: int = LEDGER_VERSION
+    run: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What an earlier process recorded: events in order, and the answers that were stored.
+
+    Args:
+        events: Every spend.
+        answers: By the index of a call's first event: how many events the call has, and its answer.
+    """
+
+    events: tuple[Event, ...] = ()
+    answers: Mapping[int, tuple[int, Answer]] = field(default_factory=dict)
+
+
+class RunJournal(Protocol):
+    """Where one run's ledger is kept."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether it shares caps with other runs on the same data, as in a book."""
+
+    @property
+    def history(self) -> History:
+        """What was there when it was opened."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Write the events of one call and wait until they are on disk, all or (as far as read) none."""
+
+    def store(self, first: int, count: int, answer: Answer) -> None:
+        """Keep the answer to the call whose events begin at index `first`; kept if the process is killed."""
+
+    def close(self) -> None:
+        """The run is over: nothing more is accepted."""
+
+    def release(self) -> None:
+        """Stop here, so that another process may resume; nothing more is accepted from this one."""
+
+    def discard(self, refusal: str) -> None:
+        """End in an error: take back a run that recorded nothing, else as `release`.
+
+        Args:
+            refusal: The error in public words, for journals that keep it.
+        """
+
+    def forget(self) -> None:
+        """Drop the stored answers: what they led to has been saved elsewhere."""
+
+
+class Replay:
+    """Goes through a history, call by call.
+
+    Args:
+        history: What an earlier process left.
+    """
+
+    __slots__ = ("_at", "_history")
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._at = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all that was recorded has been gone through."""
+        return self._at >= len(self._history.events)
+
+    def lost(self) -> tuple[Event, ...]:
+        """The events from here on whose answer was not stored, up to the next that has one."""
+        start = self._at
+        while not self.done and self._at not in self._history.answers:
+            self._at += 1
+        return self._history.events[start : self._at]
+
+    def take(self, events: Sequence[Event]) -> Answer:
+        """The stored answer to the next call, found to be the very same call.
+
+        Raises:
+            InputError: It is not.
+        """
+        count, answer = self._history.answers[self._at]
+        recorded = self._history.events[self._at : self._at + count]
+        if tuple(events) != recorded:
+            remedy = (
+                f"Event {self._at + 1} of this run is not the recorded one; nothing was spent. "
+                "Use the same table, schema, arguments and version, or start a new run."
+            )
+            raise InputError(invalid("resume", "of the run that was recorded", remedy))
+        self._at += count
+        return answer
+
+
+def check_facts(recorded: LedgerHeader, asked: LedgerHeader) -> None:
+    """Check that a run to be resumed is the one that was recorded, from what is public about both.
+
+    Raises:
+        InputError: They differ in a promise or a fact; the message names it.
+    """
+    promises = ("epsilon", "delta", "partition_delta", "neighbours", "accounting")
+    differing = [name for name in promises if getattr(recorded, name) != getattr(asked, name)]
+    facts = dict.fromkeys([*recorded.run, *asked.run])
+    differing += [name for name in facts if recorded.run.get(name) != asked.run.get(name)]
+    if differing:
+        remedy = f"It was started with another {differing[0]}; nothing was spent."
+        raise InputError(invalid("resume", "asked with the arguments of the stopped run", remedy))

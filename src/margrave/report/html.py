@@ -1,0 +1,267 @@
+"""The shell of a page: head, style, contents, footer. Nothing is fetched from anywhere.
+
+Markup: HTML and SVG elements built as text, everything escaped unless it already is markup.
+
+Tables of a page, with scoped headers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import final
+
+__all__ = [
+    "VOID",
+    "Child",
+    "Markup",
+    "Section",
+    "columns",
+    "details",
+    "document",
+    "facts",
+    "join",
+    "named",
+    "row",
+    "shorten",
+    "table",
+    "tag",
+]
+
+
+VOID = frozenset({"br", "col", "hr", "input", "link", "meta", "rect", "line", "path", "circle", "use"})
+"""Elements written without a closing tag: HTML's void elements, and SVG shapes when they hold nothing."""
+
+_HTML_VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+@final
+class Markup(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+Child = str | int | float | None
+"""What an element may hold: markup as it is, other text escaped, None left out."""
+
+
+def tag(element: str, *children: Child, **attributes: str | int | float | bool | None) -> Markup:
+    """One element.
+
+    Args:
+        element: Its name.
+        children: What it holds, in order.
+        attributes: Attribute values; None and False leave one out, True writes it bare. A trailing underscore
+            is dropped and other underscores become hyphens, as in class_ and aria_label.
+
+    Example:
+        >>> tag("td", "a < b", class_="n")
+        '<td class="n">a &lt; b</td>'
+    """
+    opening = "<" + element + "".join(_attribute(key, value) for key, value in attributes.items())
+    body = join(*children)
+    if element in VOID and not body:
+        return Markup(opening + (">" if element in _HTML_VOID else "/>"))
+    return Markup(f"{opening}>{body}</{element}>")
+
+
+def join(*children: Child) -> Markup:
+    """Children one after the other, escaped where they are plain text."""
+    return Markup("".join(_child(child) for child in children))
+
+
+def named(text: str, *, limit: int = 60) -> Markup:
+    """A name from the table's schema: shortened, and isolated so that its script cannot reorder the page."""
+    return tag("bdi", shorten(text, limit), title=text[:400] if columns(text) > limit else None)
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, cut to a width in columns with an ellipsis; blank text is shown in quotation marks."""
+    if not text.strip():
+        text = f"“{text}”"
+    if columns(text) <= limit:
+        return text
+    width, kept = 0, []
+    for letter in text:
+        width += columns(letter)
+        if width >= limit:
+            break
+        kept.append(letter)
+    return "".join(kept) + "…"
+
+
+def columns(text: str) -> int:
+    """The width of a text in columns; a wide letter takes two."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _child(child: Child) -> str:
+    if child is None:
+        return ""
+    return child if isinstance(child, Markup) else _escape(str(child))
+
+
+def _escape(text: str) -> str:
+    return html.escape(_CONTROL.sub("\ufffd", text), quote=True)
+
+
+def _attribute(key: str, value: str | int | float | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-").replace("viewbox", "viewBox")
+    return f" {name}" if value is True else f' {name}="{_escape(str(value))}"'
+
+
+_OPEN_FOR_PRINT = """(function () {
+  var shut = [];
+  addEventListener("beforeprint", function () {
+    shut = Array.prototype.slice.call(document.querySelectorAll("details:not([open])"));
+    shut.forEach(function (part) { part.open = true; });
+  });
+  addEventListener("afterprint", function () { shut.forEach(function (part) { part.open = false; }); });
+})();"""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of a page.
+
+    Args:
+        key: Its id.
+        heading: Its heading.
+        body: What it holds.
+    """
+
+    key: str
+    heading: str
+    body: Markup
+
+
+def document(
+    title: str,
+    lead: Markup,
+    sections: Sequence[Section],
+    footer: Markup,
+    *,
+    banner: Markup | None = None,
+    window: str | None = None,
+) -> str:
+    """A whole HTML file.
+
+    Args:
+        title: Title of the page.
+        lead: What stands under the title.
+        sections: The parts, in order.
+        footer: What stands at the end.
+        banner: A warning above everything.
+        window: Title of the window, if another.
+    """
+    style = files("margrave.report").joinpath("style.css").read_text(encoding="utf-8")
+    contents = [tag("li", tag("a", part.heading, href=f"#{part.key}")) for part in sections]
+    body = tag(
+        "body",
+        tag("a", "Skip to the report", href="#main", class_="skip"),
+        banner,
+        tag("header", tag("h1", title), lead, _themes()),
+        tag("nav", tag("ol", *contents), aria_label="Contents"),
+        tag("main", *[_section(part) for part in sections], id="main"),
+        tag("footer", footer),
+        tag("script", Markup(_OPEN_FOR_PRINT)),
+    )
+    page = tag("html", _head(window or title, style), body, lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _themes() -> Markup:
+    """A choice of colours that works without a script: style.css asks which box is checked."""
+    entries = (("system", "as the system"), ("light", "light"), ("dark", "dark"))
+    boxes = [
+        tag(
+            "label",
+            tag("input", type="radio", name="theme", id=f"theme-{key}", checked=key == "system"),
+            words,
+        )
+        for key, words in entries
+    ]
+    return tag("fieldset", tag("legend", "Colours"), *boxes, class_="theme")
+
+
+def _section(part: Section) -> Markup:
+    heading = tag("h2", part.heading, id=f"{part.key}-h")
+    return tag("section", heading, part.body, id=part.key, aria_labelledby=f"{part.key}-h")
+
+
+def _head(title: str, style: str) -> Markup:
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src "
+        f"'{_digest(_OPEN_FOR_PRINT)}'; base-uri 'none'; form-action 'none'"
+    )
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="color-scheme", content="light dark"),
+        join(tag("title", title), tag("style", Markup(style))),
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Markup], *, numeric: int = 0) -> Markup:
+    """A table in a box that scrolls sideways when the window is narrow.
+
+    Args:
+        caption: What it holds.
+        heads: Column headings.
+        rows: Made by `row`.
+        numeric: How many of the last columns are numbers.
+    """
+    first = len(heads) - numeric
+    head = [
+        tag("th", text, scope="col", class_="n" if place >= first else None)
+        for place, text in enumerate(heads)
+    ]
+    body = tag("table", tag("caption", caption), tag("thead", tag("tr", *head)), tag("tbody", *rows))
+    return tag("div", body, class_="scroll", role="region", aria_label=f"Table: {caption}", tabindex=0)
+
+
+def row(*cells: Child, numeric: int = 0, head: int = 0, css: str | None = None) -> Markup:
+    """One line of a table.
+
+    Args:
+        cells: What the cells hold.
+        numeric: How many of the last cells are numbers.
+        head: Which cell is the heading of the line.
+        css: Class of the line.
+    """
+    first = len(cells) - numeric
+    parts = []
+    for place, cell in enumerate(cells):
+        right = "n" if place >= first else None
+        if place == head:
+            parts.append(tag("th", cell, scope="row", class_=right))
+        else:
+            parts.append(tag("td", cell, class_=right))
+    return tag("tr", *parts, class_=css)
+
+
+def details(summary: Child, *body: Child) -> Markup:
+    """A part that is closed on the screen and open on paper."""
+    return tag("details", tag("summary", summary), *body)
+
+
+def facts(entries: Iterable[tuple[str, Child]], *, css: str = "facts") -> Markup:
+    """A list of terms and what they are."""
+    return tag("dl", *[tag("div", tag("dt", term), tag("dd", value)) for term, value in entries], class_=css)

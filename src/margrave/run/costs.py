@@ -1,0 +1,500 @@
+"""What a run takes of time and memory, foretold from public things alone.
+
+Times are processor seconds of one core, as measured by bench/runs/estimates.py and bench/runs/scale.py on
+machines of 2024 to 2026. What an adaptive strategy buys is not known before it runs, so where a figure
+depends on it, the high end is meant as "up to". Memory is resident, in bytes.
+
+How strategies split rho, from their settings alone: what a plan says before anything is spent.
+
+Which marginals an adaptive strategy will buy is not known before it runs. Where that decides what one gets, a
+typical number of marginals stands in, and the function says which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
+from margrave.models.mixture.fitter import Mixture, default_components
+
+if TYPE_CHECKING:
+    from margrave.protocols import Fitter, Strategy
+
+__all__ = [
+    "ONE",
+    "PAIR",
+    "REFERENCE",
+    "Costs",
+    "Work",
+    "count_cells",
+    "count_codes",
+    "expect_costs",
+    "marginal_shares",
+    "stage_shares",
+]
+
+
+START = 1.8
+"""Seconds to start Python and load the libraries."""
+READ, LOOKS = 1.2e-7, (0.03, 2e-7)
+"""Seconds to read a cell of the table; to discover a column, and each of its cells."""
+COUNTED, NOISE, TABLE = 4e-10, 6e-8, 1e-4
+"""Seconds to count a row for a pair, to draw the noise of a cell and to keep a table."""
+DRAWN = {"auto": (1e-7, 9e-9), "mixture": (1e-7, 9e-9), "independent": (5e-8, 0.0)}
+OFTEN = (5e-8, 6e-9)
+"""Seconds to draw a row, by columns and by squared columns: rows are balanced over all pairs."""
+CANDIDATE = 1e-8
+"""Seconds, times the squared number of columns, to size the junction tree that one candidate would make."""
+SCORED = 2.5e-8
+"""Seconds to hold one expected cell of a candidate against its count."""
+STEPS = 1.9e-10
+"""Seconds of a step of a mixture, times components and squared codes."""
+STEP_COUNT, PILOTS = 250, 0.7
+"""Steps of a mixture's fit, and seconds of the small fits that choose its settings."""
+INFERENCE, ROUGH_INFERENCES = 6e-9, 120
+"""Seconds of one inference for a cell of a junction tree, and inferences of a rough fit."""
+REFERENCE = 32_561
+"""Rows of the shipped Adult: `Work.reach` is 1 at epsilon 1 on as many."""
+GROWN, GROWTH = 1.2e5, 2.2
+"""Junction-tree cells AIM grows to at a reach of 1, and the power of it they grow with."""
+REACH = 6.0
+"""Reach from which limits of the junction tree keep a run from growing."""
+A_CANDIDATE, A_ROW_CELL = 40, {"auto": 33, "mixture": 33}
+"""Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side; and of
+each cell of the rows while a model draws, the loaded table included; USUAL_ROW_CELL for other models."""
+USUAL_ROW_CELL = 14
+PACE = {
+    "aim": (3.5e-3, 1.7),
+    "all_kway": (1e-3, 0.0),
+    "fixed": (1e-3, 0.0),
+    "mean_embedding": (1e-3, 0.0),
+    "privmrf": (5e-3, 0.7),
+    "privsyn": (2e-3, 0.0),
+    "residual_planner": (4e-3, 0.0),
+    "top_q": (2e-3, 0.0),
+}
+"""Seconds a squared column at a reach of 1, and the power of the reach they grow with, of strategies with a
+fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
+USUAL_PACE = (1e-3, 0.0)
+FITTING = {
+    "auto": 4e-3,
+    "compressed": 0.0,
+    "diffusion": 3e-1,
+    "genetic": 2e-2,
+    "gum": 4e-3,
+    "independent": 0.0,
+    "merf": 1e-2,
+    "mixture": 4e-3,
+    "network": 3e-2,
+    "particles": 1.5e-1,
+    "pgm": 0.0,
+    "pmw": 2e-3,
+    "relaxed": 1.5e-2,
+    "relaxed_points": 4e-2,
+    "residual": 2e-2,
+}
+"""Seconds a squared column that a fitter adds to that: bench/runs/adult.py and the pages of docs/methods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run works on, as far as it is public.
+
+    Args:
+        sizes: Codes of each column to release, a guess where they are to be discovered.
+        rows: How many rows there are; a guess.
+        epsilon: Of the whole run.
+        mu: Of Gaussian differential privacy, about, for the strategy: sqrt(2 rho).
+        unknown: Columns to be discovered.
+    """
+
+    sizes: tuple[int, ...]
+    rows: int
+    epsilon: float
+    mu: float
+    unknown: int = 0
+
+    @property
+    def columns(self) -> int:
+        """How many there are."""
+        return len(self.sizes)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of columns."""
+        return self.columns * (self.columns - 1) // 2
+
+    @property
+    def reach(self) -> float:
+        """How far above the noise a run can see, 1 for the shipped Adult at epsilon 1."""
+        return self.epsilon * self.rows / REFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a run is expected to take.
+
+    Args:
+        low: Processor seconds of a run that ends soon, from the start of the program to the last row.
+        high: Of one that goes on for long.
+        fixed: Of `low` and `high`, seconds that a time limit does not count: the start, reading, discovery,
+            counting.
+        least: Seconds after these that no time limit can cut short.
+        model: Bytes that the program needs with what it fits, the table and the drawn rows left out.
+        rows: Bytes that the table and the drawn rows add, about.
+    """
+
+    low: float
+    high: float
+    fixed: float
+    least: float
+    model: float
+    rows: float
+
+
+def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
+    """What a strategy with a fitter takes, as far as public things tell."""
+    cells, wide = _candidate_cells(strategy, work), float(work.columns) ** 2
+    fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
+    fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
+    low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work)
+    measuring = NOISE * _measured_cells(strategy, cells) + TABLE * _measured_tables(strategy, work)
+    by_column, by_pair = DRAWN.get(fitter.name, OFTEN)
+    drawing = work.rows * (by_column * work.columns + by_pair * wide)
+    return Costs(
+        low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
+        high=2.0 * fixed + 2.0 * measuring + high + 2.0 * drawing,
+        fixed=2.0 * fixed,
+        # Where time is short, `AllPairs` looks at its pairs once.
+        least=measuring * (0.5 if strategy.name == "all_pairs" else 1.0) + least,
+        model=PROGRAM + _model_bytes(strategy, fitter, work, cells),
+        rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns,
+    )
+
+
+def count_codes(fitter: Any, sizes: Sequence[int]) -> tuple[float, float]:
+    """Codes that a fitter models, those of large columns in groups, and how many it takes at most."""
+    if fitter.name in ("auto", "mixture"):
+        return float(_grouped_codes(fitter, sizes)), float(fitter.most_codes)
+    if fitter.name in ("network", "relaxed", "relaxed_points"):
+        return float(sum(min(size, fitter.largest) for size in sizes)), float(fitter.max_codes)
+    return float(sum(sizes)), math.inf
+
+
+def count_cells(sizes: Sequence[int], degree: int) -> float:
+    """Cells of the tables of all cliques of `degree` columns together; infinite above what a float holds.
+
+    Example:
+        >>> count_cells((2, 3, 4), 2)
+        26.0
+    """
+    found = [1.0] + [0.0] * degree
+    for size in sizes:
+        for k in range(degree, 0, -1):
+            found[k] += float(size) * found[k - 1]
+    return found[degree]
+
+
+MAX_TABLE_CELLS = 1_000_000
+"""Tables with more cells are left out by the strategies that look at all pairs."""
+
+
+def _candidate_cells(strategy: Any, work: Work) -> float:
+    """Cells of all tables that a strategy may measure."""
+    degree = _degree(strategy)
+    if degree != 2:
+        return min(count_cells(work.sizes, degree), MAX_TABLE_CELLS * float(math.comb(work.columns, degree)))
+    sizes = np.sort(np.asarray(work.sizes, dtype=np.float64))
+    sums = np.concatenate([[0.0], np.cumsum(sizes)])
+    # Of each column, the cells of its tables with those before it that are not too large.
+    partners = np.minimum(np.searchsorted(sizes, MAX_TABLE_CELLS / sizes, "right"), np.arange(len(sizes)))
+    return float((sizes * sums[partners]).sum())
+
+
+def _degree(strategy: Any) -> int:
+    return int(strategy.degree) if strategy.name in ("aim", "all_kway", "residual_planner", "top_q") else 2
+
+
+def _measured_cells(strategy: Any, pair_cells: float) -> float:
+    """Cells of the tables that a strategy measures of its own accord, however little noise there is."""
+    if strategy.name == "all_pairs":
+        return 2.0 * pair_cells
+    return pair_cells if strategy.name in ("all_kway", "residual_planner") else 0.0
+
+
+def _measured_tables(strategy: Any, work: Work) -> float:
+    if strategy.name == "all_pairs":
+        return 2.0 * work.pairs
+    if strategy.name in ("all_kway", "residual_planner"):
+        return float(math.comb(work.columns, _degree(strategy)))
+    return float(work.columns)
+
+
+Times = tuple[float, float, float]
+"""Low, high and least processor seconds of selection and fits."""
+
+
+def _usual_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    pace, power = PACE.get(strategy.name, USUAL_PACE)
+    reach = min(work.reach, REACH)
+    middle = work.columns**2 * (pace * reach**power + FITTING.get(fitter.name, 0.0))
+    if fitter.name == "independent":
+        middle = 1e-5 * sum(work.sizes)
+    return 0.3 * middle, 4.0 * middle, 0.05 * middle
+
+
+def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    if fitter.name not in ("auto", "mixture"):
+        return _usual_time(strategy, fitter, work)
+    codes = _grouped_codes(fitter, work.sizes)
+    components = default_components(codes, work.rows * work.mu)
+    descent = STEPS * STEP_COUNT * components * float(codes) ** 2
+    # What is cut short by a time limit: everything but the tables side by side and one step.
+    least = 4e-8 * float(codes) ** 2 + 2e-5 * work.pairs
+    return 0.4 * PILOTS + 0.5 * descent, 3.0 * (PILOTS + descent), least
+
+
+def _grouped_codes(fitter: Any, sizes: Sequence[int]) -> int:
+    """Codes that a mixture models, those of large columns in groups."""
+    largest = fitter.largest if fitter.name == "mixture" else Mixture().largest
+    return sum(min(size, largest) for size in sizes)
+
+
+def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    """Rounds, each of which sizes and scores all candidates and fits a tree that grows to its limit."""
+    reach, columns = min(work.reach, REACH), work.columns
+    candidates = math.comb(columns, _degree(strategy)) if columns > 1 else 1
+    planned = strategy.rounds or 16 * columns
+    rounds = min(columns * min(max(3.0 * reach**0.35, 1.0), 4.5), planned)
+    scan = candidates * CANDIDATE * columns**2 + SCORED * _candidate_cells(strategy, work)
+    tree = _aim_cells(strategy, work)
+    inference = INFERENCE * ROUGH_INFERENCES * tree if fitter.name == "pgm" else FITTING.get(fitter.name, 0.0)
+    rough = 5e-3 + scan + inference / 3  # the limit of the tree grows with what is spent
+    return 0.2 * rounds * (5e-3 + scan), 3.0 * rounds * rough, 2.0 * scan
+
+
+def _aim_cells(strategy: Any, work: Work) -> float:
+    """Cells that the junction tree may come to."""
+    grown: float = GROWN * min(work.reach, REACH) ** GROWTH
+    return min(grown, float(strategy.max_cells), count_joint_cells(work.sizes))
+
+
+def _batched_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    wide = work.columns**2
+    scan = work.pairs * CANDIDATE * wide + SCORED * _candidate_cells(strategy, work)
+    middle = 0.1 + 1e-3 * wide + strategy.rounds * scan
+    return 0.2 * middle, 4.0 * middle, 2.0 * scan
+
+
+def _mst_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    """A draw among all pairs that may still join the tree, for each column but one."""
+    draws = 0.05 + work.columns * (4e-6 * work.pairs + SCORED * _candidate_cells(strategy, work))
+    fit = 2e-3 * work.columns + 1e-6 * sum(work.sizes)
+    return 0.4 * draws + 0.2 * fit, 2.0 * draws + 5.0 * fit, draws
+
+
+def _training_time(strategy: Any, fitter: Any, work: Work) -> Times:
+    middle = FITTING["diffusion"] * work.columns**2
+    return 0.3 * middle, 4.0 * middle, 0.3 * middle
+
+
+TIMES: dict[str, Callable[[Any, Any, Work], Times]] = {
+    "aim": _aim_time,
+    "all_pairs": _all_pairs_time,
+    "batched": _batched_time,
+    "mst": _mst_time,
+    "training": _training_time,
+}
+"""By the name of a strategy; the default goes by PACE and FITTING."""
+
+
+def count_joint_cells(sizes: Sequence[int]) -> float:
+    """Cells of the table of all columns; infinite above what a float holds."""
+    digits = math.fsum(math.log10(max(size, 1)) for size in sizes)
+    return float(math.prod(sizes)) if digits < 300 else math.inf
+
+
+def _model_bytes(strategy: Any, fitter: Any, work: Work, cells: float) -> float:
+    """What candidates, measurements and models take, the program left out."""
+    if fitter.name in ("auto", "mixture"):
+        codes = float(_grouped_codes(fitter, work.sizes))
+        return 2 * 8.0 * cells + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
+    if strategy.name in ("training", "mean_embedding") or _degree(strategy) == 1:
+        return 100.0 * sum(work.sizes) * math.sqrt(work.columns)
+    return A_CANDIDATE * cells + CELL_BYTES * min(_tree_cells(strategy, work), _cell_limit(fitter))
+
+
+def _tree_cells(strategy: Any, work: Work) -> float:
+    """Cells of the junction tree to expect; 0 where there is none or the fitter bounds it alone."""
+    if strategy.name == "aim":
+        return _aim_cells(strategy, work)
+    if strategy.name == "mst":
+        return float(sum(max(work.sizes) * size for size in work.sizes))
+    if strategy.name in ("batched", "privmrf"):
+        return min(float(strategy.max_cells), count_joint_cells(work.sizes))
+    return 0.0
+
+
+def _cell_limit(fitter: Any) -> float:
+    return float(fitter.most_cells) if fitter.name == "pgm" else math.inf
+
+
+ONE, PAIR = "one-way marginal", "pair"
+Shares = dict[str, Fraction]
+ONE_WAYS, MEASURE, CHOOSE, APPRAISE = "one-way marginals", "measure", "choose", "appraise"
+TENTH = Fraction(1, 10)
+"""What `Fixed` and `AllKWay` keep for one-ways, and AIM for its draws."""
+THIRD = Fraction(1, 3)
+
+
+def stage_shares(strategy: Strategy, counted: bool) -> Shares:
+    """The share of rho of each stage; they sum to 1.
+
+    Args:
+        strategy: With its settings. One that is not in `STAGES` only measures, as far as is known.
+        counted: Whether something tells the number of rows before the strategy runs: discovery, or the
+            adjacency.
+    """
+    found = STAGES.get(strategy.name)
+    shares = {MEASURE: Fraction(1)} if found is None else found(strategy, counted)
+    return {stage: share for stage, share in shares.items() if share}
+
+
+def marginal_shares(strategy: Strategy, columns: int) -> Shares:
+    """The share of rho that one typical one-way marginal and one typical pair get.
+
+    Args:
+        strategy: With its settings.
+        columns: How many there are; with one there is no pair.
+    """
+    found = MARGINALS.get(strategy.name)
+    shares = {ONE: Fraction(1, max(columns, 1))} if found is None else found(strategy, max(columns, 1))
+    return {what: share for what, share in shares.items() if what == ONE or columns > 1}
+
+
+def _by_ones(strategy: Any, looks: Fraction, pairs: str = "pairs") -> Shares:
+    return {ONE_WAYS: strategy.ones, APPRAISE: looks, pairs: 1 - strategy.ones - looks}
+
+
+def _all_pairs(strategy: Any, counted: bool) -> Shares:
+    """As where noise is small and no triples are found.
+
+    Whether pairs are screened instead, and what is spent on triples, is known once one-ways are released.
+    """
+    rest = 1 - Fraction(strategy.ones)
+    look = rest * strategy.look
+    return {ONE_WAYS: strategy.ones, "pairs alike": look, "pairs by dependence": rest - look}
+
+
+def _top_q(strategy: Any, counted: bool) -> Shares:
+    count = Fraction(0) if counted else Fraction(strategy.count)
+    told = (1 - count) * _told(strategy)
+    choose = (1 - count - told) * strategy.choosing
+    return {"count": count, "pairs of the target": told, CHOOSE: choose, MEASURE: 1 - count - told - choose}
+
+
+def _told(strategy: Any) -> Fraction:
+    """What `TopQ` keeps for the target's pairs."""
+    return Fraction(0) if strategy.target is None else Fraction(strategy.told)
+
+
+def _all_kway(strategy: Any, counted: bool) -> Shares:
+    return {ONE_WAYS: Fraction(1)} if strategy.degree == 1 else {ONE_WAYS: TENTH, MEASURE: 1 - TENTH}
+
+
+STAGES: dict[str, Callable[[Any, bool], Shares]] = {
+    "aim": lambda strategy, counted: {MEASURE: 1 - TENTH, CHOOSE: TENTH},
+    "all_kway": _all_kway,
+    "all_pairs": _all_pairs,
+    "batched": lambda strategy, counted: _by_ones(strategy, (1 - strategy.ones) * strategy.looks),
+    "fixed": lambda strategy, counted: (
+        {ONE_WAYS: TENTH, MEASURE: 1 - TENTH} if strategy.one_ways else {MEASURE: Fraction(1)}
+    ),
+    # With numbers and with listed columns; where there are none of one kind, the other gets all.
+    "mean_embedding": lambda strategy, counted: {
+        "weights": TENTH,
+        "features": (1 - TENTH) / 2,
+        "pairs with the label": (1 - TENTH) / 2,
+    },
+    "mst": lambda strategy, counted: {ONE_WAYS: THIRD, CHOOSE: THIRD, "pairs": THIRD},
+    "privmrf": lambda strategy, counted: _by_ones(
+        strategy, strategy.structure + strategy.errors, "marginals of the graph"
+    ),
+    "privsyn": lambda strategy, counted: _by_ones(strategy, strategy.scores, "pairs and merged pairs"),
+    "residual_planner": lambda strategy, counted: {MEASURE: Fraction(1)},
+    "top_q": _top_q,
+    "training": lambda strategy, counted: {ONE_WAYS: strategy.ones, "gradients": 1 - strategy.ones},
+}
+"""By the name of a strategy."""
+
+
+def _pairs(columns: int) -> int:
+    return max(columns * (columns - 1) // 2, 1)
+
+
+def _kway_marginals(strategy: Any, columns: int) -> Shares:
+    if strategy.degree == 1:
+        return {ONE: Fraction(1, columns)}
+    shares = {ONE: TENTH / columns}
+    return shares | ({PAIR: (1 - TENTH) / _pairs(columns)} if strategy.degree == 2 else {})
+
+
+def _top_q_pair(strategy: Any, columns: int) -> Shares:
+    if strategy.degree != 2:
+        return {}
+    fresh = _pairs(columns)
+    if strategy.target is not None and not strategy.again:
+        fresh = max(fresh - (columns - 1), 1)
+    drawn = strategy.turns(columns, fresh) * strategy.drawn(columns, fresh)
+    return {PAIR: (1 - _told(strategy)) * (1 - Fraction(strategy.choosing)) / drawn}
+
+
+MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
+    # One-ways get what a round plans for one marginal; about two marginals a column follow.
+    "aim": lambda strategy, columns: {
+        ONE: (1 - TENTH) / (strategy.rounds or 16 * columns),
+        PAIR: (1 - TENTH) / (2 * columns),
+    },
+    "all_kway": _kway_marginals,
+    "all_pairs": lambda strategy, columns: {
+        ONE: Fraction(strategy.ones) / columns,
+        PAIR: (1 - Fraction(strategy.ones)) / _pairs(columns),
+    },
+    # About two pairs a column.
+    "batched": lambda strategy, columns: {
+        ONE: Fraction(strategy.ones) / columns,
+        PAIR: (1 - Fraction(strategy.ones))
+        * (1 - Fraction(strategy.looks))
+        / min(2 * columns, _pairs(columns)),
+    },
+    # Half of the columns listed.
+    "mean_embedding": lambda strategy, columns: {
+        ONE if strategy.target is None else PAIR: (1 - TENTH) / 2 / max(columns // 2, 1)
+    },
+    "mst": lambda strategy, columns: {ONE: THIRD / columns, PAIR: THIRD / max(columns - 1, 1)},
+    # A marginal an attribute at first, and 0.8 by their error.
+    "privmrf": lambda strategy, columns: {
+        ONE: Fraction(strategy.ones) / columns,
+        PAIR: (1 - strategy.ones - strategy.structure - strategy.errors) / (Fraction(9, 5) * columns),
+    },
+    # About two pairs a column.
+    "privsyn": lambda strategy, columns: {
+        ONE: Fraction(strategy.ones) / columns,
+        PAIR: (1 - strategy.ones - strategy.scores) / min(2 * columns, _pairs(columns)),
+    },
+    # Nearly all goes to the pairs, which tell the one-ways too.
+    "residual_planner": lambda strategy, columns: (
+        {PAIR: Fraction(1, _pairs(columns))}
+        if strategy.degree == 2 and columns > 1
+        else {ONE: Fraction(1, columns)}
+    ),
+    "top_q": _top_q_pair,
+    "training": lambda strategy, columns: {ONE: Fraction(strategy.ones) / columns},
+}
+"""By the name of a strategy; the default is one marginal a column."""

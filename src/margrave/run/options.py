@@ -1,0 +1,293 @@
+"""The strategy and the fitter of a run, with what the run's arguments add to them: a target, limits.
+
+What becomes of rows that break a declaration: an error, or the nearest thing that was declared.
+
+What is public about where a release comes from: the data set's name, the file's, the day, the schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.limits import Limits
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
+from margrave.privacy.accounting.subsampling import best_order, check_sampled
+from margrave.privacy.unit import Neighbours
+from margrave.release import Provenance
+from margrave.schema.columns import Binned, Unknown
+from margrave.schema.schema import Schema
+from margrave.schema.selection import Selection
+
+if TYPE_CHECKING:
+    from margrave.privacy.ledger.location import Place
+    from margrave.protocols import Fitter, Source, Strategy
+
+__all__ = [
+    "OUTSIDE",
+    "accountant",
+    "aimed",
+    "bounded",
+    "check_libraries",
+    "check_no_oracle",
+    "check_pricing",
+    "check_rows",
+    "check_ruled_kinds",
+    "declared_schema",
+    "describe_origin",
+    "named_columns",
+    "shown",
+    "timed",
+]
+
+
+def check_pricing(strategy: Strategy, fitter: Fitter, neighbours: Neighbours) -> None:
+    """Check, from arguments alone, that a run has an accountant: before the table is opened.
+
+    Raises:
+        InputError: Only one of both is for training, or samples of rows do not protect these neighbours.
+    """
+    training = getattr(strategy, "training", None)
+    if (training is not None) != hasattr(fitter, "learner"):
+        able, remedy = "is trained by gradients", "Use model='diffusion'."
+        if training is None:
+            able, remedy = "learns from marginals", "Use select=Training()."
+        raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
+    if training is not None:
+        check_sampled(neighbours)
+
+
+def accountant(
+    strategy: Strategy, fitter: Fitter, epsilon: float, delta: float, neighbours: Neighbours
+) -> Accountant:
+    """What prices the strategy's run: GDP where it only measures, Renyi where it samples rows, else zCDP.
+
+    Raises:
+        InputError: As `check_pricing`.
+    """
+    check_pricing(strategy, fitter, neighbours)
+    training: Any = getattr(strategy, "training", None)
+    if training is not None:
+        steps, rate, share = training
+        return Renyi(best_order(epsilon, delta, rate, steps, share))
+    return GDP() if strategy.gaussian_only else ZCDP()
+
+
+def timed(strategy: Strategy, limits: Limits) -> Strategy:
+    """The strategy, found to keep a deadline where there is one.
+
+    Raises:
+        InputError: It takes none, or it trains on the rows, in a number of steps that no clock may decide.
+    """
+    if limits.max_seconds is None:
+        return strategy
+    with_it = f"left out with strategy {strategy.name!r}"
+    if getattr(strategy, "training", None) is not None:
+        remedy = "It takes a public number of steps, however long they take: set select=Training(steps=...)."
+        raise InputError(invalid("max_seconds", with_it, remedy))
+    if "deadline" not in inspect.signature(strategy.run).parameters:
+        raise InputError(invalid("max_seconds", with_it, "It keeps no deadline."))
+    return strategy
+
+
+def aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
+    """The strategy and the fitter with the target, where they have a field for it.
+
+    Raises:
+        InputError: Neither has.
+    """
+    parts: list[Any] = [strategy, fitter]
+    able = [hasattr(part, "target") for part in parts]
+    if not any(able):
+        with_it = f"left out with {strategy.name!r} and {fitter.name!r}"
+        raise InputError(invalid("target", with_it, "Use method='auto'.", got=target))
+    with_target = [
+        dataclasses.replace(part, target=target) if fit else part
+        for part, fit in zip(parts, able, strict=True)
+    ]
+    return with_target[0], with_target[1]
+
+
+def named_columns(strategy: Strategy, fitter: Fitter) -> frozenset[str]:
+    """The columns that a strategy or a fitter was told of by name: a target, the cliques to measure."""
+    targets = {getattr(part, "target", None) for part in (strategy, fitter)} - {None}
+    cliques = getattr(strategy, "cliques", ())
+    return frozenset({str(target) for target in targets} | {name for clique in cliques for name in clique})
+
+
+def bounded(fitter: Fitter, limits: Limits) -> Fitter:
+    """The fitter with the memory limit, which every fitter with a field `max_memory` takes.
+
+    Raises:
+        InputError: It has none, and its models may be large.
+    """
+    if limits.max_memory is None or fitter.name == "independent":  # its model is a few hundred numbers
+        return fitter
+    asked: Any = fitter
+    if not hasattr(asked, "max_memory"):
+        raise InputError(
+            invalid("max_memory", f"left out with model {fitter.name!r}", "It has no limit of its own.")
+        )
+    least = min(m for m in (limits.max_memory, asked.max_memory) if m is not None)
+    limited: Fitter = dataclasses.replace(asked, max_memory=least)
+    return limited
+
+
+def check_libraries(fitter: Fitter) -> None:
+    """Check that the libraries and the device a fitter computes with are there.
+
+    It is called where computing starts, before a table is opened: a plan computes nothing and needs neither.
+
+    Raises:
+        InputError: The fitter's device is not on this machine.
+        MissingExtraError: A library is not installed.
+    """
+    within: Any = getattr(fitter, "fitter", fitter)
+    if hasattr(within, "prepare"):
+        within.prepare()
+
+
+def shown(source: Source, strategy: Strategy) -> Source:
+    """The table, found to let the strategy look at its rows where it has to.
+
+    Raises:
+        InputError: The table is counted where it lies, and the strategy needs more than counts.
+    """
+    if getattr(strategy, "needs_rows", False) and not source.holds_rows:
+        remedy = "Pass a frame or a file, or use a method that asks for marginals only."
+        with_it = f"in memory or a file with strategy {strategy.name!r}"
+        raise InputError(invalid("table", with_it, remedy))
+    return source
+
+
+ALL_COLUMNS = Selection()
+OUTSIDE = ("refuse", "absorb")
+"""What may become of a value outside its column's declaration; see `Schema.absorb_outside`."""
+
+
+def declared_schema(
+    schema: Schema | str | Path | None,
+    outside: str,
+    owner: str | None = None,
+    selection: Selection = ALL_COLUMNS,
+) -> Schema | None:
+    """The schema that a run is given, without the owner's column and others that are not released.
+
+    Args:
+        schema: The schema, or the path of its file.
+        outside: One of `OUTSIDE`: what becomes of values that the schema rules out.
+        owner: Name of the column that says whose row it is.
+        selection: The columns that are released.
+
+    Raises:
+        InputError: The file cannot be read, or outside is not one of `OUTSIDE`.
+        SchemaError: A rule is about a column that is not released.
+    """
+    if outside not in OUTSIDE:
+        raise InputError(invalid("outside", f"one of {list(OUTSIDE)}", "Leave it out.", got=outside))
+    known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+    released = selection.restrict(None if known is None else known.without(owner))
+    return released.absorb_outside() if released is not None and outside == "absorb" else released
+
+
+def check_ruled_kinds(schema: Schema) -> None:
+    """Refuse rules about columns of unknown kind, before anything is spent.
+
+    Discovery decides such a column's kind by noisy counts. If it turned out to be one that the rule cannot
+    speak of, the run would end with an error after it has spent its budget, or the rule would not hold.
+
+    Raises:
+        SchemaError: A rule is about a column of which the schema does not say the kind.
+    """
+    unsure = sorted(
+        {name for rule in schema.rules for name in rule.names if isinstance(schema[name], Unknown)}
+    )
+    if unsure:
+        remedy = (
+            'Say "kind": "date", "integer", "real" or "categorical" in the schema; bounds and values may be '
+            "left out."
+        )
+        raise SchemaError(
+            invalid("rules", f"about columns of a declared kind, which {unsure} have not", remedy)
+        )
+
+
+def check_no_oracle(schema: Schema | None, place: Place) -> None:
+    """Refuse strict declarations in a book, from the schema alone and before the table is opened.
+
+    A strict declaration says exactly whether any row breaks it, and costs nothing. Where runs share a cap,
+    a few dozen of them would find one person's value by halving, and the book would show nothing spent.
+
+    Raises:
+        InputError: The run is kept in a book and a column is strict.
+    """
+    if schema is None or not place.in_book or not schema.strict_columns:
+        return
+    remedy = (
+        "Say outside='absorb' (--outside absorb) to count values outside in the nearest bin or as '(other)', "
+        'or "strict": false in those columns. An error for a row that breaks a declaration tells about the '
+        "rows and is paid for by no epsilon."
+    )
+    constraint = f"without strict columns in a book, which {list(schema.strict_columns)} are"
+    raise InputError(invalid("schema", constraint, remedy))
+
+
+def check_rows(source: Source, declared: Schema) -> None:
+    """Refuse rows that a declaration rules out, before anything is spent. **Not private.**
+
+    Only for runs that are not kept in a book: see `check_no_oracle`.
+
+    Raises:
+        InputError: A column that is declared strictly holds something else.
+    """
+    sure = []
+    for name in declared.strict_columns:
+        column = declared[name]
+        trial = column if column.missing is not None else dataclasses.replace(column, missing=True)
+        sure.append(dataclasses.replace(trial, rare=0.0) if isinstance(trial, Binned) else trial)
+    if sure:
+        source.only([column.name for column in sure]).bind(Schema(tuple(sure)))
+
+
+def describe_origin(
+    given: Provenance, data: Any, schema: Schema | str | Path | None, dataset: str | None
+) -> Provenance:
+    """Fill in what the caller left out, before the table is opened. No row is read, and none is hashed.
+
+    Args:
+        given: What the caller said.
+        data: The table, as it was given to `Synthesizer.fit`.
+        schema: What was declared: a schema, its file, or nothing.
+        dataset: The name in the book.
+    """
+    return dataclasses.replace(
+        given,
+        dataset=given.dataset or dataset or "",
+        source=given.source or _name_source(data),
+        date=given.date or datetime.now(timezone.utc).date().isoformat(),
+        schema=given.schema or _hash_schema(schema),
+    )
+
+
+def _name_source(data: Any) -> str:
+    """The last part of a path, or the kind of table."""
+    if isinstance(data, str | Path):
+        name = str(data).replace("\\", "/").rstrip("/").rpartition("/")[2]
+        return "".join(letter if letter.isprintable() else "?" for letter in name)[:200]
+    library = type(data).__module__.partition(".")[0]
+    return f"a table in memory ({library})"
+
+
+def _hash_schema(schema: Schema | str | Path | None) -> str:
+    """SHA-256 of a schema's file, so that it can be compared by any tool, or of its JSON."""
+    if schema is None:
+        return ""
+    if isinstance(schema, Schema):
+        return hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(Path(schema).read_bytes()).hexdigest()

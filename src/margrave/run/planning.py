@@ -1,0 +1,378 @@
+"""outlook and check_costs: fill in a Plan from a configured Synthesizer and the public part of a table.
+
+Plan: what a run would do, said before anything is spent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from margrave.errors import InputError, invalid
+from margrave.html_card import html_card
+from margrave.limits import Limits, machine_memory
+from margrave.measure.discovery.discover import MIN_BINS, bins_for, declare, needs, searches_values
+from margrave.measure.discovery.numeric import SHARES
+from margrave.measure.mechanisms.gaussian import sigma_for
+from margrave.methods import method
+from margrave.models._base.memory import LEAST
+from margrave.models.registry import resolve
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.run.costs import (
+    ONE,
+    PAIR,
+    REFERENCE,
+    Costs,
+    Work,
+    count_codes,
+    expect_costs,
+    marginal_shares,
+    stage_shares,
+)
+from margrave.schema.columns import Binned, Column, Listed
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source, Strategy
+    from margrave.run.synthesizer import Synthesizer
+    from margrave.schema.schema import Schema
+
+__all__ = ["Plan", "check_costs", "choose_fineness", "find_refusal", "outlook"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A dry run: nothing was spent, and no value of a row says anything here.
+
+    Args:
+        method: Name of the method.
+        guarantee: What the release would promise, in words.
+        rho: Total rho of the accountant.
+        declared: Columns that cost nothing to know.
+        discovered: What would be discovered, by column: the looks, in words.
+        shares: How rho is split, by stage, as shares of 1.
+        sigma: Standard deviation of the noise, in rows, by what is measured.
+        error: Mean total variation that the noise alone adds to a measured table, by what is measured;
+            empty when no row count was given.
+        seconds: Expected time on one core, a low figure and "up to"; a time limit bounds the post-processing
+            in it alone.
+        memory: Expected peak memory, in MiB.
+        limits: What the run was told to keep to, in words, by limit.
+        public: What of the table is taken as public, in words.
+        rows: How many rows time and memory are foretold for, and where the number comes from, in words.
+        refused: Why a run would be refused before anything is spent; empty if it would start.
+    """
+
+    method: str
+    guarantee: str
+    rho: float
+    declared: tuple[str, ...]
+    discovered: Mapping[str, str]
+    shares: Mapping[str, float]
+    sigma: Mapping[str, float]
+    error: Mapping[str, float]
+    seconds: tuple[float, float]
+    memory: float
+    limits: Mapping[str, str] = field(default_factory=dict)
+    public: str = "column names, their order and their storage types"
+    rows: str = ""
+    refused: str = ""
+
+    def add_warning(self, warning: str) -> Plan:
+        """The same plan with a warning about what is taken as public, where there is one."""
+        return dataclasses.replace(self, public=f"{self.public} ({warning})") if warning else self
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the lines of the plan as a table."""
+        lines = [line.partition("  ") for line in str(self).splitlines()]
+        facts = [(name.strip(), words.strip()) for name, _, words in lines]
+        return html_card("Plan: nothing was spent", facts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        lines = [f"method      {self.method}", f"guarantee   {self.guarantee}"]
+        lines += [f"public      {self.public}"]
+        lines += [f"declared    {', '.join(self.declared) or 'nothing'}"]
+        lines += [f"discovered  {name}: {looks}" for name, looks in self.discovered.items()]
+        lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
+        lines += [
+            f"noise       {what}: sigma = {value:.1f} rows a cell" for what, value in self.sigma.items()
+        ]
+        lines += [
+            f"error       {what}: total variation {v:.4f} by noise alone, before the fit smooths it"
+            for what, v in self.error.items()
+        ]
+        lines += [f"rows        {self.rows}"] if self.rows else []
+        lines += [f"time        {_span(self.seconds[0])} or more, up to {_span(self.seconds[1])}"]
+        lines += [f"memory      about {self.memory:,.0f} MiB"]
+        lines += [f"limit       {name}: {words}" for name, words in self.limits.items()]
+        lines += [f"REFUSED     {self.refused}"] if self.refused else []
+        return "\n".join([*lines, "spent       nothing"])
+
+
+def noise_error(cells: int, sigma: float, rows: float) -> float:
+    """Total variation that noise alone adds to a table: cells * sigma * sqrt(2/pi) / (2 rows), at most 1."""
+    return min(cells * sigma * math.sqrt(2 / math.pi) / (2 * rows), 1.0)
+
+
+def _span(seconds: float) -> str:
+    """A time in two digits: seconds, minutes, hours or days."""
+    for unit, length in (("days", 172_800.0), ("h", 7_200.0), ("min", 120.0)):
+        if seconds >= length:
+            whole = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[unit]
+            return f"{seconds / whole:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+WORDS = {
+    "profile": "kind and missing values",
+    "bounds": "least and greatest value",
+    "spread": "where rows are between the bounds",
+    "detail": "bins",
+    "atoms": "single values",
+    "grids": "round numbers",
+    "spelling": "spelling",
+    "marks": "marks of missing values",
+    "values": "values that occur",
+    "shapes": "patterns of texts",
+    "distinct": "number of distinct texts",
+    "prefixes": "beginnings of codes",
+}
+GUESSED_SIZE = 33
+"""Codes assumed of a column not known yet, for the expected error, time and memory: the bins that a column of
+numbers has at most by default, and one for missing values."""
+FINENESS = (24, 16, 12, 8, 6, MIN_BINS)
+"""Bins that columns may get at most where GUESSED_SIZE codes of each pass a limit, tried in turn."""
+GUESSED_BYTES = 5
+"""Bytes assumed of a cell of a file, where the number of rows is guessed from its size."""
+MIB = 2**20
+SURE_SECONDS = 10.0
+"""No run is refused for less than this: figures are not that sure."""
+CHEAPER = ("auto", "batched", "mst", "independent")
+"""Methods that are named where another one is too large or too slow, best first."""
+
+
+def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: int | None = None) -> Plan:
+    """What a fit would do, from column names, storage types and the declared schema alone.
+
+    Args:
+        synthesizer: With its arguments.
+        source: The table; only its columns are looked at.
+        rows: A public guess of the row count.
+        size: Bytes of the file, for a guess of the rows where none is given; for time and memory only.
+    """
+    unit = synthesizer.neighbours.unit
+    schema = declare(tuple(c for c in source.columns if c.name != unit.owner), synthesizer.schema)
+    ledger = synthesizer.new_ledger(searches_values(schema))
+    share = synthesizer.discovery_share(schema)
+    guessed, said = _guess_rows(rows, size, len(source.columns))
+    fineness = choose_fineness(synthesizer, schema)
+    noise = bins_for(guessed, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
+    sizes = guess_sizes(schema, min(noise, fineness or noise))
+    sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy)
+    counted = synthesizer.neighbours.adjacency == "replace_one"
+    mean = sum(sizes) / len(sizes)
+    cells = {ONE: mean, PAIR: mean**2}
+    error = (
+        {}
+        if rows is None
+        else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
+    )
+    work = dataclasses.replace(_work(synthesizer, schema, guessed, None), sizes=tuple(sizes))
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    return Plan(
+        method=synthesizer.method,
+        guarantee=str(synthesizer.promise(ledger)),
+        rho=float(ledger.total),
+        declared=tuple(column.name for column in schema.columns if not column.open),
+        discovered={c.name: _looks(c, share) for c in schema.columns if c.open},
+        shares=_shares(synthesizer.strategy, share, counted),
+        sigma=sigma,
+        error=error,
+        seconds=_seconds(costs, synthesizer.limits),
+        memory=(costs.model + costs.rows) / MIB,
+        limits=synthesizer.limits.words() | _say_fineness(fineness),
+        rows=said,
+        refused=find_refusal(synthesizer, schema) or "",
+    )
+
+
+def check_costs(synthesizer: Synthesizer, schema: Schema) -> None:
+    """Refuse a run that cannot stay within its limits, before anything is spent.
+
+    The limits are `max_memory`, or the memory of the machine where there is none, and `max_seconds`. What the
+    run needs is foretold from the columns and the arguments, never from the rows.
+
+    Args:
+        synthesizer: With its arguments.
+        schema: The columns to release, those to be discovered included.
+
+    Raises:
+        InputError: It needs more. The error names methods that would do.
+    """
+    message = find_refusal(synthesizer, schema)
+    if message is not None:
+        raise InputError(message)
+
+
+def choose_fineness(synthesizer: Synthesizer, schema: Schema) -> int | None:
+    """Most bins of each column that is discovered, where the run would pass its limits with the usual ones.
+
+    The limits are those of `check_costs` and the codes that the method's model takes. Public: rows are not
+    looked at. So a wide table is released in coarser bins where it would else be refused.
+
+    Returns:
+        The number of bins; None where the usual ones do or no column is cut, MIN_BINS where no number does.
+    """
+    if _fits(synthesizer, schema, None) or not any(_is_cut(column) for column in schema.attributes):
+        return None
+    return next((bins for bins in FINENESS if _fits(synthesizer, schema, bins)), MIN_BINS)
+
+
+def _is_cut(column: Column) -> bool:
+    """Whether discovery cuts a column into bins, or may."""
+    return column.open and not isinstance(column, Listed)
+
+
+def _fits(synthesizer: Synthesizer, schema: Schema, bins: int | None) -> bool:
+    work = _work(synthesizer, schema, 0, bins)
+    codes, most = count_codes(synthesizer.fitter, work.sizes)
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    seconds = synthesizer.limits.max_seconds
+    in_time = seconds is None or costs.least <= max(seconds, SURE_SECONDS)
+    return costs.model <= _memory_limit(synthesizer.limits) and in_time and codes <= most
+
+
+def _say_fineness(bins: int | None) -> dict[str, str]:
+    if bins is None:
+        return {}
+    return {"bins": f"at most {bins} a column that is discovered, so that memory, time and model suffice"}
+
+
+def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
+    """Why a run would be refused, or None. Public: rows are not looked at."""
+    bins = choose_fineness(synthesizer, schema)
+    work = _work(synthesizer, schema, 0, bins)
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
+    what = f"method {synthesizer.method!r} with {work.columns:,} columns of {sum(work.sizes):,} values"
+    if work.unknown:
+        guess = GUESSED_SIZE if bins is None else bins + 1
+        what += f" ({guess} guessed for each column that is not declared)"
+    own = synthesizer.limits.max_memory
+    if costs.model > memory:
+        where = "" if own is not None else ", which is more than this machine has"
+        constraint = f"at least {costs.model / 1e9:.2g} GB for {what}{where}"
+        remedy = _remedy(synthesizer, work, "max_memory")
+        return (
+            invalid("max_memory", constraint, remedy)
+            if own is None
+            else invalid("max_memory", constraint, remedy, got=own)
+        )
+    if seconds is not None and costs.least > max(seconds, SURE_SECONDS):
+        constraint = f"at least {math.ceil(costs.least):,} for {what}"
+        return invalid("max_seconds", constraint, _remedy(synthesizer, work, "max_seconds"), got=seconds)
+    codes, most = count_codes(synthesizer.fitter, work.sizes)
+    if work.unknown and codes > most:
+        constraint = f"of at most {most:,.0f} codes in all for {what}"
+        return invalid("columns", constraint, _remedy(synthesizer, work, "max_memory"))
+    return None
+
+
+def _remedy(synthesizer: Synthesizer, work: Work, option: str) -> str:
+    """What to do instead: methods within the limits, with what they would take."""
+    memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
+    fits = []
+    for name in CHEAPER:
+        recipe = method(name)
+        costs = expect_costs(recipe.strategy(), resolve(recipe.fitter), work)
+        if costs.model <= memory and (seconds is None or costs.least <= max(seconds, SURE_SECONDS)):
+            fits.append(f"method {name!r} ({costs.model / 1e9:.2g} GB)")
+    instead = f"Use {' or '.join(fits)}. " if fits else ""
+    declare_some = "declare the values of columns (margrave schema), " if work.unknown else ""
+    return f"{instead}Or {declare_some}take fewer columns or coarser bins, or raise {option}."
+
+
+def _memory_limit(limits: Limits) -> float:
+    """Bytes a run may take; never below what the smallest model is allowed."""
+    limit = limits.max_memory if limits.max_memory is not None else machine_memory()
+    return math.inf if limit is None else float(max(limit, LEAST))
+
+
+def guess_sizes(schema: Schema, bins: int | None) -> list[int]:
+    """Codes of each column to release, a guess where they are to be discovered.
+
+    Args:
+        schema: The columns.
+        bins: Most bins of those that are cut into some, where it is known; missing values are one code more.
+    """
+    cut = GUESSED_SIZE if bins is None else min(GUESSED_SIZE, bins + 1)
+    return [
+        column.size if column.known else cut if _is_cut(column) else GUESSED_SIZE
+        for column in schema.attributes
+    ]
+
+
+def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None) -> Work:
+    ledger = synthesizer.new_ledger(searches_values(schema))
+    rho = float(ledger.total * (1 - synthesizer.discovery_share(schema)))
+    return Work(
+        sizes=tuple(guess_sizes(schema, bins)),
+        rows=rows,
+        epsilon=synthesizer.epsilon,
+        mu=math.sqrt(2 * rho),
+        unknown=sum(column.open for column in schema.attributes),
+    )
+
+
+def _guess_rows(rows: int | None, size: int | None, columns: int) -> tuple[int, str]:
+    """Rows that time and memory are foretold for, and where the number comes from, in words.
+
+    A guess from the size of a file is rounded to 1, 2 or 5 times a power of ten.
+    """
+    if rows is not None:
+        return rows, f"{rows:,}, as given"
+    if size is None:
+        return REFERENCE, f"{REFERENCE:,} taken for time and memory; --rows says better"
+    guess = max(size / (GUESSED_BYTES * max(columns, 1)), 1.0)
+    power = 10.0 ** math.floor(math.log10(guess))
+    rounded = int(power * max(step for step in (1, 2, 5) if step * power <= guess))
+    return rounded, f"about {rounded:,}, guessed from the size of the file; --rows says better"
+
+
+def _looks(column: Column, share: Fraction) -> str:
+    """What would be discovered of a column, and what to declare so that it is not."""
+    within = isinstance(column, Binned) and column.provisional
+    if not share:
+        return "nothing, since it has no share of rho" + (": bins of equal width" if within else "")
+    looks = needs(column)
+    said = ", ".join(WORDS[look] for look in SHARES if look in looks)
+    return f"{said}, between the declared bounds; bins=32 takes equal ones at no cost" if within else said
+
+
+def _shares(strategy: Strategy, discovery: Fraction, counted: bool) -> dict[str, float]:
+    shares = {"discover": float(discovery)} if discovery else {}
+    stages = stage_shares(strategy, counted or bool(discovery))
+    return shares | {stage: float(part * (1 - discovery)) for stage, part in stages.items()}
+
+
+def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
+    """Noise of what each strategy typically measures."""
+    rho = ledger.total * (1 - discovery)
+    shares = marginal_shares(strategy, columns)
+    return {what: sigma_for(ledger, rho * share) for what, share in shares.items()}
+
+
+def _seconds(costs: Costs, limits: Limits) -> tuple[float, float]:
+    """Low and high; a time limit bounds what is not reading, discovery and counting."""
+    if limits.max_seconds is None:
+        return costs.low, costs.high
+    high = min(costs.high, costs.fixed + limits.max_seconds)
+    return min(costs.low, high), high

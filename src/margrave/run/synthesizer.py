@@ -1,0 +1,562 @@
+"""The front doors: Synthesizer, synthesize, evaluate, load."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import platform
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from margrave import __version__
+from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Limits, one_blas_thread
+from margrave.methods import method as named
+from margrave.models.registry import resolve
+from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
+from margrave.privacy.ledger.location import BookAttempt, Place
+from margrave.privacy.noise.source import RepeatableSource
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.progress import OnStep, Step, keep_telling, silent
+from margrave.release import Guarantee, Provenance, Release
+from margrave.run.options import (
+    accountant,
+    aimed,
+    bounded,
+    check_libraries,
+    check_no_oracle,
+    check_pricing,
+    check_rows,
+    check_ruled_kinds,
+    declared_schema,
+    describe_origin,
+    named_columns,
+    shown,
+    timed,
+)
+from margrave.run.planning import Plan
+from margrave.run.resume import check_clockless, check_unfinished, facts, modelled
+from margrave.run.synthesis import Rng, Synthesis
+from margrave.schema.columns import Listed
+from margrave.schema.frame import type_warning
+from margrave.schema.schema import Schema
+from margrave.schema.selection import Selection
+from margrave.schema.storage.text import TextFormat
+
+if TYPE_CHECKING:
+    from margrave.engines.memory import MemoryEngine, MemorySource
+    from margrave.engines.streaming.engine import StreamSource
+    from margrave.evaluation.comparison import Comparison
+    from margrave.measure.curator import Curator
+    from margrave.privacy.ledger.book import Book
+    from margrave.protocols import Fitter, Model, Source, Strategy
+    from margrave.schema.frame import Frame
+
+__all__ = ["Synthesizer", "evaluate", "parameters_of", "synthesize"]
+
+
+DISCOVERY = Fraction(1, 3)
+"""Share of rho that discovery gets when every column has to be discovered."""
+SAMPLING = 0.1
+"""Share of the time limit that drawing rows has at least."""
+PARTITIONS = Fraction(1, 4)
+"""Share of delta for finding unknown values, where there are any."""
+
+
+class Synthesizer:
+    """Turns a private table into a private release, under one (epsilon, delta) for everything.
+
+    **Privacy.** What `fit` releases is (epsilon, delta)-differentially private for tables that differ in
+    one `unit`, under `adjacency`, discovery of bounds, categories, missing values and the row count
+    included. Public are: the column names, their storage types, and what `schema` declares.
+
+    Args:
+        method: Name of a method; see `margrave.methods.METHODS`.
+        epsilon: Above 0.
+        delta: Between 0 and 1, both excluded; far below one over the number of people.
+        unit: Whom to protect: a `Unit`, the name of an owner column (one row each), or None for rows.
+        adjacency: "add_remove" or "replace_one".
+        schema: What is public about the columns: a `Schema`, the path of a schema.json, or None. What it says
+            about the owner's column is ignored, since that column is not released.
+        outside: What becomes of a value that the schema rules out: "refuse" ends the run with an error, which
+            a book does not allow; "absorb" counts it in the nearest bin or as "(other)", see
+            `Schema.absorb_outside`.
+        select: A strategy object instead of the method's.
+        model: A fitter object or its name instead of the method's.
+        columns: Names of the columns to release, where not all are; others are as if they were not there.
+        drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
+        target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
+            "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
+        missing: Texts that mean a missing value in CSV and TSV files.
+        text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
+        engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
+        ledger: Where every spend is written before its noise is drawn: the path of a new file for this run
+            alone, or a book that all runs share and that keeps their caps (`Book`, or its path, which
+            ends in .book, .db, .sqlite or .sqlite3).
+        dataset: With a book: the name of the data set, as its steward gave it.
+        analyst: With a book: who asks.
+        provenance: What the report says of where the release comes from: the data set's name, who made it.
+            What is left out is filled in from the arguments. It is published with the release.
+        discovery: Share of rho for discovery if nothing is declared, in [0, 1). With 0 every column has to be
+            declared; bounds without bins then mean bins of equal width.
+        max_memory: Bytes that fitted models and what works on them may take, the program included and the
+            loaded table not; see `margrave.limits.Limits`.
+        max_seconds: Seconds of post-processing that `fit` may take before it ends early but complete.
+            Reading, discovery, counting and noise are not counted and come on top, since what is asked must
+            not depend on how long they take; see `margrave.limits.Limits`.
+        on_step: Told about each step.
+        not_private_test_seed: **Not private.** Draws the noise from this seed, so that tests of a program get
+            the same release twice. Nothing is promised then, and all that is made says so: see
+            docs/privacy/noise.md. Only without a ledger.
+
+    Raises:
+        InputError: An argument is outside its range.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> table = pa.table({"a": [0, 1, 1, 0] * 50, "b": [1, 1, 0, 0] * 50})
+        >>> synthesis = Synthesizer("mst", epsilon=1.0, schema=Schema.from_sizes({"a": 2, "b": 2})).fit(table)
+        >>> synthesis.sample(3).column_names
+        ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        epsilon: float,
+        delta: float = 1e-9,
+        unit: Unit | str | None = None,
+        adjacency: Adjacency = "add_remove",
+        schema: Schema | str | Path | None = None,
+        outside: Literal["refuse", "absorb"] = "refuse",
+        select: Strategy | None = None,
+        model: Fitter | str | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        target: str | None = None,
+        missing: Sequence[str] = ("",),
+        text: TextFormat | None = None,
+        engine: str = "auto",
+        ledger: str | Path | Book | None = None,
+        dataset: str | None = None,
+        analyst: str | None = None,
+        provenance: Provenance | None = None,
+        discovery: Fraction | float = DISCOVERY,
+        max_memory: int | None = None,
+        max_seconds: float | None = None,
+        on_step: OnStep = silent,
+        not_private_test_seed: int | None = None,
+    ) -> None:
+        given = locals()
+        self._params = {name: given[name] for name in parameters_of(type(self))}
+        check_budget(epsilon, delta)
+        self.method, recipe = method, named(method)
+        self.epsilon, self.delta = float(epsilon), float(delta)
+        whom = unit if isinstance(unit, Unit) else Unit(unit)
+        self.neighbours = Neighbours(whom, adjacency)
+        self.selection = Selection(columns, drop)
+        self.selection.check_owner(whom.owner)
+        self.schema = declared_schema(schema, outside, whom.owner, self.selection)
+        self._given_schema, self.provenance = schema, provenance or Provenance()
+        self.limits = Limits(max_memory, max_seconds)
+        self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
+        chosen = model if model is not None else recipe.fitter
+        self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
+        if target is not None:
+            self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
+            self.selection.check_used("target", [target])
+        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
+        self.target, self.missing, self.engine = target, tuple(missing), engine
+        self.text = _text(text, self.schema)
+        self.place = Place(ledger, dataset, analyst)
+        self.test_seed = _test_seed(not_private_test_seed, self.place)
+        self.discovery = _share(discovery)
+        self.on_step = on_step
+        self._ledger: Ledger | None = None
+        self._deadline: Deadline | None = None
+
+    @one_blas_thread()
+    def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
+        """Spend the whole budget on a table and return the release with its fitted model.
+
+        Args:
+            data: A pandas or polars frame, an Arrow table, an ibis table, the path of a CSV, TSV, Parquet or
+                Arrow file, a folder of Parquet files, or `people.duckdb::adults`, a DuckDB table.
+            resume: Go on with the run that was stopped, from its ledger: same table, same arguments. What was
+                released is not paid for again. A number is the run's, where a book has several alike.
+
+        Raises:
+            InputError: The table, the schema or the ledger path cannot be used; or the run needs more memory
+                or time than there is, which is found before anything is spent.
+            BudgetError: A spend would pass the budget; nothing was released by it.
+            MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
+        """
+        from margrave.run.planning import check_costs, choose_fineness
+
+        check_libraries(self.fitter)
+        check_pricing(self.strategy, self.fitter, self.neighbours)
+        check_no_oracle(self.schema, self.place)
+        origin = describe_origin(self.provenance, data, self._given_schema, self.place.dataset)
+        with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
+            tell(Step("read", "the table"))
+            source, frame = self._open(data)
+            declared = self._declared(source)
+            check_costs(self, declared)
+            if attempt is None:
+                check_rows(source, declared)
+            curator, ledger = self._door(source, declared, resume, attempt)
+            with ledger:
+                rho = ledger.total * self.discovery_share(declared)
+                named, bins = named_columns(self.strategy, self.fitter), choose_fineness(self, declared)
+                schema = curator.discover(self.schema, rho, tell, named, most_bins=bins)
+                self._deadline = self.limits.start(curator.stopwatch)
+                model = modelled(self, curator, ledger, self._deadline, tell)
+        self.on_step(Step("fit", "done", 0, 1.0))
+        release = self._release(schema, curator, ledger, model, frame, declared)
+        origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
+        return Synthesis(dataclasses.replace(release, provenance=origin), model)
+
+    def _release(
+        self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame, declared: Schema
+    ) -> Release:
+        return Release(
+            schema=schema,
+            measurements=curator.measurements,
+            guarantee=self.promise(ledger),
+            events=ledger.events,
+            strategy=self.strategy.name,
+            fitter=self.fitter.name,
+            state=model.state(),
+            total=model.total,
+            frame=frame.kind,
+            dtypes={name: frame.dtypes[name] for name in schema.names},
+            notes={"margrave": __version__, "python": platform.python_version(), "method": self.method},
+            declared=tuple(column.name for column in declared.columns if not column.open),
+            text=frame.text,
+            rules_left_out=tuple(rule for rule in declared.rules if rule not in schema.rules),
+        )
+
+    def plan(self, data: Any, *, rows: int | None = None) -> Plan:
+        """What `fit` would do, from column names and storage types alone; nothing is spent.
+
+        No row is read. Without `rows`, time and memory of a file are guessed from its size, which whoever
+        runs this sees; no release depends on it.
+
+        Args:
+            data: As for `fit`; only its column names and storage types are used.
+            rows: A public guess of the row count, for the expected error, the time and the memory.
+
+        Raises:
+            InputError: As `fit`, as far as arguments, names and storage types tell.
+        """
+        source, frame = self._head(data)
+        if rows is not None and rows < 1:
+            raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
+        from margrave.engines.opening import file_bytes
+        from margrave.run.planning import outlook
+
+        self._declared(source)  # refuses what `fit` would refuse
+        return outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+
+    def _head(self, data: Any) -> tuple[Source, Frame]:
+        """Names and storage types of the table, checked; its rows are not read."""
+        from margrave.engines.opening import open_head
+
+        return self._checked(*open_head(data, **self._reading))
+
+    def _open(self, data: Any) -> tuple[Source, Frame]:
+        from margrave.engines.opening import open_source
+
+        return self._checked(*open_source(data, **self._reading))
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """How the table is read, and which of its columns."""
+        choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
+        return {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
+
+    def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
+        names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
+        if owner is not None and owner not in names:
+            raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
+        if self.target is not None and self.target not in set(names) - {owner}:
+            raise InputError(invalid("target", f"one of {names}", "Check the spelling.", got=self.target))
+        unknown = [name for name in self.text.columns if not (name in names or self.text.is_text(name))]
+        if unknown:
+            raise InputError(
+                invalid("format", f"of columns among {names}", "Check the spelling.", got=unknown)
+            )
+        if names == [owner]:
+            raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
+        return shown(source, self.strategy), frame
+
+    def _door(
+        self, source: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None
+    ) -> tuple[Curator, Ledger]:
+        """The curator of a table, with its ledger."""
+        from margrave.measure.curator import Curator
+        from margrave.measure.discovery.discover import searches_values
+
+        if resume is not False:
+            check_clockless(self)
+        keep = self.place.keep(facts(self, source.columns, declared), resume, attempt)
+        ledger = self.new_ledger(searches_values(declared), keep)
+        try:
+            check_unfinished(ledger)
+            curator = Curator(source, ledger)
+        except BaseException as error:
+            ledger.discard(error)  # nothing was spent: the name, or the reservation, is free again
+            raise
+        self._ledger = ledger
+        return curator, ledger
+
+    @property
+    def sampling_seconds(self) -> float | None:
+        """What is left of the time limit for drawing rows, a tenth of it at least; None without one."""
+        if self.limits.max_seconds is None or self._deadline is None:
+            return self.limits.max_seconds
+        return max(self._deadline.left, SAMPLING * self.limits.max_seconds)
+
+    def forget(self) -> None:
+        """Drop the answers that the last run's ledger keeps for resuming it: the release has been saved."""
+        if self._ledger is not None:
+            self._ledger.forget()
+
+    def _declared(self, source: Source) -> Schema:
+        """The columns to release, with what is declared about them.
+
+        Raises:
+            SchemaError: The schema is about other columns, or a rule about one of unknown kind.
+        """
+        from margrave.measure.discovery.discover import declare
+
+        owner = self.neighbours.unit.owner
+        declared = declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+        check_ruled_kinds(declared)
+        return declared
+
+    def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
+        """A ledger of this run's budget.
+
+        Args:
+            searches: Whether unknown values are to be searched for, which reserves a share of delta.
+            keep: Opens the journal it is kept in; None for one in memory.
+
+        Raises:
+            InputError: The journal cannot be opened.
+        """
+        return Ledger(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            accountant=accountant(self.strategy, self.fitter, self.epsilon, self.delta, self.neighbours),
+            partition_delta=Fraction(self.delta) * PARTITIONS if searches else Fraction(0),
+            keep=keep,
+            test_seed=self.test_seed,
+        )
+
+    def discovery_share(self, schema: Schema) -> Fraction:
+        """The share of rho for discovery, in proportion to what the columns leave open."""
+        from margrave.measure.discovery.discover import open_share
+
+        asked = sum((open_share(column) for column in schema.attributes), Fraction(0))
+        return self.discovery * asked / max(len(schema.attributes), 1)
+
+    def promise(self, ledger: Ledger) -> Guarantee:
+        """What a release under this ledger promises."""
+        return Guarantee.of(ledger)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments it was made with, defaults included, by name, as scikit-learn has it.
+
+        Args:
+            deep: Of no meaning: no argument has parameters of its own.
+
+        Example:
+            >>> Synthesizer("mst", epsilon=1.0).get_params()["epsilon"]
+            1.0
+        """
+        return dict(self._params)
+
+    def set_params(self, **params: Any) -> Synthesizer:
+        """Change arguments; returns the same object, which has then forgotten its last run.
+
+        Raises:
+            InputError: There is no such argument, or it is outside its range; then nothing is changed.
+
+        Example:
+            >>> Synthesizer("mst", epsilon=1.0).set_params(epsilon=2.0).epsilon
+            2.0
+        """
+        unknown = sorted(set(params) - set(self._params))
+        if unknown:
+            known = f"among {sorted(self._params)}"
+            raise InputError(invalid("params", known, "Check the spelling.", got=unknown))
+        fresh = type(self)(**{**self._params, **params})
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def clone(self) -> Synthesizer:
+        """A synthesizer with the same arguments that has not run."""
+        return type(self)(**self._params)
+
+    def __sklearn_clone__(self) -> Synthesizer:
+        """What `sklearn.base.clone` makes of it."""
+        return self.clone()
+
+    def __repr__(self) -> str:
+        seed = "" if self.test_seed is None else f", NOT PRIVATE: not_private_test_seed={self.test_seed}"
+        return f"Synthesizer({self.method!r}, epsilon={self.epsilon:g}, delta={self.delta:g}{seed})"
+
+
+def synthesize(data: Any, *, epsilon: float, rows: int | None = None, rng: Rng = None, **options: Any) -> Any:
+    """Synthetic rows from a private table, in one call.
+
+    Args:
+        data: As for `Synthesizer.fit`.
+        epsilon: Above 0.
+        rows: How many rows; the noisy row count by default.
+        rng: A generator or seed for sampling, which is post-processing; that of the noise where it has one.
+        options: What else `Synthesizer` takes.
+
+    Returns:
+        A table of the kind that went in.
+    """
+    run = Synthesizer(epsilon=epsilon, **options)
+    synthesis = run.fit(data)
+    rng = run.test_seed if rng is None else rng
+    return synthesis.sample(rows, rng=rng, max_seconds=run.sampling_seconds, on_step=run.on_step)
+
+
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    *,
+    schema: Schema | str | Path | None = None,
+    target: str | None = None,
+    test: Any = None,
+    missing: Sequence[str] = ("",),
+    text: TextFormat | None = None,
+    seed: int = 0,
+    metrics: Sequence[str] = (),
+) -> Comparison:
+    """Hold a synthetic table against the real one. **Not private**: do not publish what it returns.
+
+    Args:
+        real, synthetic: The private table, as for `Synthesizer.fit`, and the other, with the same columns.
+        schema: What is known of the columns; read off both tables where it is silent.
+        target: A column to predict: adds scores of a classifier trained on the synthetic rows.
+        test: Held-out real rows for what wants them; the real table by default.
+        missing, text: Texts that mean a missing value in text files; how these files are written.
+        seed: Of sampled triples and reference rows.
+        metrics: More scores, by names of `margrave.evaluation.METRICS`; see docs/metrics.md.
+
+    Raises:
+        InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
+    """
+    from margrave.evaluation.compare import compare
+    from margrave.evaluation.review import SCORED, add_overall
+
+    known = _schema(schema)
+    reading = {"missing": missing, "text": _text(text, known)}
+    shared, engines = _shared(real, synthetic, known, reading)
+    if target is not None and target not in shared.names:
+        raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
+    found = compare(engines[0], engines[1], schema=shared, seed=seed)
+    data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
+    wanted = tuple(dict.fromkeys((*SCORED, "first_look", *metrics)))
+    found = add_overall(found.with_scores(*_asked(wanted, data, shared, known, target, reading, seed)))
+    if target is None:
+        return found
+    held = engines[0] if test is None else _held(test, shared, reading).bind(shared)
+    return _classified(found, engines[1], held, target, shared, seed)
+
+
+def _classified(
+    found: Comparison, synthetic: MemoryEngine, held: MemoryEngine, target: str, schema: Schema, seed: int
+) -> Comparison:
+    from margrave.evaluation.learners import score_classifier
+
+    scores = score_classifier(synthetic.encoded, held.encoded, target, schema=schema, seed=seed)
+    return found.with_scores(scores)
+
+
+def _held(data: Any, schema: Schema, reading: dict[str, Any]) -> MemorySource | StreamSource:
+    from margrave.engines.opening import open_here
+
+    return open_here(data, **reading).only(schema.names)
+
+
+def _asked(
+    metrics: Sequence[str],
+    data: dict[str, Any],
+    schema: Schema,
+    known: Schema | None,
+    target: str | None,
+    reading: dict[str, Any],
+    seed: int,
+) -> Any:
+    """Scores of metrics and of reference tables, of raw values unless streamed. **Not private.**"""
+    from margrave.engines.frames import read_table
+    from margrave.engines.memory import MemorySource
+    from margrave.evaluation.scoring import asked
+
+    tables = {}
+    for name, table in data.items():
+        if table is not None:
+            source = _held(table, schema, reading)
+            small = isinstance(source, MemorySource)
+            tables[name] = (source, read_table(table, **reading)[0].select(schema.names) if small else None)
+    return asked(metrics, tables, schema, declared=known, target=target, seed=seed)
+
+
+def _shared(
+    real: Any, synthetic: Any, known: Schema | None, reading: dict[str, Any]
+) -> tuple[Schema, list[MemoryEngine]]:
+    """Two tables under one schema, with the columns of the second. **Not private.**"""
+    from margrave.engines.opening import open_here
+    from margrave.evaluation.observed import observed_schema
+
+    sources = [open_here(table, **reading) for table in (real, synthetic)]
+    names = [column.name for column in sources[1].columns]
+    sources = [source.only(names) for source in sources]
+    schema = observed_schema(sources[0], sources[1], known)
+    return schema, [source.bind(schema) for source in sources]
+
+
+def _schema(schema: Schema | str | Path | None) -> Schema | None:
+    return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+
+
+def _text(text: TextFormat | None, schema: Schema | None) -> TextFormat:
+    """The format of text files, in which columns declared by their values are taken as they stand."""
+    listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
+    return (text or TextFormat()).with_text(listed)
+
+
+def parameters_of(kind: type) -> tuple[str, ...]:
+    """Names of the arguments that a class is made with, in order."""
+    code = kind.__init__.__code__  # type: ignore[misc]
+    return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _test_seed(seed: int | None, place: Place) -> int | None:
+    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend."""
+    if seed is None:
+        return None
+    if place.ledger is not None:
+        remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
+        raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
+    return RepeatableSource(seed).seed
+
+
+def _share(value: Fraction | float) -> Fraction:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not 0 <= value < 1:
+        raise InputError(invalid("discovery", "at least 0 and below 1", "Try 0.3.", got=value))
+    return Fraction(value)

@@ -1,0 +1,305 @@
+"""Free identifiers: unique keys that carry no information of their own.
+
+Shapes: the pattern of signs that a code is written in, such as V[0-9]{7}, and new texts of a shape.
+
+A shape is a regular expression of a small kind: signs that stand for themselves (those with a meaning
+behind a backslash) and the classes of `CLASSES`, each perhaps with a number of repeats, as in [A-Z]{2}. All
+texts of a shape have the same length.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns.base import CodelessColumn
+
+__all__ = [
+    "CLASSES",
+    "PATTERNS",
+    "Identifier",
+    "cut_shape",
+    "draw_texts",
+    "keys",
+    "shape_of",
+    "shape_parts",
+    "shape_space",
+    "widen_shape",
+]
+
+
+CLASSES = {
+    "[0-9]": "0123456789",
+    "[1-9]": "123456789",
+    "[A-Z]": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "[a-z]": "abcdefghijklmnopqrstuvwxyz",
+    "[0-9a-f]": "0123456789abcdef",
+    "[0-9A-F]": "0123456789ABCDEF",
+}
+"""The classes of signs that a shape may have, and the signs of each."""
+LONGEST = 48
+"""Letters up to which a text is taken for a code."""
+LONGEST_HEAD = 8
+"""Letters in front of the first digit up to which they are part of the shape as they stand."""
+LEAST_HEX = 8
+MEANING = set("\\[]{}.^$*+?()|")
+PARTS = re.compile(r"(\[[^\]]*\])(?:\{([0-9]{1,2})\})?|\\(.)|([^\\\[\]{}.^$*+?()|])", re.DOTALL)
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID_SHAPE = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+HEX_CLASS = re.compile(r"\[0-9[aA]-[fF]\]")
+HEX = {"[0-9a-f]": re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]+"), "[0-9A-F]": None}
+HEX["[0-9A-F]"] = re.compile(r"(?=.*[0-9])(?=.*[A-F])[0-9A-F]+")
+RUNS = re.compile(r"[0-9]+|[A-Z]+|[a-z]+|.", re.DOTALL)
+
+Signs = tuple[str, ...]
+"""What each place of a text may hold: one sign, or all those of a class."""
+
+
+def shape_of(text: str) -> str:
+    """The shape of a text that looks like a code; "" for any other text.
+
+    A code has a digit, only printable ASCII signs, at most LONGEST of them, and no blank beside letters. What
+    stands in front of its first digit is kept as it is, up to LONGEST_HEAD letters; whether a zero leads the
+    first run of digits is kept, too. The shape of a text depends on that text alone.
+
+    Example:
+        >>> shape_of("V0000123"), shape_of("E11.9"), shape_of("a note")
+        ('V0[0-9]{6}', 'E[1-9][0-9]\\\\.[0-9]', '')
+    """
+    if len(text) > LONGEST or not (text.isascii() and text.isprintable()):
+        return ""
+    first = next((place for place, sign in enumerate(text) if sign.isdigit()), None)
+    if first is None or (" " in text and any(sign.isalpha() for sign in text)):
+        return ""
+    if UUID.fullmatch(text):
+        return UUID_SHAPE
+    for name, pattern in HEX.items():
+        if len(text) >= LEAST_HEX and pattern is not None and pattern.fullmatch(text):
+            return f"{name}{{{len(text)}}}"
+    kept = first if first <= LONGEST_HEAD else 0
+    head = "".join(_literal(sign) for sign in text[:kept])
+    number = RUNS.match(text, first)
+    lead = "" if number is None or number.end() - first == 1 else "0" if text[first] == "0" else "[1-9]"
+    runs = [_run_shape(run) for run in RUNS.findall(text[first + bool(lead) :])]
+    return head + "".join(_run_shape(run) for run in RUNS.findall(text[kept:first])) + lead + "".join(runs)
+
+
+def _literal(sign: str) -> str:
+    return f"\\{sign}" if sign in MEANING else sign
+
+
+def _run_shape(run: str) -> str:
+    for name in ("[0-9]", "[A-Z]", "[a-z]"):
+        if run[0] in CLASSES[name]:
+            return _repeated(name, len(run))
+    return "".join(_literal(sign) for sign in run)
+
+
+def _repeated(name: str, times: int) -> str:
+    return name if times == 1 else f"{name}{{{times}}}"
+
+
+@lru_cache(maxsize=4096)
+def shape_parts(shape: str) -> Signs:
+    """What each place of a text of the shape may hold.
+
+    Raises:
+        SchemaError: It is no shape.
+    """
+    found: list[str] = []
+    end = 0
+    for match in PARTS.finditer(shape):
+        name, times, escaped, plain = match.groups()
+        if match.start() != end or (name is not None and name not in CLASSES):
+            break
+        end = match.end()
+        found += [CLASSES[name]] * int(times or 1) if name is not None else [escaped or plain]
+    if end != len(shape) or not found:
+        remedy = "Write it as in 'V[0-9]{7}' or '[A-Z]{2}-[0-9]{4}'."
+        raise SchemaError(invalid("shape", f"made of signs and the classes {list(CLASSES)}", remedy))
+    return tuple(found)
+
+
+def shape_space(shape: str) -> int:
+    """How many texts there are of the shape."""
+    total = 1
+    for signs in shape_parts(shape):
+        total *= len(signs)
+    return total
+
+
+def cut_shape(shape: str, start: int) -> str:
+    """The shape of what stands behind the first `start` letters; "" where nothing does."""
+    names = {signs: name for name, signs in CLASSES.items()}
+    return _compact([names.get(signs) or _literal(signs) for signs in shape_parts(shape)[start:]])
+
+
+@lru_cache(maxsize=4096)
+def widen_shape(shape: str) -> str:
+    """The shape with all letters and digits that stand for themselves as classes.
+
+    Example:
+        >>> widen_shape("V0[0-9]{6}")
+        '[A-Z][0-9]{7}'
+    """
+    if HEX_CLASS.search(shape):
+        return shape
+    return _compact([_class_of(signs) for signs in shape_parts(shape)])
+
+
+def _class_of(signs: str) -> str:
+    """The class that all signs of a place belong to; the sign itself where it belongs to none."""
+    return next((name for name in ("[0-9]", "[A-Z]", "[a-z]") if signs[0] in CLASSES[name]), _literal(signs))
+
+
+def _compact(parts: Sequence[str]) -> str:
+    """Parts of a shape as one text, repeats of a class as a number."""
+    runs = [(part, len(list(same))) for part, same in groupby(parts)]
+    return "".join(_repeated(part, times) if part in CLASSES else part * times for part, times in runs)
+
+
+def draw_texts(shape: str, rows: int, rng: np.random.Generator) -> list[str]:
+    """Texts of a shape, drawn evenly, with repeats.
+
+    Args:
+        shape: As `shape_parts` reads it.
+        rows: How many.
+        rng: Draws them.
+    """
+    columns = [_drawn_signs(signs, rows, rng) for signs in shape_parts(shape)]
+    return ["".join(signs) for signs in zip(*columns, strict=True)]
+
+
+def _drawn_signs(signs: str, rows: int, rng: np.random.Generator) -> Sequence[str] | NDArray[np.str_]:
+    if len(signs) == 1:
+        return [signs] * rows
+    return np.array(list(signs))[rng.integers(0, len(signs), rows)]
+
+
+PATTERNS = ("number", "text", "uuid", "shape")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identifier(CodelessColumn):
+    """Unique keys: names, serial numbers, account numbers. No attribute of any model, made anew.
+
+    Use it for columns whose values tell rows apart and mean nothing else. The cells of a declared one are not
+    looked at, so it costs nothing; a column whose values repeat, such as the key of another table, loses its
+    meaning by it.
+
+    Args:
+        pattern: What the new keys look like: "number" (start, start + 1, ...), "text" (the prefix and the
+            number, filled with zeros on the left), "uuid" (random) or "shape" (random texts of `shapes`).
+        start: The first number.
+        prefix: What a text starts with.
+        digits: Least number of digits in a text.
+        shapes: What the texts of the pattern "shape" look like, each as `margrave.schema.columns.identifier`
+        reads it. shares: How often each shape is drawn, in proportion; all alike by default.
+
+    A random key may be that of a real row by chance: nothing but its shape is known when it is drawn.
+
+    Example:
+        >>> column = Identifier(name="id", pattern="text", prefix="P", digits=4)
+        >>> keys(column, 2, np.random.default_rng()).to_pylist()
+        ['P0001', 'P0002']
+    """
+
+    kind: ClassVar[str] = "identifier"
+    pattern: str = "number"
+    start: int = 1
+    prefix: str = ""
+    digits: int = 0
+    shapes: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._check_shapes()
+        if self.pattern not in PATTERNS:
+            raise SchemaError(
+                invalid(
+                    f"pattern of column {self.name!r}", f"one of {PATTERNS}", "Pick one.", got=self.pattern
+                )
+            )
+        numbers = all(type(part) is int for part in (self.start, self.digits))
+        if not numbers or not 0 <= self.digits <= 99 or not isinstance(self.prefix, str):
+            raise SchemaError(
+                invalid(
+                    f"column {self.name!r}", "of whole start and digits, and a text as prefix", "Check them."
+                )
+            )
+
+    def _check_shapes(self) -> None:
+        where, texts = f"shapes of column {self.name!r}", all(isinstance(one, str) for one in self.shapes)
+        if (self.pattern == "shape") != bool(self.shapes) or not texts:
+            raise SchemaError(invalid(where, "given with the pattern 'shape' only", "Name one or more."))
+        for shape in self.shapes:
+            shape_parts(shape)
+        if not self.shares:
+            object.__setattr__(self, "shares", (1.0,) * len(self.shapes))
+        sound = all(type(share) in (int, float) and 0 < share < math.inf for share in self.shares)
+        if len(self.shares) != len(self.shapes) or not sound:
+            raise SchemaError(invalid(where, "as many as their shares, above 0", "Leave the shares out."))
+
+
+def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = None) -> Any:
+    """New keys as an Arrow array, shape [rows]; distinct as far as the storage type can tell them apart.
+
+    Args:
+        column: What they look like.
+        rows: How many.
+        rng: Draws random ones.
+        kind: The Arrow type wanted; the one that the pattern suggests when None. A type that cannot hold the
+            pattern, such as whole numbers for UUIDs, gets plain numbers from `start`.
+    """
+    numbers = pa.array(np.arange(column.start, column.start + rows, dtype=np.int64))
+    textual = kind is None or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if kind is not None and getattr(pa.types, "is_string_view", bool)(kind):
+        textual = True
+    if column.pattern == "number" or not textual:
+        return numbers if kind is None else numbers.cast(kind, safe=False)
+    if column.pattern == "shape":
+        texts = pa.array(_shaped_keys(column, rows, rng), pa.large_string())
+    elif column.pattern == "text":
+        digits = pc.utf8_lpad(numbers.cast(pa.large_string()), column.digits, "0")
+        blank = pa.scalar("", pa.large_string())
+        texts = pc.binary_join_element_wise(pa.scalar(column.prefix, pa.large_string()), digits, blank)
+    else:
+        raw = [uuid.UUID(bytes=rng.bytes(16), version=4) for _ in range(rows)]
+        texts = pa.array([str(key) for key in raw], pa.large_string())
+    return texts if kind is None else texts.cast(kind)
+
+
+def _shaped_keys(column: Identifier, rows: int, rng: np.random.Generator) -> list[str]:
+    """Distinct texts of the column's shapes, shape [rows]; longer ones where a shape has too few texts."""
+    shares = np.array(column.shares)
+    chosen = rng.choice(len(shares), rows, p=shares / shares.sum())
+    result, taken = [""] * rows, set[str]()
+    for place, shape in enumerate(column.shapes):
+        waiting = np.flatnonzero(chosen == place).tolist()
+        while 2 * len(waiting) > shape_space(shape):
+            shape += "[0-9]"
+        while waiting:
+            left = []
+            for row, text in zip(waiting, draw_texts(shape, len(waiting), rng), strict=True):
+                if text in taken:
+                    left.append(row)
+                else:
+                    result[row] = text
+                    taken.add(text)
+            if len(left) == len(waiting):  # another shape has taken these texts
+                shape += "[0-9]"
+            waiting = left
+    return result

@@ -1,0 +1,405 @@
+"""Columns that are coded by how they differ from another column of the same row.
+
+The difference from a base column, or the quotient by it, takes the place of the column's own bins: a stay
+ends three days after it began, a payment is 0.8 of the charge. The base may be the sum of several columns: a
+total is its parts. What looks at rows here (`relative_codes` and
+`count_relation`) is as private as the engines that call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns.base import Column
+from margrave.schema.columns.binned import Binned, Integer, Real, Whole
+from margrave.schema.columns.temporal import Date, Duration, Moment, Temporal
+from margrave.schema.encoded import Codes, code_dtype
+from margrave.schema.queries import places, readings
+from margrave.schema.storage import clock
+from margrave.schema.storage.iso import DAY
+
+__all__ = [
+    "ABSENT_CELLS",
+    "LIMIT",
+    "MOST_TERMS",
+    "PLAIN",
+    "ROUNDING",
+    "TINY",
+    "Comparison",
+    "Relative",
+    "count_relation",
+    "in_turn",
+    "relative_codes",
+]
+
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+Truths = NDArray[np.bool_]
+
+LIMIT = 1 << 61
+"""Whole numbers are held within this size before they are subtracted, so that no difference overflows."""
+PLAIN, TINY = 2.0**300, 2.0**-300
+"""Other numbers are held within PLAIN, and count as 0 below TINY, before they are subtracted or divided."""
+ABSENT_CELLS = 3
+"""Cells for rows without a difference: the base is missing, the column is, both are."""
+HOW = ("difference", "quotient")
+ROUNDING = 2.0**-40
+"""Differences from a sum count as 0 up to this share of its size: floats round each time they are added."""
+MOST_TERMS = 8
+"""Most columns that a base is the sum of; whole numbers are held within LIMIT / MOST_TERMS before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a column is compared with its base, row by row. Public.
+
+    Args:
+        how: "difference" (column - base) or "quotient" (column / base; 1 where both are equal).
+        read: As what the column is read, one of `schema.queries.READS`.
+        base_read: As what the base is read. A date and a moment are compared in the column's unit: a moment
+            is the day it lies in, a date the moment it begins.
+        whole: Whether both are taken as whole numbers, fractions rounded down.
+        summed: Whether the base is a sum of numbers; differences within ROUNDING are then 0.
+    """
+
+    how: str
+    read: str = "number"
+    base_read: str = "number"
+    whole: bool = False
+    summed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.summed and (self.how, self.read, self.base_read) != ("difference", "number", "number"):
+            raise SchemaError(
+                invalid("how", "'difference' of numbers from a sum", "Subtract it.", got=self.how)
+            )
+        if self.how not in HOW or (self.whole and self.how == "quotient"):
+            raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
+
+    @classmethod
+    def between(cls, column: Binned, base: Binned, how: str = "difference") -> Comparison:
+        """The comparison of two columns of one family.
+
+        Raises:
+            SchemaError: They are not both numbers, both dates or moments, both times, or both durations.
+        """
+        days = isinstance(column, Date | Moment) and isinstance(base, Date | Moment)
+        plain = not isinstance(column, Temporal) and not isinstance(base, Temporal)
+        if not (days or plain or column.kind == base.kind) or (how == "quotient" and not plain):
+            remedy = "Compare numbers with numbers, and dates with dates or moments."
+            raise SchemaError(invalid("columns", "of one family", remedy, got=[column.name, base.name]))
+        whole = how == "difference" and isinstance(column, Whole) and isinstance(base, Whole)
+        return cls(how, column.read, base.read, whole)
+
+    @classmethod
+    def with_sum(cls, column: Binned, terms: Sequence[Binned]) -> Comparison:
+        """The difference of a number from the sum of others.
+
+        Raises:
+            SchemaError: They are not all numbers, or more than MOST_TERMS.
+        """
+        if any(isinstance(one, Temporal) for one in (column, *terms)) or not 2 <= len(terms) <= MOST_TERMS:
+            remedy = "Add numbers only."
+            raise SchemaError(invalid("terms", f"2 to {MOST_TERMS} numbers", remedy, got=len(terms)))
+        whole = all(isinstance(one, Whole) for one in (column, *terms))
+        return cls("difference", column.read, "number", whole, summed=True)
+
+    def values(self, values: Numbers, base: Numbers) -> Any:
+        """The differences or quotients of numbers that are not missing, shape [rows].
+
+        Args:
+            values: Readings of the column, shape [rows].
+            base: Readings of the base, shape [rows].
+        """
+        base = self.base_in_unit(base)
+        if self.whole:
+            return _whole(values) - _whole(base)
+        left, right = _plain(values), _plain(base)
+        if self.how == "difference":
+            found = left - right
+            near = np.abs(found) <= ROUNDING * (np.abs(left) + np.abs(right)) if self.summed else False
+            return np.asarray(np.where(near, 0.0, found))
+        zero = right == 0.0
+        divided = left / np.where(zero, 1.0, right)
+        beyond = np.where(left > 0.0, PLAIN, -PLAIN)
+        return np.asarray(np.where(left == right, 1.0, np.where(zero, beyond, divided)))
+
+    def add(self, terms: Sequence[Numbers]) -> Any:
+        """The sum of the readings of several columns, in their order, shape [rows]."""
+        if self.whole:
+            most = LIMIT // MOST_TERMS
+            held = [np.clip(_whole(term), -most, most) for term in terms]
+        else:
+            held = [_plain(term) for term in terms]
+        found = held[0]
+        for term in held[1:]:
+            found = found + term
+        return found
+
+    def base_in_unit(self, base: Numbers) -> Any:
+        """Readings of the base in the column's unit: the day of a moment, the moment a date begins."""
+        if (self.base_read, self.read) == ("moment", "date"):
+            return np.asarray(base // DAY)
+        if (self.base_read, self.read) == ("date", "moment"):
+            return np.asarray(np.clip(base, -(clock.MOST // DAY), clock.MOST // DAY) * DAY)
+        return base
+
+
+def _whole(values: Numbers) -> Any:
+    """Whole numbers within LIMIT; fractions are rounded down."""
+    if values.dtype.kind == "f":
+        return np.clip(np.floor(values), -float(LIMIT), float(LIMIT))
+    return np.clip(values, -LIMIT, LIMIT)
+
+
+def _plain(values: Numbers) -> NDArray[np.float64]:
+    """Numbers whose differences and quotients neither overflow nor vanish."""
+    held = np.clip(values.astype(np.float64), -PLAIN, PLAIN)
+    return np.where(np.abs(held) < TINY, 0.0, held)
+
+
+def count_relation(
+    array: Any, base: Any, comparison: Comparison, edges: NDArray[np.float64], others: Sequence[Any] = ()
+) -> NDArray[np.int64]:
+    """Rows by the half-open interval that their difference or quotient lies in, outside ones in the end ones.
+
+    Each row is in exactly one cell, which depends on that row alone. **Not private.**
+
+    Args:
+        array: The column, an Arrow array.
+        base: The base, of the same length.
+        comparison: How they are compared.
+        edges: Increasing, two or more.
+        others: Columns that are added to the base, likewise; a base of which a part is missing is missing.
+
+    Returns:
+        Of shape [edges - 1 + ABSENT_CELLS]: the last cells are rows in which the base alone is missing, the
+        column alone, and both.
+    """
+    values, known, base_known = _compared(array, (base, *others), comparison)
+    cells = len(edges) - 1
+    found = np.clip(places(values, edges), 0, cells - 1)
+    found[known & ~base_known] = cells
+    found[~known & base_known] = cells + 1
+    found[~known & ~base_known] = cells + 2
+    return np.bincount(found, minlength=cells + ABSENT_CELLS).astype(np.int64)
+
+
+def _compared(array: Any, bases: Sequence[Any], comparison: Comparison) -> tuple[Numbers, Truths, Truths]:
+    """The comparison, anything where a side is missing, and which cells of either side have a reading."""
+    values, known = readings(array, comparison.read)
+    terms = [readings(base, comparison.base_read) for base in bases]
+    base_known: Truths = np.logical_and.reduce([there for _, there in terms])
+    both = known & base_known
+    held = [np.where(both, numbers, numbers.dtype.type(0)) for numbers, _ in terms]
+    base = comparison.add(held) if comparison.summed else held[0]
+    found = comparison.values(np.where(both, values, values.dtype.type(0)), base)
+    return found, known, base_known
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relative(Column):
+    """A column coded by its difference from another column of the row, or its quotient by it.
+
+    Codes run: the bins of `part`; then, with `alone`, rows that have a value but no base; then missing.
+    Decoding draws a difference from the bin and adds it to the base's number.
+
+    Args:
+        base: Name of the column it is compared with.
+        others: Names of further columns that are added to the base: the column is compared with the sum.
+        how: "difference" or "quotient".
+        base_read: As what the base is read, one of `schema.queries.READS`.
+        own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
+            drawn from it where the row has no base.
+        part: The bins of the difference or quotient; `missing` says nothing there.
+        alone: Whether rows with a value and no base have a code.
+        follows: Whether the column is missing exactly where its base is; decoding then makes it so.
+        within: Whether no value is drawn outside the range of `own`, which was declared.
+        share: The noisy share of the rows with both values whose difference or quotient is within the bins,
+            and its standard error; None where the relation was declared.
+
+    Example:
+        >>> own = Date(name="left", lower="2024-01-01", upper="2024-12-31", missing=False)
+        >>> part = Integer(name="left", lower=0, upper=2, missing=False)
+        >>> Relative(name="left", base="came", base_read="date", own=own, part=part, missing=False).labels
+        ('came + 0', 'came + 1', 'came + 2')
+    """
+
+    kind: ClassVar[str] = "relative"
+    base: str
+    own: Binned
+    part: Binned
+    how: str = "difference"
+    base_read: str = "number"
+    alone: bool = False
+    follows: bool = False
+    within: bool = False
+    share: tuple[float, float] | None = None
+    others: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = {self.name, *self.bases}
+        distinct = isinstance(self.others, tuple) and len(names) == 1 + len(self.bases) <= 1 + MOST_TERMS
+        if self.name != self.own.name or not distinct or self.own.edges is None:
+            what = f"column {self.name!r}"
+            raise SchemaError(invalid(what, "relative to another column, with bins", "Name the base."))
+        if self.part.edges is None or self.missing is None:
+            raise SchemaError(invalid(f"part of column {self.name!r}", "known", "Give its bins."))
+        self.comparison  # noqa: B018 - refuses what cannot be compared
+
+    @property
+    def comparison(self) -> Comparison:
+        """How it is compared with its base."""
+        whole, summed = isinstance(self.part, Whole), bool(self.others)
+        return Comparison(self.how, self.own.read, self.base_read, whole, summed)
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """Names of the columns whose sum is its base: one, or several."""
+        return (self.base, *self.others)
+
+    @property
+    def base_words(self) -> str:
+        """The base for reading, such as "net + tax"."""
+        return " + ".join(self.bases)
+
+    @property
+    def known(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def present(self) -> int:
+        """Number of bins, and one more for rows without a base where that has a code."""
+        return self.part.present + self.alone
+
+    @property
+    def ordered(self) -> int:
+        """The bins."""
+        return self.part.present
+
+    @property
+    def alone_code(self) -> int | None:
+        """The code of rows with a value and no base; None if there is none."""
+        return self.part.present if self.alone else None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A label for each code, for reading."""
+        bins = self.part.labels[: self.part.present]
+        sign = "+" if self.how == "difference" else "x"
+        shown = [f"{self.base_words} {sign} {label}" for label in bins]
+        return (
+            *shown,
+            *([f"{self.base_words} is missing"] if self.alone else []),
+            *(["missing"] if self.missing else []),
+        )
+
+    @property
+    def relation(self) -> str:
+        """What the relation says, for reading."""
+        low, high = self.part.edge_array[[0, -1]]
+        exact = 1.0 if isinstance(self.part, Whole) else float(np.nextafter(0.0, 1.0))
+        if self.how == "difference" and (low, high) == (0.0, exact):
+            same = "the day of " if (self.base_read, self.own.read) == ("moment", "date") else ""
+            text = f"{self.name} is {same}{self.base_words}"
+        elif self.how == "quotient":
+            text = f"{self.name} is {low:.3g} to {high:.3g} times {self.base}"
+        else:
+            last = high - 1 if isinstance(self.part, Whole) else high
+            unit = " days" if self.own.read == "date" else ""
+            ends = [self.part.spell(end) for end in (low, last)]
+            text = f"{self.name} is {self.base_words} plus {ends[0]} to {ends[1]}{unit}"
+        if self.follows:
+            text += ", and missing where that is"
+        return text
+
+    @property
+    def sentence(self) -> str:
+        """The relation, in which noisy share of the rows, and that this is not promised."""
+        if self.share is None:
+            return self.relation
+        share, error = self.share
+        return f"{self.relation}: in {share:.1%} (± {error:.1%}) of the rows, found and not promised"
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether no value drawn lies below its base."""
+        return self.how == "difference" and self.part.edge_array[0] >= 0.0
+
+    @property
+    def stays_below(self) -> bool:
+        """Whether no value drawn lies above a base that is not negative."""
+        if self.how == "difference":
+            return bool(self.part.edge_array[-1] <= (1.0 if isinstance(self.part, Whole) else 0.0))
+        return bool(self.part.edge_array[-1] <= np.nextafter(1.0, 2.0))
+
+    @classmethod
+    def part_kind(cls, comparison: Comparison) -> type[Binned]:
+        """The column kind that holds the bins of a comparison."""
+        if not comparison.whole:
+            return Real
+        return Integer if comparison.read in ("number", "date") else Duration
+
+
+def in_turn(columns: Iterable[Column]) -> list[Binned | Relative]:
+    """Relative columns and the columns they are relative to, each behind its base.
+
+    Raises:
+        SchemaError: A base is no column of numbers, dates or times, is of another reading, or is relative to
+            the column itself.
+    """
+    known = {column.name: column for column in columns}
+    found: dict[str, Binned | Relative] = {}
+
+    def visit(column: Column, below: frozenset[str]) -> None:
+        if column.name in found:
+            return
+        if isinstance(column, Relative):
+            for name in column.bases:
+                base = known.get(name)
+                own = base.own if isinstance(base, Relative) else base
+                fits = isinstance(own, Binned) and own.read == column.base_read and name not in below
+                if base is None or not fits:
+                    what = f"base of column {column.name!r}"
+                    raise SchemaError(invalid(what, "another column of such numbers", "Check it."))
+                visit(base, below | {column.name})
+            found[column.name] = column
+        elif isinstance(column, Binned):
+            found[column.name] = column
+
+    for column in known.values():
+        if isinstance(column, Relative):
+            visit(column, frozenset({column.name}))
+    return list(found.values())
+
+
+def relative_codes(
+    array: Any, base: Any, column: Relative, likeliest: int, others: Sequence[Any] = ()
+) -> Codes:
+    """The codes of a relative column, shape [rows]. Whatever a row holds, it has a code.
+
+    Args:
+        array: The column, an Arrow array.
+        base: Its base.
+        column: The coding.
+        likeliest: The code for what has none of its own.
+        others: The columns that are added to the base, in the order of `Relative.others`.
+    """
+    values, known, base_known = _compared(array, (base, *others), column.comparison)
+    codes = np.clip(places(values, _edges(column.part)), 0, column.part.present - 1).astype(np.int64)
+    codes[known & ~base_known] = likeliest if column.alone_code is None else column.alone_code
+    codes[~known] = likeliest if column.missing_code is None else column.missing_code
+    return codes.astype(code_dtype(column.size))
+
+
+def _edges(part: Binned) -> Any:
+    """The edges as int64 where they are whole."""
+    return np.asarray(part.edges, dtype=np.int64) if isinstance(part, Whole) else part.edge_array

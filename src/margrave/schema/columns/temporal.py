@@ -1,0 +1,229 @@
+"""Columns of dates, moments, times of day and durations: whole numbers of a unit, cut into bins."""
+
+from __future__ import annotations
+
+import datetime
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import pyarrow as pa
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns.binned import Binned, Whole
+from margrave.schema.queries import readings
+from margrave.schema.storage import iso
+from margrave.schema.storage.spelling import SPELLINGS
+
+__all__ = ["Date", "Duration", "Moment", "Temporal", "Time"]
+
+
+EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Temporal(Whole):
+    """A column of dates or times, as whole numbers of days or microseconds.
+
+    Bounds, edges and fine edges may be given as ISO text, as objects of Python's datetime, or as whole
+    numbers of the unit; they are kept as whole numbers.
+    """
+
+    def __post_init__(self) -> None:
+        for part in ("lower", "upper"):
+            if getattr(self, part) is not None:
+                object.__setattr__(self, part, self._unit(getattr(self, part)))
+        for part in ("edges", "fine"):
+            if getattr(self, part) is not None:
+                object.__setattr__(self, part, tuple(self._unit(edge) for edge in getattr(self, part)))
+        Binned.__post_init__(self)
+
+    def _unit(self, value: Any) -> float:
+        """A declared value in whole units."""
+        found = iso_number(self, value) if isinstance(value, str) else self._whole(value)
+        if found is None or isinstance(found, bool):
+            raise SchemaError(
+                invalid(
+                    f"bounds of column {self.name!r}",
+                    f"{self.kind}s in ISO form, of datetime, or whole numbers",
+                    "Write them as in 2024-02-29, 2024-02-29T08:05 or 08:05.",
+                )
+            )
+        return found
+
+    def spell_step(self, step: float) -> str:
+        """A grid's step for reading, as in 1 d or 00:15:00."""
+        return f"{step:g} d" if self.read == "date" else iso.duration_text(int(step))
+
+    @abstractmethod
+    def _whole(self, value: Any) -> float | None:
+        """A declared object or number in whole units; None if it is none of the kind."""
+
+    def _label(self, low: float, high: float) -> str:
+        single = high - low == 1
+        return (
+            self.spell(low) if single else f"{self.spell(low)} to {self.spell(high - (self.read == 'date'))}"
+        )
+
+    def written(self, value: float) -> str | int:
+        """A bound as schema.json keeps it: as ISO text where that reads back the same, else the number."""
+        text = self.spell(value)
+        return text if iso_number(self, text) == value else int(value)
+
+
+def iso_number(column: Temporal, text: str) -> int | None:
+    """What an ISO text stands for in a temporal column, in its unit; None if it is none of the kind."""
+    if column.read == "time" and text == "24:00:00":
+        return iso.DAY  # as the end of the last bin
+    if column.read == "duration":
+        return None
+    values, known = readings(pa.array([text]), column.read)
+    return int(values[0]) if known[0] else None
+
+
+def check_spelling(column: Temporal, spelling: object) -> None:
+    """Find the spelling among those of the kind.
+
+    Raises:
+        SchemaError: It is none of them.
+    """
+    known = SPELLINGS[column.read]
+    if spelling not in known:
+        raise SchemaError(
+            invalid(f"spelling of column {column.name!r}", f"one of {known}", "Pick one.", got=spelling)
+        )
+
+
+def _moment(value: datetime.datetime) -> int:
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return (value - EPOCH) // MICROSECOND
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Date(Temporal):
+    """A column of calendar days, kept as whole numbers of days since 1970-01-01.
+
+    Args:
+        name: Name of the column.
+        lower: The earliest day, as in "2024-02-29" or a datetime.date; left out, it is discovered.
+        upper: The latest day; left out, it is discovered.
+        bins: Into how many bins of equal width the range is cut, 32 by default.
+        edges: The bins themselves instead, of which the last edge lies after the latest day.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
+            nearest bin (False).
+        binning, rare, fine, weights, grids: As for `Integer`.
+
+    Example:
+        >>> Date(name="born", lower="1950-01-01", upper="1950-01-03", missing=False).labels
+        ('1950-01-01', '1950-01-02', '1950-01-03')
+    """
+
+    kind: ClassVar[str] = "date"
+    read: ClassVar[str] = "date"
+
+    def _whole(self, value: Any) -> float | None:
+        if isinstance(value, datetime.datetime):
+            return _moment(value) // iso.DAY
+        if isinstance(value, datetime.date):
+            return (value - EPOCH.date()).days
+        return value if isinstance(value, (int, float)) else None
+
+    def spell(self, value: float) -> str:
+        """A date as in 2024-02-29."""
+        return iso.date_text(int(value))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment(Temporal):
+    """A column of moments, kept as whole microseconds since 1970-01-01T00:00.
+
+    Args:
+        name: Name of the column.
+        lower: The earliest moment, as in "2024-02-29T08:05" or a datetime.datetime; left out, it is
+            discovered.
+        upper: The latest moment; left out, it is discovered.
+        bins: Into how many bins of equal width the range is cut, 32 by default.
+        edges: The bins themselves instead, of which the last edge lies after the latest moment.
+        missing: True if values may be missing, False if none ever is; left out, it is discovered.
+        strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
+            nearest bin (False).
+        binning, rare, fine, weights, grids: As for `Integer`.
+        zone: Name of the time zone the values are shown in, as in "Europe/Berlin" or "UTC"; the numbers are
+            of UTC then. None for moments without a zone, the wall clock's.
+        spelling: How moments stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
+
+    Example:
+        >>> Moment(name="seen", lower="2024-01-01", upper="2024-12-31T23:59", bins=4, missing=False).present
+        4
+    """
+
+    kind: ClassVar[str] = "moment"
+    read: ClassVar[str] = "moment"
+    zone: str | None = None
+    spelling: str = "T00:00:00"
+
+    def __post_init__(self) -> None:
+        Temporal.__post_init__(self)
+        check_spelling(self, self.spelling)
+
+    def _whole(self, value: Any) -> float | None:
+        if isinstance(value, datetime.datetime):
+            return _moment(value)
+        if isinstance(value, datetime.date):
+            return (value - EPOCH.date()).days * iso.DAY
+        return value if isinstance(value, (int, float)) else None
+
+    def spell(self, value: float) -> str:
+        """A moment as in 2024-02-29T08:05:00, with a Z where the column has a zone."""
+        return iso.moment_text(int(value), self.zone is not None)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time(Temporal):
+    """Times of day: whole microseconds since midnight. The day's bounds are public by nature.
+
+    Args:
+        spelling: How times stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
+    """
+
+    kind: ClassVar[str] = "time"
+    read: ClassVar[str] = "time"
+    spelling: str = "00:00:00"
+
+    def __post_init__(self) -> None:
+        Temporal.__post_init__(self)
+        check_spelling(self, self.spelling)
+
+    def _whole(self, value: Any) -> float | None:
+        if isinstance(value, datetime.time):
+            seconds = (value.hour * 60 + value.minute) * 60 + value.second
+            return seconds * 1_000_000 + value.microsecond
+        return value if isinstance(value, (int, float)) else None
+
+    def spell(self, value: float) -> str:
+        """A time as in 08:05:00."""
+        return iso.time_text(int(value))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration(Temporal):
+    """Lengths of time: whole microseconds, below 0 too."""
+
+    kind: ClassVar[str] = "duration"
+    read: ClassVar[str] = "duration"
+
+    def _whole(self, value: Any) -> float | None:
+        if isinstance(value, datetime.timedelta):
+            return value // MICROSECOND
+        return value if isinstance(value, (int, float)) else None
+
+    def spell(self, value: float) -> str:
+        """A length of time as in 2 d 03:00:00."""
+        return iso.duration_text(int(value))

@@ -1,0 +1,366 @@
+"""Numbers inside bins that obey the rules about them, and numbers that are known beforehand.
+
+Numbers of relative columns: those of the base, plus a difference or times a quotient that is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns import Binned, Column, Temporal, Whole
+from margrave.schema.columns.relative import Relative, in_turn
+from margrave.schema.constraints.numbers import ROUNDING, Floats, NumberRules, Truths
+from margrave.schema.draws import real_numbers, whole_numbers
+from margrave.schema.encoded import Codes, Encoded
+from margrave.schema.schema import Schema
+
+__all__ = ["Drawn", "Storage", "agreed_numbers", "draw_overall", "relative_numbers"]
+
+
+ROUNDS = 4
+"""How often rows are drawn bin by bin before their numbers are drawn together."""
+
+DECIMAL = re.compile(r"decimal\d*\((\d+), (-?\d+)\)", re.IGNORECASE)
+CLOCK = re.compile(r"(?:timestamp|datetime|datetime64|duration|timedelta64|time32|time64)[\[(](s|ms)\b", re.I)
+WHOLE = re.compile(r"(?:arrow\[)?u?int\d+\]?", re.IGNORECASE)
+SINGLE = ("float", "float32", "arrow[float]")
+SINGLE_ROUNDING = 2.0**-21
+"""What sums may be off by where a number has single precision, over the largest bound."""
+TICKS = {"s": 1e6, "ms": 1e3}
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What numbers a column's storage can hold.
+
+    Args:
+        grain: All are whole multiples of it; 0 for numbers on a line.
+        single: Whether it has single precision.
+    """
+
+    grain: float
+    single: bool
+
+    @classmethod
+    def of(cls, column: Column, dtype: str) -> Storage:
+        """The storage of a column, from its type's name."""
+        if found := DECIMAL.search(dtype):
+            return cls(10.0 ** -int(found[2]), False)
+        if found := CLOCK.search(dtype):
+            return cls(TICKS[found[1].lower()], False)
+        whole = isinstance(column, Whole) or WHOLE.fullmatch(dtype) is not None
+        return cls(float(whole), dtype.lower() in SINGLE)
+
+    def held(self, values: Floats) -> Floats:
+        """The nearest numbers it can hold."""
+        if self.single:
+            return values.astype(np.float32).astype(np.float64)
+        if self.grain in (0.0, 1.0):
+            return np.rint(values) if self.grain else values
+        over = 1.0 / self.grain
+        return (
+            np.rint(values * over) / over if self.grain < 1.0 else np.rint(values / self.grain) * self.grain
+        )
+
+
+def agreed_numbers(
+    encoded: Encoded,
+    schema: Schema,
+    dtypes: Mapping[str, str],
+    rng: np.random.Generator,
+    known: Mapping[str, Floats],
+) -> dict[str, NDArray[Any]]:
+    """The numbers of all columns that rules about numbers speak of, or some of whose numbers are known.
+
+    Numbers are drawn bin by bin as without rules, totals are added up, and rows that break a rule are drawn
+    again, which leaves the distribution that was conditioned on the rules. Rows that still break one after
+    ROUNDS are drawn by `NumberRules.solved`: one number after another, evenly in what the rules leave open.
+
+    Args:
+        encoded: The rows.
+        schema: Their schema.
+        dtypes: Storage types by name, as in a Frame.
+        rng: Source of randomness.
+        known: Numbers by column, NaN where they are to be drawn, each of shape [rows].
+
+    Returns:
+        By name, of shape [rows]; anything where the code means missing.
+
+    Raises:
+        SchemaError: Some codes leave no numbers that obey.
+    """
+    rules = schema.code_rules
+    found: dict[str, NDArray[Any]] = {}
+    for joint in [] if rules is None else rules.numbers:
+        together = _Together(joint, encoded, schema, dtypes, known)
+        found |= together.drawn(rng)
+    for name, numbers in known.items():
+        column = schema[name]
+        if name not in found and isinstance(column, Binned):
+            values = _in_bins(encoded.column(name), column, rng)
+            there = ~np.isnan(numbers)
+            values[there] = numbers[there]
+            found[name] = values
+    return found
+
+
+class _Together:
+    """The numbers of one set of rules that hang together."""
+
+    def __init__(
+        self,
+        joint: NumberRules,
+        encoded: Encoded,
+        schema: Schema,
+        dtypes: Mapping[str, str],
+        known: Mapping[str, Floats],
+    ) -> None:
+        self.joint = joint
+        self.codes: dict[str, Codes] = {name: encoded.column(name) for name in joint.clique}
+        self.columns = {name: schema[name] for name in joint.numbers}
+        self.known = {name: numbers for name, numbers in known.items() if name in joint.numbers}
+        self.low, self.high = joint.bounds(self.codes, encoded.rows, self.known)
+        self.storage = [Storage.of(self.columns[name], dtypes.get(name, "")) for name in joint.numbers]
+        self.rounding = SINGLE_ROUNDING if any(storage.single for storage in self.storage) else ROUNDING
+
+    def drawn(self, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        values = np.zeros_like(self.low)
+        rows = np.arange(values.shape[1])
+        for _ in range(ROUNDS):
+            if len(rows):
+                values[:, rows] = self._proposed(rows, rng)
+                ends = self.low[:, rows], self.high[:, rows]
+                rows = rows[self.joint.broken(values[:, rows], *ends, self.rounding)]
+        if len(rows):
+            grains = [storage.grain for storage in self.storage]
+            solved, _ = self.joint.solved(self.low[:, rows], self.high[:, rows], grains, rng)
+            values[:, rows] = self._settled(solved, rows)
+            live = ~np.isnan(self.low[:, rows])
+            if self.joint.disobeyed(values[:, rows], live, self.rounding).any():
+                remedy = "Sample without the given values, or with others."
+                raise SchemaError(invalid("rules", "such that numbers in these bins obey them", remedy))
+        found: dict[str, NDArray[Any]] = {}
+        for i, (name, column) in enumerate(self.columns.items()):
+            if isinstance(column, Binned):
+                found[name] = values[i].astype(np.int64) if isinstance(column, Whole) else values[i]
+        return found
+
+    def _proposed(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+        """Numbers drawn bin by bin, totals added up, [numbers, rows]."""
+        values = np.empty((len(self.columns), len(rows)))
+        for i, (name, column) in enumerate(self.columns.items()):
+            if isinstance(column, Binned):
+                values[i] = self.storage[i].held(_in_bins(self.codes[name][rows], column, rng))
+            else:
+                values[i] = np.nan_to_num(self.low[i, rows])
+        return self._added(self._kept(values, rows), rows)
+
+    def _kept(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
+        """With the numbers that are known."""
+        for i, name in enumerate(self.columns):
+            if name in self.known:
+                numbers = self.known[name][rows]
+                values[i] = np.where(np.isnan(numbers), values[i], numbers)
+        return values
+
+    def _added(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
+        """With every total that is not known made the sum of its parts, as its storage holds it."""
+        place = {name: i for i, name in enumerate(self.columns)}
+        live = ~np.isnan(self.low[:, rows])
+        for rule in self.joint.sums:
+            parts, total = [place[name] for name in rule.parts], place[rule.total]
+            told = live[[total, *parts]].all(axis=0) & self._free(rule.total, rows)
+            added = np.zeros(len(rows))
+            for part in parts:
+                added = added + values[part]
+            values[total] = np.where(told, self.storage[total].held(added), values[total])
+        return values
+
+    def _free(self, name: str, rows: NDArray[np.int64]) -> Truths:
+        listed = not isinstance(self.columns[name], Binned)
+        numbers = self.known.get(name)
+        return np.isnan(numbers[rows]) if numbers is not None else np.full(len(rows), not listed)
+
+    def _settled(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
+        """What rounding left undone: storage precision, totals, and orders that miss by the last digit."""
+        held = np.stack([storage.held(own) for storage, own in zip(self.storage, values, strict=True)])
+        return self.joint.in_order(self._added(self._kept(held, rows), rows))
+
+
+def _in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> Any:
+    bins = np.where(codes < column.present, codes, 0).astype(np.int64)
+    return whole_numbers(bins, column, rng) if isinstance(column, Whole) else real_numbers(bins, column, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The numbers of a column.
+
+    Args:
+        numbers: Shape [rows], int64 or float64; anything where they are absent.
+        absent: Which rows have none, shape [rows].
+    """
+
+    numbers: NDArray[Any]
+    absent: Truths
+
+
+def relative_numbers(
+    encoded: Encoded,
+    schema: Schema,
+    dtypes: Mapping[str, str],
+    rng: np.random.Generator,
+    settled: Mapping[str, NDArray[Any]],
+    known: Mapping[str, NDArray[np.float64]],
+) -> dict[str, Drawn]:
+    """The numbers of all relative columns and of the columns they are relative to, by name.
+
+    Args:
+        encoded: The rows.
+        schema: Their schema.
+        dtypes: Storage types by name, as in a Frame: numbers are held as the storage will hold them, so that
+            orders and equalities outlast it.
+        rng: Source of randomness.
+        settled: Numbers of other columns that were drawn before, such as those that rules speak of.
+        known: Numbers that are given, by name, NaN where they are to be drawn.
+    """
+    found: dict[str, Drawn] = {}
+    for column in in_turn(schema.columns):
+        codes = encoded.column(column.name)
+        dtype = dtypes.get(column.name, "")
+        if isinstance(column, Relative):
+            drawn = _relative(column, codes, _added(column, found), dtype, rng)
+        else:
+            numbers = settled[column.name] if column.name in settled else in_bins(codes, column, rng)
+            drawn = Drawn(_held(numbers, column, dtype), codes >= column.present)
+        if column.name in known:
+            given = known[column.name]
+            there = ~np.isnan(given)
+            kind = drawn.numbers.dtype
+            drawn = Drawn(np.where(there, given, drawn.numbers).astype(kind), drawn.absent & ~there)
+        found[column.name] = drawn
+    return found
+
+
+def _added(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
+    """The base of a column: another column's numbers, or the sum of several, absent where one of them is."""
+    terms = [found[name] for name in column.bases]
+    if len(terms) == 1:
+        return terms[0]
+    absent: Truths = np.logical_or.reduce([term.absent for term in terms])
+    numbers = column.comparison.add([term.numbers for term in terms])
+    # .1 + .2 is .3: what adding floats leaves behind the ninth decimal is no part of the sum.
+    return Drawn(numbers if numbers.dtype.kind == "i" else np.round(numbers, 9), absent)
+
+
+def in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> NDArray[Any]:
+    """A number in each row's bin, that of the first where the code is no bin: shape [rows]."""
+    bins = np.where(codes < column.present, codes, 0).astype(np.int64)
+    if isinstance(column, Whole):
+        return whole_numbers(bins, column, rng)
+    return np.asarray(real_numbers(bins, column, rng))
+
+
+def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.random.Generator) -> Drawn:
+    """The numbers of one column, given those of its base."""
+    coded = np.where(codes < column.part.present, codes, 0).astype(np.int64)
+    overall = _overall(column.part, len(codes), rng)  # for rows that must have a value but have no bin
+    absent = codes == column.missing_code if column.missing else np.zeros(len(codes), dtype=np.bool_)
+    if column.follows:
+        coded = np.where(absent & ~base.absent, overall, coded)
+        absent = base.absent
+    part = in_bins(coded.astype(np.uint32), column.part, rng)
+    numbers = _combined(column, part, base.numbers)
+    numbers = _rounded(column, numbers, part, rng)
+    numbers = _bounded(column, _held(numbers, column.own, dtype), base.numbers)
+    by_itself = base.absent if column.alone_code is None else base.absent | (codes == column.alone_code)
+    if by_itself.any():
+        own = draw_overall(column.own, len(codes), rng)
+        numbers = np.where(by_itself, _held(own, column.own, dtype), numbers)
+    return Drawn(numbers, absent)
+
+
+def draw_overall(column: Binned, rows: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Numbers drawn from a column's bins by their weights, shape [rows]."""
+    return in_bins(_overall(column, rows, rng).astype(np.uint32), column, rng)
+
+
+def _overall(part: Binned, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Bins drawn by the weights of a column's cells, evenly where it has none: shape [rows]."""
+    if part.fine is None or part.weights is None or not sum(part.weights) > 0:
+        return rng.integers(0, part.present, rows)
+    owner = np.searchsorted(part.edge_array, np.asarray(part.fine[:-1]), side="right") - 1
+    mass = np.bincount(owner, weights=np.asarray(part.weights), minlength=part.present)
+    return rng.choice(part.present, rows, p=mass / mass.sum())
+
+
+def _combined(column: Relative, part: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
+    """The base in the column's unit, with the difference added or times the quotient."""
+    base = column.comparison.base_in_unit(base)
+    numbers: NDArray[Any] = base * part if column.how == "quotient" else base + part
+    if isinstance(column.own, Whole) and numbers.dtype.kind == "f":
+        numbers = np.clip(np.rint(numbers), -(2.0**62), 2.0**62).astype(np.int64)
+    return numbers
+
+
+def _rounded(
+    column: Relative, numbers: NDArray[Any], part: NDArray[Any], rng: np.random.Generator
+) -> NDArray[Any]:
+    """The numbers with each row's share put on the column's own grids; equal ones stay equal."""
+    if not column.own.grids:
+        return numbers
+    ends = np.cumsum([share for _, share in column.own.grids])
+    chosen = np.searchsorted(ends, rng.random(len(numbers)) * max(1.0, float(ends[-1])), side="right")
+    equal: Truths = part == (1.0 if column.how == "quotient" else 0)
+    found: NDArray[Any] = numbers.copy()
+    for place, (step, _) in enumerate(column.own.grids):
+        rows = (chosen == place) & ~equal
+        found[rows] = _on_grid(numbers[rows], step, isinstance(column.own, Temporal))
+    return found
+
+
+def _on_grid(numbers: NDArray[Any], step: float, down: bool) -> NDArray[Any]:
+    """The nearest multiples of a step, or those below, so that a time stays within its day."""
+    if numbers.dtype.kind == "i":
+        width = int(step)
+        found: NDArray[Any] = (numbers + (0 if down else width // 2)) // width * width
+        return found
+    if step >= 1:
+        return np.asarray(np.rint(numbers / step) * step, dtype=np.float64)
+    parts = float(round(1 / step))
+    return np.asarray(np.rint(numbers * parts) / parts, dtype=np.float64)
+
+
+def _bounded(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
+    """The numbers within the column's range or as far outside as the base, on the side of the base they are.
+
+    A declared range is kept whatever the base is. Rounding must not carry a number across its base where no
+    bin of the difference does.
+    """
+    base = column.comparison.base_in_unit(base)
+    ends: NDArray[Any] = column.own.edge_array
+    if isinstance(column.own, Whole):
+        base = np.floor(base).astype(np.int64) if base.dtype.kind == "f" else base
+        ends = np.asarray(column.own.edges, dtype=np.int64)
+        ends[-1] -= 1
+    found = np.clip(numbers, np.minimum(ends[0], base), np.maximum(ends[-1], base))
+    if column.keeps_order:
+        found = np.maximum(found, base)
+    if column.stays_below:
+        below = (base >= 0) | (column.how == "difference")
+        found = np.where(below, np.minimum(found, base), found)
+    return np.asarray(np.clip(found, ends[0], ends[-1]) if column.within else found)
+
+
+def _held(numbers: NDArray[Any], column: Binned, dtype: str) -> NDArray[Any]:
+    """The numbers as the column's storage holds them."""
+    if isinstance(column, Whole):
+        return numbers
+    return Storage.of(column, dtype).held(numbers)

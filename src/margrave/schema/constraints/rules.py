@@ -1,0 +1,365 @@
+"""Rules: public facts that every row of a table obeys, declared with its schema.
+
+    Rule
+    ├── Forbidden     combinations of listed values that never occur: structural zeros
+    ├── Allowed       the only combinations of listed values that occur
+    ├── Determines    one listed column follows from another
+    ├── Ordered       low <= high, or low < high, on numbers, dates and moments
+    ├── Sum           a total and its parts
+    └── Within        the range of a number depends on a listed column
+
+A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Rules are
+declared, never learned: whether private rows obey them is private, too, and nothing here looks at rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns import Column, Scalar
+
+__all__ = [
+    "Allowed",
+    "Determines",
+    "Forbidden",
+    "Ordered",
+    "Rule",
+    "Sum",
+    "Within",
+    "check_names",
+    "rule_from_json",
+]
+
+
+Value = Scalar | None
+"""A listed value; None means missing."""
+BOUNDS = (str, int, float, datetime.date, datetime.time)
+Bound = Any
+"""A number, or for dates and moments whatever their bounds may be written as; None for no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(ABC):
+    """Base of all rules."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The columns it speaks of."""
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the rule's kind and fields."""
+        fields = {field.name: _listed(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return {"kind": self.kind, **fields}
+
+    def _distinct(self) -> None:
+        names = self.names
+        if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+            raise SchemaError(invalid(f"columns of rule {self.kind!r}", "distinct names", "Check them."))
+
+
+@dataclass(frozen=True, slots=True)
+class Combinations(Rule):
+    """Base of rules that list combinations of values.
+
+    Args:
+        columns: Two or more listed columns; for a single one declare its values.
+        combinations: One value for each of them; None means missing.
+    """
+
+    columns: tuple[str, ...]
+    combinations: tuple[tuple[Value, ...], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns it speaks of."""
+        return self.columns
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return any(value is None for found in self.combinations for value in found)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "combinations", tuple(map(_scalars, self.combinations)))
+        self._distinct()
+        if len(self.columns) < 2 or any(len(found) != len(self.columns) for found in self.combinations):
+            asked = f"of one value for each of two or more columns in rule {self.kind!r}"
+            raise SchemaError(invalid("combinations", asked, "Give as many values as columns."))
+        _check_values(value for found in self.combinations for value in found)
+        if not self.combinations:
+            raise SchemaError(invalid("combinations", "one or more", f"Leave the rule {self.kind!r} out."))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Forbidden(Combinations):
+    """Combinations that no row has: structural zeros.
+
+    Args:
+        columns: Two or more listed columns; for numbers use `Within` or `Ordered`.
+        combinations: One value for each column; None means missing.
+
+    Example:
+        >>> Forbidden(("sex", "relation"), [("Male", "Wife"), ("Female", "Husband")]).names
+        ('sex', 'relation')
+    """
+
+    kind: ClassVar[str] = "forbidden"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Allowed(Combinations):
+    """The only combinations that rows have.
+
+    A row in which a column is missing is not judged, unless some combination names None for that column.
+
+    Args:
+        columns: Two or more listed columns.
+        combinations: One value for each column; None means missing.
+    """
+
+    kind: ClassVar[str] = "allowed"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Determines(Rule):
+    """One listed column follows from another.
+
+    Args:
+        of: The column that follows.
+        by: The column that determines it.
+        table: The value of `of` for values of `by`, a mapping or pairs; values of `by` that it does not
+            mention leave `of` free, a row in which either is missing is not judged. None when the table is
+            not public: the models then read it off the noisy counts of the pair, where that was measured,
+            which costs nothing.
+
+    Example:
+        >>> Determines("education_num", "education", {"Bachelors": 13, "HS-grad": 9}).names
+        ('education', 'education_num')
+    """
+
+    kind: ClassVar[str] = "determines"
+    of: str
+    by: str
+    table: tuple[tuple[Scalar, Value], ...] | Mapping[Scalar, Value] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.table is not None:
+            found = self.table.items() if isinstance(self.table, Mapping) else self.table
+            pairs = tuple(map(_scalars, found))
+            _check_values(value for pair in pairs for value in pair)
+            if not pairs or any(len(pair) != 2 for pair in pairs) or len(dict(pairs)) != len(pairs):
+                remedy = "Name each determining value once."
+                raise SchemaError(invalid("table", "one value for each determining value", remedy))
+            object.__setattr__(self, "table", pairs)
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return any(value is None for _, value in self.pairs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The determining column and the one that follows."""
+        return (self.by, self.of)
+
+    @property
+    def pairs(self) -> tuple[tuple[Scalar, Value], ...]:
+        """The table's entries, none where it is not public."""
+        return tuple(self.table or ())  # type: ignore[arg-type]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ordered(Rule):
+    """low <= high, or low < high.
+
+    Args:
+        low: A column of numbers, dates, times or moments.
+        high: One of the same kind.
+        strict: Whether equal values are ruled out, too. Numbers that are not whole then differ by at least
+            2^-40 of the columns' largest bound.
+    """
+
+    kind: ClassVar[str] = "ordered"
+    low: str
+    high: str
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if not isinstance(self.strict, bool):
+            raise SchemaError(invalid("strict", "true or false", "Drop the quotes."))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """low and high."""
+        return (self.low, self.high)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sum(Rule):
+    """total = the sum of parts.
+
+    Whole numbers and decimals add up exactly; other numbers as far as their storage type can say it, which
+    is the parts added up from the first to the last.
+
+    Args:
+        total: A column of numbers; or a moment that is a moment plus a duration.
+        parts: Two or more columns.
+    """
+
+    kind: ClassVar[str] = "sum"
+    total: str
+    parts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        self._distinct()
+        if len(self.parts) < 2:
+            raise SchemaError(invalid("parts", "two or more columns", "Leave the rule 'sum' out."))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The total and its parts."""
+        return (self.total, *self.parts)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Within(Rule):
+    """The range of a number depends on a listed column.
+
+    Args:
+        column: A column of numbers, dates, times or moments.
+        by: A listed column.
+        ranges: For values of `by`, the least and greatest value of `column`, both included and either of
+            them None for no bound: a mapping of value to (low, high), or triples. Values that are not
+            mentioned leave it free. None as a value means missing.
+
+    Example:
+        >>> Within("age", "school", {"primary": (5, 12), "secondary": (11, None)}).names
+        ('school', 'age')
+    """
+
+    kind: ClassVar[str] = "within"
+    column: str
+    by: str
+    ranges: tuple[tuple[Value, Bound, Bound], ...] | Mapping[Value, tuple[Bound, Bound]]
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if isinstance(self.ranges, Mapping):
+            found = tuple(_scalars((value, *ends)) for value, ends in self.ranges.items())
+        else:
+            found = tuple(map(_scalars, self.ranges))
+        _check_values(entry[0] for entry in found if entry)
+        if not found or any(len(entry) != 3 for entry in found):
+            raise SchemaError(invalid("ranges", "of a least and a greatest value", "Use None for no bound."))
+        bounds = [bound for entry in found for bound in entry[1:]]
+        if not all(bound is None or isinstance(bound, BOUNDS) for bound in bounds):
+            raise SchemaError(invalid("ranges", "of numbers, or dates and moments", "Use None for no bound."))
+        if len({entry[0] for entry in found}) != len(found):
+            raise SchemaError(invalid("ranges", "one for each value", "Name each value once."))
+        object.__setattr__(self, "ranges", found)
+
+    @property
+    def names_missing(self) -> bool:
+        """Whether it says something of missing values."""
+        return any(value is None for value, _, _ in self.entries)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The listed column and the number."""
+        return (self.by, self.column)
+
+    @property
+    def entries(self) -> tuple[tuple[Value, Bound, Bound], ...]:
+        """The ranges, as triples."""
+        return tuple(self.ranges)  # type: ignore[arg-type]
+
+
+KINDS: dict[str, type[Rule]] = {
+    kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within)
+}
+
+
+def rule_from_json(entry: Any) -> Rule:
+    """The rule of a JSON object.
+
+    Raises:
+        SchemaError: It is not a rule.
+    """
+    kind = KINDS.get(str(entry.get("kind"))) if isinstance(entry, dict) else None
+    if kind is None:
+        raise SchemaError(invalid("rules", f"objects with a 'kind' of {sorted(KINDS)}", "Pick one."))
+    known = {field.name for field in dataclasses.fields(kind)}
+    extra = sorted(set(entry) - known - {"kind"})
+    if extra:
+        raise SchemaError(
+            invalid(f"rule {kind.kind!r}", f"made of {sorted(known)}", "Remove the rest.", got=extra)
+        )
+    try:
+        return kind(**{key: _tupled(value) for key, value in entry.items() if key != "kind"})
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SchemaError):
+            raise
+        remedy = "See docs/rules.md for the fields of each kind."
+        raise SchemaError(invalid(f"rule {kind.kind!r}", "of the right types", remedy)) from None
+
+
+def check_names(rules: Iterable[Rule], columns: Iterable[Column]) -> None:
+    """Refuse rules about columns that there are not.
+
+    Raises:
+        SchemaError: A rule names an unknown column, or something else stands in for a rule.
+    """
+    names = [column.name for column in columns if column.attribute]
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise SchemaError(invalid("rules", "rules such as Ordered('a', 'b')", "See docs/rules.md."))
+        for name in rule.names:
+            if name not in names:
+                where = f"columns of rule {rule.kind!r}"
+                raise SchemaError(invalid(where, f"some of {names}", "Check the spelling.", got=name))
+
+
+def _scalars(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Values of Python, as schema.json can hold them."""
+    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+
+
+def _check_values(values: Iterable[Any]) -> None:
+    if not all(value is None or isinstance(value, str | int | float) for value in values):
+        raise SchemaError(invalid("values of rules", "texts, numbers, truth values or null", "Check them."))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_listed(inner) for inner in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(inner) for inner in value) if isinstance(value, list) else value

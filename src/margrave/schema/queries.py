@@ -1,0 +1,156 @@
+"""What discovery asks about one column: exact answers on one Arrow array, such as a batch. **Not private.**
+
+In each answer a cell of the column is counted once at most, and answers for parts of a column add up to the
+answer for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.schema.storage import clock, forms, iso
+
+__all__ = ["READS", "grids", "histogram", "places", "readings"]
+
+
+READS = ("number", "date", "moment", "time", "duration")
+"""As what cells are read. Text is a number, date, moment or time by its spelling, and a date may stand for
+the moment it begins; a stored moment has a date; in other storage a number is a number of the unit."""
+
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+Truths = NDArray[np.bool_]
+
+
+def readings(array: Any, read: str = "number", name: str = "") -> tuple[Numbers, Truths]:
+    """A column's numbers, and which cells have one; both of shape [rows]. **Not private.**
+
+    Args:
+        array: An Arrow array of any storage that has a column kind.
+        read: One of `READS`.
+        name: The column's name, for the error.
+
+    Raises:
+        InputError: The storage has no such reading, such as durations read as dates.
+    """
+    kind = array.type
+    normal = forms.normal(array, name)
+    if forms.is_text(normal) and read != "number":
+        return _texts(normal, read)
+    if pa.types.is_int64(normal.type):
+        absent = np.asarray(normal.is_null().to_numpy(zero_copy_only=False))
+        values = np.asarray(pc.fill_null(normal, 0).to_numpy(zero_copy_only=False))
+        held = clock.meaning(kind) if clock.is_temporal(kind) else read
+        return (values if held in (read, "number") else _converted(values, held, read, name)), ~absent
+    numbers, _ = forms.numbers(normal)
+    return numbers, ~np.isnan(numbers)
+
+
+def _converted(values: NDArray[np.int64], held: str, read: str, name: str) -> NDArray[np.int64]:
+    """Temporal values of one meaning read as another."""
+    if read == "number":
+        return values
+    if (held, read) == ("moment", "date"):
+        return values // iso.DAY
+    if (held, read) == ("date", "moment"):
+        return np.clip(values, -(clock.MOST // iso.DAY), clock.MOST // iso.DAY) * iso.DAY
+    raise InputError(
+        invalid(f"column {name!r}", f"stored as what it is declared, a {read}", f"It stores a {held}.")
+    )
+
+
+def _texts(normal: Any, read: str) -> tuple[NDArray[np.int64], Truths]:
+    codes, distinct = forms.texts(normal)
+    if read == "date":
+        values, known = iso.dates(distinct)
+    elif read == "time":
+        values, known = iso.times(distinct)
+    elif read == "moment":
+        values, known = iso.moments(distinct)
+        days, plain = iso.dates(distinct)
+        values, known = np.where(plain, days * iso.DAY, values), known | plain
+    else:
+        numbers, text = forms.parse(distinct)
+        known = ~text & forms.whole(numbers)
+        values = np.where(known, numbers, 0).astype(np.int64)
+    return np.append(values, 0)[codes], np.append(known, False)[codes]
+
+
+def places(values: Numbers, edges: Any) -> NDArray[np.int64]:
+    """The half-open interval that each value lies in, -1 below all and len(edges) - 1 above: shape [values].
+
+    Whole numbers are compared as whole numbers, exactly at any size.
+    """
+    edges = np.asarray(edges)
+    if values.dtype.kind == "i":
+        low, high = float(clock.LEAST), float(1 << 62)
+        if edges.dtype.kind != "i":
+            edges = np.clip(np.ceil(edges), low, high).astype(np.int64)
+        return np.searchsorted(edges, values, side="right") - 1
+    return np.searchsorted(edges.astype(np.float64), values, side="right") - 1
+
+
+def histogram(
+    array: Any, edges: NDArray[np.float64], read: str = "number", name: str = "", *, absent: bool = False
+) -> NDArray[np.int64]:
+    """Cells with a reading by the half-open interval it lies in, those outside in the end ones: [edges - 1].
+
+    With `absent` the cells without a reading are counted, too, in one more cell at the end: [edges].
+
+    Args:
+        array: An Arrow array.
+        edges: Increasing, two or more.
+        read: As what the cells are read, one of `READS`.
+        name: The column's name, for the error.
+        absent: Whether cells without a reading are counted.
+
+    Raises:
+        InputError: The edges do not increase, or the storage has no such reading.
+    """
+    edges = np.asarray(edges, dtype=np.float64)
+    if edges.ndim != 1 or len(edges) < 2 or not bool((np.diff(edges) > 0).all()):
+        raise InputError(invalid("edges", "increasing, two or more", "Sort them and drop repeats."))
+    values, known = readings(array, read, name)
+    last = len(edges) - 2
+    found = np.bincount(np.clip(places(values[known], edges), 0, last), minlength=last + 1).astype(np.int64)
+    return np.append(found, len(known) - int(known.sum())) if absent else found
+
+
+def grids(array: Any, steps: Sequence[float], read: str = "number", name: str = "") -> NDArray[np.int64]:
+    """Cells with a reading by the first step it is a whole multiple of, the last for none: [steps + 1].
+
+    A number x is a multiple of a step s of at least 1, a whole number, if the remainder of x by s is 0; of a
+    step below 1, one over a whole number m, if round(x m) / m is x again, in double precision. 0 is a
+    multiple of every step.
+
+    Args:
+        array: An Arrow array.
+        steps: Positive, the coarsest first.
+        read: As what the cells are read, one of `READS`.
+        name: The column's name, for the error.
+    """
+    values, known = readings(array, read, name)
+    values = values[known]
+    result = np.zeros(len(steps) + 1, dtype=np.int64)
+    for place, step in enumerate(steps):
+        on = _multiple(values, float(step))
+        result[place] = on.sum()
+        values = values[~on]
+    result[-1] = len(values)
+    return result
+
+
+def _multiple(values: Numbers, step: float) -> Truths:
+    if step >= 1:
+        found: Truths = np.remainder(values, int(step) if values.dtype.kind == "i" else step) == 0
+        return found
+    parts = round(1 / step)
+    with np.errstate(over="ignore"):
+        near = np.rint(values * float(parts))
+    return np.asarray((near / parts == values) & np.isfinite(near))

@@ -1,0 +1,1 @@
+"""How values are stored: in Arrow, pandas and polars, as text, as dates and times."""

@@ -1,0 +1,338 @@
+"""Arrow storage types: their names, and decoding into them.
+
+Whole numbers of days or microseconds as an Arrow array of dates, time stamps, times, durations or text.
+
+What the codes of a listed column stand for, in an Arrow type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.columns import (
+    Binned,
+    Boolean,
+    Categorical,
+    Column,
+    Identifier,
+    Listed,
+    Moment,
+    Scalar,
+    Temporal,
+    Time,
+    Whole,
+)
+from margrave.schema.columns.identifier import draw_texts, keys
+from margrave.schema.draws import real_numbers, whole_numbers
+from margrave.schema.encoded import Codes
+from margrave.schema.frame import TEXT_FILE
+from margrave.schema.queries import readings
+from margrave.schema.storage import clock, forms, iso
+from margrave.schema.storage.spelling import respelt
+
+__all__ = [
+    "arrow_type",
+    "decode_column",
+    "integer_range",
+    "is_text_type",
+    "label_array",
+    "temporal_array",
+    "with_endings",
+]
+
+
+def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
+    """The values of a column of whole units in an Arrow type.
+
+    Args:
+        ticks: Whole numbers of the column's unit, an int64 Arrow array.
+        column: What they are of; a column of plain whole numbers has the unit of the type.
+        kind: The Arrow type wanted; the one that the column kind suggests when None. Text is in ISO
+            form, that of durations the number of microseconds.
+    """
+    if kind is None:
+        kind = _natural(column)
+    if clock.is_temporal(kind):
+        return clock.from_ticks(_shifted(ticks, column.read, clock.meaning(kind)), kind)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(ticks))
+    coded = ticks.dictionary_encode()
+    texts = _texts(np.asarray(coded.dictionary.to_numpy(zero_copy_only=False)), column)
+    return pa.array(texts, pa.large_string()).take(coded.indices).cast(kind)
+
+
+def _texts(values: NDArray[np.int64], column: Binned) -> list[str]:
+    if isinstance(column, (Moment, Time)):
+        return respelt(values, column.read, column.spelling)
+    iso_form = isinstance(column, Temporal) and column.read != "duration"
+    return [column.spell(value) if iso_form else str(value) for value in values.tolist()]
+
+
+def _natural(column: Binned) -> Any:
+    """Dates as dates; times as precise as their spelling."""
+    if column.read == "date":
+        return pa.date32()
+    if not isinstance(column, (Moment, Time)):
+        return pa.duration("us")
+    digits = len(column.spelling.rstrip("Z").removesuffix("+00:00").partition(".")[2])
+    unit = {0: "s", 3: "ms", 6: "us"}[digits]
+    if isinstance(column, Moment):
+        return pa.timestamp(unit, column.zone)
+    return pa.time64(unit) if unit == "us" else pa.time32(unit)
+
+
+def _shifted(ticks: Any, held: str, wanted: str) -> Any:
+    """Days as microseconds, or the other way round, where the type wanted holds the other."""
+    if held == "date" and wanted != "date":
+        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MOST // iso.DAY
+        return pa.array(np.clip(values, -most, most) * iso.DAY, mask=np.asarray(ticks.is_null()))
+    if held in ("moment", "time", "duration") and wanted == "date":
+        values = np.asarray(pc.fill_null(ticks, 0)) // iso.DAY
+        return pa.array(values, mask=np.asarray(ticks.is_null()))
+    return ticks
+
+
+REDRAWS = 4
+"""How often a completed text that the column lists is drawn anew."""
+TRUTHS = {"true": True, "false": False, "1": True, "0": False}
+
+
+def label_array(column: Listed, kind: Any = None) -> Any:
+    """What each code decodes to, an Arrow array of shape [codes].
+
+    Args:
+        column: A column with known values.
+        kind: The Arrow type wanted, not a dictionary; the one that the values suggest when None. A label
+            that it cannot hold, such as the text of `other` among numbers, becomes null.
+
+    A beginning that stands for many texts decodes to itself here; `with_endings` completes it.
+    """
+    values: list[Scalar] = [*(column.values or ()), *column.stems]
+    if column.other is not None:
+        values.append(column.other)
+    wanted = _natural_type(values, column) if kind is None else kind
+    if isinstance(column, Boolean) and is_text_type(wanted):
+        values = [column.spell(value) for value in values]
+    entries = [_label(value, wanted) for value in values] + [None] * bool(column.missing)
+    if clock.is_temporal(wanted):
+        return _instants(entries, wanted)
+    if pa.types.is_decimal(wanted) or pa.types.is_floating(wanted):
+        return pa.array(entries, pa.float64()).cast(wanted, safe=False)
+    return pa.array(entries, wanted)
+
+
+def with_endings(values: Any, codes: Codes, column: Categorical, rng: np.random.Generator) -> Any:
+    """Decoded values whose beginnings are completed: a text is drawn for each that has an ending, and for
+    those of the code `other` where the column has a shape for them.
+
+    A text that the column lists is drawn again a few times, since it has a code of its own.
+
+    Args:
+        values: An Arrow array of text, as `label_array` decodes the codes, shape [rows].
+        codes: Shape [rows].
+        column: Of the codes.
+        rng: Draws the endings.
+    """
+    listed, found = set(column.values or ()), None
+    drawn = [*zip(column.prefixes, column.endings, strict=True), ("", column.others)]
+    for place, (prefix, ending) in enumerate(drawn, len(column.values or ())):
+        rows = np.flatnonzero(codes == place)
+        if not ending or not len(rows):
+            continue
+        found = values.to_pylist() if found is None else found
+        for _ in range(REDRAWS):
+            for row, rest in zip(rows.tolist(), draw_texts(ending, len(rows), rng), strict=True):
+                found[row] = prefix + rest
+            rows = np.array([row for row in rows.tolist() if found[row] in listed], dtype=np.int64)
+            if not len(rows):
+                break
+    return values if found is None else pa.array(found, values.type)
+
+
+def is_text_type(kind: Any) -> bool:
+    """Whether an Arrow type is one of text."""
+    view = getattr(pa.types, "is_string_view", bool)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or view(kind))
+
+
+def _instants(entries: list[Any], kind: Any) -> Any:
+    """Labels in ISO form as dates or times; null where they are something else."""
+    texts = ["" if entry is None else entry for entry in entries]
+    values, known = readings(pa.array(texts, pa.large_string()), clock.meaning(kind))
+    return clock.from_ticks(pa.array(values, mask=~known), kind)
+
+
+def _natural_type(values: list[Scalar], column: Listed) -> Any:
+    kinds = {type(value) for value in values}
+    if kinds == {bool} or (not kinds and isinstance(column, Boolean)):
+        return pa.bool_()
+    if kinds == {int}:
+        return pa.int64()
+    return pa.float64() if kinds and kinds <= {int, float} else pa.large_string()
+
+
+def _label(value: Scalar, kind: Any) -> Any:
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_boolean(kind):
+        return TRUTHS.get(value.lower()) if isinstance(value, str) else bool(value)
+    if pa.types.is_integer(kind):
+        return _whole(value, kind)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return forms.number_of(TRUTHS.get(value, value) if isinstance(value, str) else value)
+    return forms.spelling(value)
+
+
+def _whole(value: Scalar, kind: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.lstrip("+-").isdecimal():
+        number: float | None = int(value)
+    else:
+        number = value if isinstance(value, int) else forms.number_of(value)
+    if number is None or number != int(number):
+        return None
+    low, high = integer_range(kind)
+    return int(number) if low <= number <= high else None
+
+
+def integer_range(kind: Any) -> tuple[int, int]:
+    """Least and greatest value of an Arrow integer type."""
+    info = np.iinfo(kind.to_pandas_dtype())
+    return int(info.min), int(info.max)
+
+
+NAMED: dict[str, Any] = {
+    str(kind): kind
+    for kind in (
+        *(pa.null(), pa.bool_(), pa.string(), pa.large_string()),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64()),
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+        *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+        *([pa.string_view()] if hasattr(pa, "string_view") else []),
+    )
+}
+DECIMAL = re.compile(r"(decimal\d+)\((\d+), (-?\d+)\)")
+TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
+DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
+
+
+def arrow_type(text: str | None) -> Any:
+    """The Arrow type that str() wrote; None for None and for the columns of text files.
+
+    Raises:
+        SchemaError: The text is no supported type.
+    """
+    if text is None or text == TEXT_FILE:
+        return None
+    if text in NAMED:
+        return NAMED[text]
+    if found := DECIMAL.fullmatch(text):
+        return getattr(pa, found[1])(int(found[2]), int(found[3]))
+    if found := TIMESTAMP.fullmatch(text):
+        return pa.timestamp(found[1], found[2])
+    if found := DICTIONARY.fullmatch(text):
+        return pa.dictionary(arrow_type(found[2]), arrow_type(found[1]), ordered=found[3] == "1")
+    raise SchemaError(
+        invalid("dtype", "a type of numbers, truth values, text, dates or times", "Cast it.", got=text)
+    )
+
+
+def decode_column(
+    codes: Codes, column: Column, rng: np.random.Generator, kind: Any = None, drawn: Any = None
+) -> Any:
+    """One column's values as an Arrow array, shape [rows].
+
+    Args:
+        codes: Codes of the column, shape [rows].
+        column: A known column.
+        rng: Draws the numbers inside the bins, and new keys.
+        kind: The Arrow type wanted; the one that the column kind suggests when None.
+        drawn: The numbers, if they were drawn before.
+    """
+    if kind is not None and pa.types.is_dictionary(kind):
+        return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
+    if isinstance(column, Listed):
+        values = label_array(column, kind).take(pa.array(codes))
+        if (
+            isinstance(column, Categorical)
+            and (column.prefixes or column.others)
+            and is_text_type(values.type)
+        ):
+            return with_endings(values, codes, column, rng)
+        return values
+    if isinstance(column, Identifier):
+        return keys(column, len(codes), rng, kind)
+    if not isinstance(column, Binned):
+        raise SchemaError(invalid(f"column {column.name!r}", "known before it is decoded", "Discover it."))
+    absent = codes == column.present
+    bins = np.where(absent, 0, codes).astype(np.int64)
+    if isinstance(column, Whole):
+        drawn = whole_numbers(bins, column, rng) if drawn is None else drawn
+        if _is_temporal(column, kind):
+            return temporal_array(pa.array(drawn, mask=absent), column, kind)
+        return _numbers(drawn, absent, column, kind)
+    single = kind is not None and pa.types.is_float32(kind)
+    if drawn is None:
+        drawn = real_numbers(bins, column, rng, np.float32 if single else np.float64)
+    return _numbers(drawn, absent, column, kind)
+
+
+def _is_temporal(column: Column, kind: Any) -> bool:
+    """Whether values are to become dates or times, or their text."""
+    if kind is not None and clock.is_temporal(kind):
+        return True
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return isinstance(column, Temporal) and (kind is None or not any(check(kind) for check in plain))
+
+
+def _dictionary(values: Any, kind: Any) -> Any:
+    coded = values.dictionary_encode()
+    fits = len(coded.dictionary) - 1 <= integer_range(kind.index_type)[1]
+    indices = coded.indices.cast(kind.index_type if fits else pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=kind.ordered)
+
+
+def _numbers(drawn: NDArray[Any], absent: NDArray[np.bool_], column: Binned, kind: Any) -> Any:
+    """Numbers as an Arrow array of the type wanted, held inside what it and the column's bounds allow."""
+    if kind is None or kind == pa.from_numpy_dtype(drawn.dtype):
+        return pa.array(drawn, mask=absent)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(drawn))
+    if pa.types.is_boolean(kind):
+        return pa.array(drawn != 0, mask=absent)
+    if pa.types.is_integer(kind):
+        return pa.array(_integers(drawn, column, kind), mask=absent)
+    if pa.types.is_floating(kind):
+        dtype = kind.to_pandas_dtype()
+        top = float(np.finfo(dtype).max)
+        return pa.array(np.clip(drawn, -top, top).astype(dtype), mask=absent)
+    if pa.types.is_decimal(kind):
+        return _decimals(drawn, absent, kind)
+    codes, distinct = forms.texts(pa.array(drawn, mask=absent))
+    return distinct.cast(kind).take(pa.array(codes, mask=codes < 0))
+
+
+def _integers(drawn: NDArray[Any], column: Binned, kind: Any) -> NDArray[Any]:
+    low, high = integer_range(kind)
+    if drawn.dtype.kind == "f":
+        edges = column.edge_array
+        first, last = np.ceil(edges[0]), np.floor(edges[-1])
+        drawn = np.clip(np.rint(drawn), min(first, last), max(first, last))
+        held = np.clip(drawn, float(max(low, -(1 << 53))), float(min(high, 1 << 53)))
+    else:
+        held = np.clip(drawn, low, min(high, (1 << 63) - 1))
+    whole: NDArray[Any] = held.astype(kind.to_pandas_dtype())
+    return whole
+
+
+def _decimals(drawn: NDArray[Any], absent: NDArray[np.bool_], kind: Any) -> Any:
+    top = float(10 ** min(kind.precision - kind.scale, 15) - 1)
+    rounded = pc.round(pa.array(np.clip(drawn.astype(np.float64), -top, top)), ndigits=kind.scale)
+    return pc.if_else(pa.array(absent), pa.scalar(None, kind), rounded.cast(kind, safe=False))

@@ -1,0 +1,243 @@
+"""The storage forms of a column (whole numbers, numbers, truth values, text) and how one reads as another.
+
+Dates, time stamps, times and durations are whole numbers of the units in `clock`.
+
+Reading is strict and knows no locale: a text is a number if it is written in ASCII digits with at most one
+sign, one point and one exponent ("12", "-3", "+7", "0.5", "1e5"); "nan", "inf", "0x10" and "1_000" are text.
+NaN and the infinities count as missing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.schema.storage import clock
+
+__all__ = [
+    "EXACT",
+    "held",
+    "is_text",
+    "listed",
+    "normal",
+    "number_of",
+    "number_spelling",
+    "number_texts",
+    "numbers",
+    "parse",
+    "spelling",
+    "texts",
+    "whole",
+]
+
+
+EXACT = float(1 << 53)
+"""Whole numbers beyond it are not exact in float64 and count as numbers that are not whole."""
+
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+TEXT = pa.dictionary(pa.int32(), pa.large_string())
+
+Array = Any
+"""A pyarrow.Array or ChunkedArray; pyarrow ships no types."""
+
+
+def normal(array: Array, name: str) -> Array:
+    """The column as int64, uint64, float64 without NaN or infinities, bool, or dictionary-coded text.
+
+    Dates become days and other temporal values microseconds, in int64; see `clock`.
+
+    **Not private**: the values are the same.
+
+    Args:
+        array: A pyarrow.Array or ChunkedArray of numbers, truth values, text, dates or times.
+        name: The column's name, for the error.
+
+    Raises:
+        InputError: The column stores something else, such as lists.
+    """
+    kind = array.type
+    if isinstance(array, pa.ChunkedArray):
+        array = _one_chunk(array)
+    if clock.is_temporal(kind):
+        return clock.ticks(array)
+    if pa.types.is_integer(kind):
+        return pc.cast(array, pa.uint64() if pa.types.is_uint64(kind) else pa.int64())
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return _finite(array)
+    if pa.types.is_boolean(kind):
+        return array
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), pa.large_string()).dictionary_encode()
+    if _is_string(kind):
+        return pc.cast(array, pa.large_string()).dictionary_encode()
+    if pa.types.is_dictionary(kind):
+        return _recode(array, name)
+    raise InputError(
+        invalid(
+            f"column {name!r}",
+            "made of numbers, truth values, text, dates or times",
+            "Cast it to text or numbers, or drop the column.",
+        )
+    )
+
+
+def held(array: Array, name: str) -> Array:
+    """The column as it is kept in memory: as `normal`, but dates and times keep their own type.
+
+    Raises:
+        InputError: The column stores something that has no column kind.
+    """
+    if not clock.is_temporal(array.type):
+        return normal(array, name)
+    return clock.held(_one_chunk(array) if isinstance(array, pa.ChunkedArray) else array)
+
+
+def listed(array: Array, name: str) -> Array:
+    """As `normal`, for columns read by value: dates and times are text in ISO form.
+
+    Raises:
+        InputError: The column stores something that has no column kind.
+    """
+    if not clock.is_temporal(array.type):
+        return normal(array, name)
+    coded = normal(array, name).dictionary_encode()
+    labels = pa.array(clock.spelt(coded.dictionary, array.type), pa.large_string())
+    return pa.DictionaryArray.from_arrays(coded.indices, labels)
+
+
+def _one_chunk(array: Array) -> Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.unify_dictionaries()
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    combined = array.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _is_string(kind: Any) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or getattr(pa.types, "is_string_view", bool)(kind)
+    )
+
+
+def is_text(array: Array) -> bool:
+    """Whether a normal column holds text."""
+    return bool(pa.types.is_dictionary(array.type))
+
+
+def _finite(array: Array) -> Array:
+    if pa.types.is_decimal(array.type):
+        array = pc.cast(pc.cast(array, pa.string()), pa.float64())  # by its digits: the nearest double
+    values = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return pa.array(values + 0.0, mask=~np.isfinite(values))  # + 0.0: minus zero is zero
+
+
+def _recode(array: Array, name: str) -> Array:
+    """Dictionary-coded values of any kind as dictionary-coded distinct text without null entries."""
+    values = listed(array.dictionary, name)
+    codes, labels = texts(values)
+    entries = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), labels)
+    return pa.DictionaryArray.from_arrays(pc.take(entries.indices, array.indices), labels)
+
+
+def texts(array: Array) -> tuple[NDArray[np.int32], Array]:
+    """A normal column as codes into distinct texts, numbers in their one canonical spelling.
+
+    **Not private.**
+
+    Returns:
+        Codes of shape [rows], -1 where missing, and the distinct texts (some may have no row).
+    """
+    coded = array if is_text(array) else array.dictionary_encode()
+    codes = np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False), dtype=np.int32)
+    if is_text(array):
+        return codes, coded.dictionary
+    if pa.types.is_floating(array.type):
+        return codes, number_texts(coded.dictionary)
+    return codes, pc.cast(coded.dictionary, pa.large_string())
+
+
+def number_texts(values: Array) -> Array:
+    """The canonical spelling of floats: "1" for 1.0, else the shortest text that reads back the same."""
+    plain = np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+    integral = whole(plain)
+    as_int = pa.array(np.where(integral, plain, 0).astype(np.int64))
+    return pc.if_else(
+        pa.array(integral), pc.cast(as_int, pa.large_string()), pc.cast(values, pa.large_string())
+    )
+
+
+def whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values are whole numbers of at most 2^53 in size."""
+    result: NDArray[np.bool_] = (values == np.floor(values)) & (np.abs(values) <= EXACT)
+    return result
+
+
+def numbers(array: Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A normal column as numbers: the values, NaN where there is none, and where other text stands.
+
+    **Not private.** Both of shape [rows].
+    """
+    if not is_text(array):
+        if pa.types.is_boolean(array.type):
+            array = pc.cast(array, pa.int8())
+        values = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+        return values, np.zeros(len(values), dtype=np.bool_)
+    codes, distinct = texts(array)
+    values, text = parse(distinct)
+    return np.append(values, np.nan)[codes], np.append(text, False)[codes]
+
+
+def parse(distinct: Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Texts as numbers: the values, NaN where there is none, and which texts are no number; both [texts]."""
+    spelt = pc.match_substring_regex(distinct, NUMBER)
+    written = np.asarray(spelt.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    values = np.full(len(distinct), np.nan)
+    values[written] = _floats(distinct.filter(spelt))
+    values[np.isinf(values)] = np.nan
+    return values + 0.0, ~written
+
+
+def _floats(spelt: Array) -> NDArray[np.float64]:
+    try:
+        cast = pc.cast(pc.replace_substring_regex(spelt, r"^\+", ""), pa.float64())
+        return np.asarray(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pa.ArrowInvalid:  # a spelling that Arrow does not read, such as a value beyond float64
+        return np.asarray([float(text) for text in spelt.to_pylist()], dtype=np.float64)
+
+
+_COMPILED = re.compile(NUMBER.replace("$", r"\Z"))
+
+
+def number_of(label: object) -> float | None:
+    """A declared label as a number; None if it is none."""
+    if isinstance(label, str):
+        if not _COMPILED.match(label):
+            return None
+        label = float(label)
+    return float(label) if isinstance(label, (bool, int, float)) and np.isfinite(label) else None
+
+
+def spelling(label: object) -> str | None:
+    """A declared value's text: itself, "true" or "false", or the canonical spelling of a number."""
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    if isinstance(label, str):
+        return label
+    return number_spelling(label)
+
+
+def number_spelling(label: object) -> str | None:
+    """The canonical spelling of a declared value as a number ("1" for True); None if it is none."""
+    if type(label) is int:
+        return str(label)
+    number = number_of(label)
+    return None if number is None else str(number_texts(pa.array([number]))[0])

@@ -1,0 +1,106 @@
+"""pandas storage types: their names, and decoding into them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from margrave.schema.columns import Categorical, Column, Listed, Ordinal
+from margrave.schema.encoded import Codes
+from margrave.schema.storage.arrow import arrow_type, decode_column, label_array
+
+__all__ = ["dtype_text", "series"]
+
+
+CATEGORY = re.compile(r"category\[(.+)\]")
+ARROW = re.compile(r"arrow\[(.+)\]")
+MOMENT = re.compile(r"datetime64\[(s|ms|us|ns)(?:, (.+))?\]")
+DURATION = re.compile(r"timedelta64\[(s|ms|us|ns)\]")
+NUMERIC = re.compile(r"u?int\d+|float\d+|bool")
+
+
+def dtype_text(dtype: Any) -> str:
+    """A pandas dtype as text; of a categorical the type of its categories, never the categories."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return f"category[{dtype_text(dtype.categories.dtype)}]"
+    if isinstance(dtype, pd.ArrowDtype):
+        return f"arrow[{dtype.pyarrow_dtype}]"
+    if isinstance(dtype, pd.StringDtype) and str(dtype) == "string":
+        return f"string[{dtype.storage}]"
+    return str(dtype)
+
+
+def series(
+    codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None, drawn: Any = None
+) -> Any:
+    """One column's values as a pandas Series.
+
+    Args:
+        codes: Codes of the column, shape [rows].
+        column: A known column.
+        rng: Draws the numbers inside the bins.
+        dtype: What `dtype_text` wrote. A type without missing values gives way to its nullable twin
+            ("int64" to "Int64", "bool" to "boolean") where the column's declaration allows them.
+        drawn: The numbers, if they were drawn before.
+    """
+    if dtype is not None and (found := CATEGORY.fullmatch(dtype)):
+        return _category(codes, column, rng, found[1], drawn)
+    values = decode_column(codes, column, rng, _arrow(dtype), drawn)
+    if dtype is None:
+        return values.to_pandas()
+    if dtype == "object":
+        return pd.Series(values.to_pylist(), dtype=object)
+    if MOMENT.fullmatch(dtype) or DURATION.fullmatch(dtype):
+        return pd.Series(values.to_pandas()).astype(dtype)
+    if dtype.startswith("float"):
+        return pd.Series(values.to_numpy(zero_copy_only=False))
+    if NUMERIC.fullmatch(dtype):
+        if not _nullable(column, values.type):
+            return pd.Series(values.to_numpy(zero_copy_only=False))
+        dtype = "boolean" if dtype == "bool" else dtype.replace("uint", "UInt").replace("int", "Int")
+    if ARROW.fullmatch(dtype):
+        return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([values])))
+    kind: Any = pd.api.types.pandas_dtype(dtype)
+    if not hasattr(kind, "__from_arrow__"):  # "str" of pandas 3 in pandas 2, which keeps text as objects
+        return pd.Series(values.to_pylist(), dtype=object)
+    return pd.Series(kind.__from_arrow__(values))
+
+
+def _arrow(dtype: str | None) -> Any:
+    """The Arrow type whose values a pandas type is made from; None for object, which holds anything."""
+    if dtype is None or dtype == "object":
+        return None
+    if found := MOMENT.fullmatch(dtype):
+        return pa.timestamp(found[1], found[2])
+    if found := DURATION.fullmatch(dtype):
+        return pa.duration(found[1])
+    if found := ARROW.fullmatch(dtype):
+        return arrow_type(found[1])
+    if dtype.lower() in ("bool", "boolean"):
+        return pa.bool_()
+    if NUMERIC.fullmatch(dtype.lower()):
+        return pa.from_numpy_dtype(np.dtype(dtype.lower()))
+    return pa.large_string()
+
+
+def _nullable(column: Column, kind: Any) -> bool:
+    """Whether decoding can give nulls: by declaration, not by the rows that were drawn."""
+    if isinstance(column, Listed):
+        return bool(label_array(column, kind).null_count)
+    return bool(column.missing)
+
+
+def _category(codes: Codes, column: Column, rng: np.random.Generator, inner: str, drawn: Any) -> Any:
+    kind = _arrow(inner)
+    if not isinstance(column, Listed) or column.stems or (isinstance(column, Categorical) and column.others):
+        return pd.Series(pd.Categorical(decode_column(codes, column, rng, kind, drawn).to_pandas()))
+    coded = label_array(column, kind).dictionary_encode()
+    lookup = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+    categories = pd.Index(coded.dictionary.to_pylist(), dtype=inner)
+    return pd.Series(
+        pd.Categorical.from_codes(lookup[codes], categories=categories, ordered=isinstance(column, Ordinal))
+    )

@@ -1,0 +1,83 @@
+"""polars storage types: their names, and decoding into them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from margrave.schema.columns import Column, Listed
+from margrave.schema.encoded import Codes
+from margrave.schema.storage.arrow import decode_column, label_array
+
+__all__ = ["dtype_text", "series", "supported"]
+
+
+PLAIN: dict[str, Any] = {
+    **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
+    "Int128": pa.int64(),
+    "UInt128": pa.uint64(),
+    "Float16": pa.float32(),
+    "Float32": pa.float32(),
+    "Float64": pa.float64(),
+    "Boolean": pa.bool_(),
+    "Null": pa.null(),
+    "String": pa.large_string(),
+    "Categorical": pa.large_string(),
+    "Enum": pa.large_string(),
+    "Date": pa.date32(),
+    "Time": pa.time64("ns"),
+}
+MOMENT = re.compile(r"Datetime\((ms|us|ns)(?:, (.+))?\)")
+DURATION = re.compile(r"Duration\((ms|us|ns)\)")
+MOST_DIGITS = 38
+"""Digits of the widest decimals that polars has."""
+DECIMAL = re.compile(r"Decimal\((\d+), (\d+)\)")
+
+
+def dtype_text(dtype: Any) -> str:
+    """A polars dtype as text; of an Enum the name alone, never the categories."""
+    name = str(dtype.base_type().__name__)
+    if name == "Datetime":
+        return f"Datetime({dtype.time_unit}{f', {dtype.time_zone}' if dtype.time_zone else ''})"
+    if name == "Duration":
+        return f"Duration({dtype.time_unit})"
+    return f"Decimal({dtype.precision}, {dtype.scale})" if name == "Decimal" else name
+
+
+def supported(text: str) -> bool:
+    """Whether columns of this type can be encoded."""
+    return _wide(text) is not None or text in PLAIN
+
+
+def _wide(text: str) -> Any:
+    """The Arrow type of a polars type with parameters; None for another."""
+    if (found := DECIMAL.fullmatch(text)) and int(found[1]) <= MOST_DIGITS:
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := MOMENT.fullmatch(text):
+        return pa.timestamp(found[1], found[2])
+    return pa.duration(found[1]) if (found := DURATION.fullmatch(text)) else None
+
+
+def series(
+    codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None, drawn: Any = None
+) -> Any:
+    """One column's values as a polars Series, of the type that `dtype_text` wrote."""
+    wide = _wide(dtype or "")
+    kind = wide if wide is not None else PLAIN.get(dtype or "")
+    values: Any = pl.from_arrow(decode_column(codes, column, rng, kind, drawn))
+    values = values.alias(column.name)
+    if dtype == "Enum":
+        return values.cast(pl.Enum(_entries(values, column)))
+    return values if wide is not None or dtype is None else values.cast(getattr(pl, dtype))
+
+
+def _entries(values: Any, column: Column) -> list[str]:
+    """An Enum's categories: what the column lists; of a column of numbers what was drawn."""
+    if isinstance(column, Listed):
+        return list(dict.fromkeys(label_array(column, pa.large_string()).drop_null().to_pylist()))
+    return list(values.drop_nulls().unique(maintain_order=True))

@@ -1,0 +1,240 @@
+"""How texts of moments, times and numbers are spelt, so that they come out as they went in.
+
+A spelling is written as midnight or zero is in it: "T00:00:00Z", " 00:00", "00:00:00.000", "0.00". That of
+numbers may have marks for decimals which are left out where they would be zeros: "0.0##" for 1.0 and 1.125.
+
+Cells of text files in a declared format: into the form that is read, and out again.
+
+Reading looks at each cell on its own, so it changes no count by more than the cell's own row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from margrave.schema.storage import forms, iso
+from margrave.schema.storage.text import TextFormat
+
+__all__ = [
+    "MARKS",
+    "NUMBER_SPELLING",
+    "SPELLINGS",
+    "read_cells",
+    "respelt",
+    "spell_numbers",
+    "spellings",
+    "write_cells",
+]
+
+
+MARKS = (
+    *("NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NULL", "Null", "null"),
+    *("None", "none", "-", "--", "?", ".", "missing"),
+)
+"""Texts that stand for a missing value in columns of numbers, dates, times and truth values."""
+
+CLOCKS = ("00:00", "00:00:00", "00:00:00.000", "00:00:00.000000")
+ZONES = ("", "Z", "+00:00")
+DIGITS = 9
+"""Most digits behind the point of a spelling of numbers."""
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "moment": tuple(f"{blank}{clock}{zone}" for blank in "T " for clock in CLOCKS for zone in ZONES),
+    "time": CLOCKS,
+    "number": ("0", *(f"0.{'0' * digits}" for digits in range(1, DIGITS + 1)), ""),
+    "mark": MARKS,
+}
+"""The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
+offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
+those with an exponent; marks are texts that stand for a missing value."""
+NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
+DATE_LETTERS = 10
+
+
+def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
+    """Cells of text by how their moment, time, number or mark is spelt: shape [spellings]. **Not private.**
+
+    A cell is counted once at most: one that is no such text, such as a date or a typed value, is not.
+
+    Args:
+        array: An Arrow array.
+        read: "moment", "time", "number" or "mark".
+        name: The column's name, for the error.
+    """
+    known = SPELLINGS[read]
+    array = forms.normal(array, name)
+    if not forms.is_text(array):
+        return np.zeros(len(known), dtype=np.int64)
+    codes, distinct = forms.texts(array)
+    places = np.full(len(distinct) + 1, len(known))
+    if read in ("number", "mark"):
+        found = _number_places(distinct) if read == "number" else _places(distinct, known)
+        places[:-1] = np.where(found < 0, len(known), found)
+    else:
+        _, sound = (iso.moments if read == "moment" else iso.times)(distinct)
+        for place in np.flatnonzero(sound):
+            places[place] = known.index(_spelling(distinct[int(place)].as_py(), read))
+    return np.bincount(places[codes], minlength=len(known) + 1)[:-1].astype(np.int64)
+
+
+def _number_places(distinct: Any) -> NDArray[np.int64]:
+    """The place in SPELLINGS of each text that is a number, -1 for other text: shape [texts]."""
+    values, _ = forms.parse(distinct)
+    plain = pc.match_substring_regex(distinct, rf"^[+-]?[0-9]*(\.[0-9]{{0,{DIGITS}}})?$")
+    part = pc.replace_substring_regex(distinct, r"^[^.]*\.?", "")
+    digits = np.asarray(pc.binary_length(part).to_numpy(zero_copy_only=False), dtype=np.int64)
+    places = np.where(np.asarray(plain.to_numpy(zero_copy_only=False), dtype=np.bool_), digits, DIGITS + 1)
+    return np.where(np.isnan(values), -1, places)
+
+
+def _places(distinct: Any, known: tuple[str, ...]) -> NDArray[np.int64]:
+    """The place of each text in a list, -1 for none."""
+    found = pc.index_in(distinct, value_set=pa.array(known, distinct.type))
+    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def spell_numbers(values: Any, spelling: str) -> Any:
+    """Numbers as text in a spelling, rounded to its decimals.
+
+    Args:
+        values: An Arrow array of whole numbers or floats.
+        spelling: As `NUMBER_SPELLING` has it, such as "0.00" or "0.##".
+    """
+    coded = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    coded = coded.dictionary_encode()
+    part = spelling.partition(".")[2]
+    texts = [
+        None if one is None else _spell(one, part.count("0"), len(part))
+        for one in coded.dictionary.to_pylist()
+    ]
+    return pa.array(texts, pa.large_string()).take(coded.indices)
+
+
+def _spell(value: float, least: int, most: int) -> str:
+    """A number with so many decimals, of which zeros at the end are left out down to the least."""
+    whole, point, part = f"{value:.{most}f}".partition(".")
+    part = part[:least] + part[least:].rstrip("0")
+    text = f"{whole}{point if part else ''}{part}"
+    return text if text.strip("-0.") else text.removeprefix("-")
+
+
+def _spelling(text: str, read: str) -> str:
+    blank, clock = (text[DATE_LETTERS], text[DATE_LETTERS + 1 :]) if read == "moment" else ("", text)
+    zone = "Z" if clock.endswith("Z") else "+00:00" if "+" in clock or "-" in clock else ""
+    clock = clock.removesuffix("Z").split("+")[0].split("-")[0]
+    digits = len(clock.partition(".")[2])
+    form = CLOCKS[0] if clock.count(":") == 1 else CLOCKS[1 + (digits > 0) + (digits > 3)]
+    return f"{blank}{form}{zone}"
+
+
+def respelt(values: NDArray[np.int64], read: str, spelling: str) -> list[str]:
+    """Moments or times as text in a spelling, cut down to its precision.
+
+    Args:
+        values: Microseconds, shape [values].
+        read: "moment" or "time".
+        spelling: One of `SPELLINGS`.
+    """
+    found = []
+    zone = next(zone for zone in reversed(ZONES) if spelling.endswith(zone))
+    for value in values.tolist():
+        day, clock = divmod(value, iso.DAY)
+        text = iso.time_text(clock)
+        text = text if "." in text else f"{text}.000000"
+        length = len(spelling) - len(zone) - (read == "moment")
+        head = iso.date_text(day) + spelling[0] if read == "moment" else ""
+        found.append(f"{head}{text[:length]}{zone}")
+    return found
+
+
+def read_cells(distinct: Any, name: str, text: TextFormat) -> Any:
+    """Texts with numbers and dates in their usual form. **Not private.**
+
+    Args:
+        distinct: An Arrow array of the different texts of a column, nulls included, shape [texts].
+        name: The column.
+        text: The format of the file.
+
+    Returns:
+        An Arrow array of shape [texts], in the same order; two texts may have become one.
+    """
+    if text.plain_cells or text.is_text(name) or not len(distinct):
+        return distinct
+    filled = pc.fill_null(distinct.cast(pa.large_string()), "")
+    found, sound = text.number(name).read(filled)
+    dates = text.date(name)
+    if dates is not None:
+        dated, known = dates.read(filled)
+        found = pc.if_else(pc.and_(known, pc.invert(sound)), dated, found)
+    return pc.if_else(pc.is_null(distinct), None, found)
+
+
+def write_cells(table: Any, text: TextFormat) -> Any:
+    """A table with its numbers and dates as text in the format of a file.
+
+    Args:
+        table: An Arrow table. Moments and times of day are text in ISO form already.
+        text: The format of the file.
+    """
+    if text.plain_cells:
+        return table
+    columns = [
+        _write_column(column, name, text)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _write_column(column: Any, name: str, text: TextFormat) -> Any:
+    kind = column.type
+    if text.is_text(name) or pa.types.is_boolean(kind) or pa.types.is_duration(kind):
+        return column
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if numeric and name not in text.columns and (text.decimal == "." or pa.types.is_integer(kind)):
+        return column
+    coded = pa.chunked_array(column).combine_chunks() if isinstance(column, list) else _one_array(column)
+    coded = coded if pa.types.is_dictionary(kind) else coded.dictionary_encode()
+    if numeric:
+        written = _write_all(_number_texts(coded.dictionary), text.number(name).write)
+    else:
+        written = _write_texts(coded.dictionary.cast(pa.large_string()), name, text)
+    return pa.DictionaryArray.from_arrays(coded.indices, written).cast(pa.large_string())
+
+
+def _one_array(column: Any) -> Any:
+    combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _number_texts(values: Any) -> Any:
+    """Numbers in their usual form, without exponents where decimals write them in full."""
+    if pa.types.is_floating(values.type):
+        return forms.number_texts(values.cast(pa.float64()))
+    return values.cast(pa.string())
+
+
+def _write_texts(distinct: Any, name: str, text: TextFormat) -> Any:
+    """Texts, of which those that are numbers with decimals or dates are written as numbers and dates."""
+    result = distinct.to_pylist()
+    dates, number = text.date(name), text.number(name)
+    if dates is not None:
+        for read in (iso.dates, iso.moments):
+            for place in read(pc.fill_null(distinct, ""))[1].nonzero()[0].tolist():
+                result[place] = dates.write(result[place])
+    own = name in text.columns
+    for place, value in enumerate(distinct.to_pylist()):
+        if value is not None and forms.number_of(value) is not None and (own or "." in value):
+            result[place] = number.write(value)
+    return pa.array(result, pa.large_string())
+
+
+def _write_all(texts: Any, write: Callable[[str], str]) -> Any:
+    return pa.array(
+        [None if value is None else write(value) for value in texts.to_pylist()], pa.large_string()
+    )

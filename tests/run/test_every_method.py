@@ -1,0 +1,183 @@
+"""All named methods: the plan, a release within its guarantee, its ledger, and a run that is resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from torch_fitters import NEEDS_TORCH, TINY
+
+import margrave as mg
+from command_line import call
+from margrave import select
+from margrave.errors import InputError
+from margrave.methods import METHODS
+from margrave.models.diffusion import Diffusion
+from margrave.models.merf import Merf
+from margrave.models.registry import FITTERS
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.run import costs
+from margrave.run.costs import MARGINALS, STAGES, marginal_shares, stage_shares
+from margrave.select.aim import AIM
+from margrave.select.mean_embedding import MeanEmbedding
+from margrave.select.top_q import TopQ
+from margrave.select.training import Training
+from stopping import Killed, killing, repeatable, same, total_of
+
+SCHEMA = mg.Schema(
+    (
+        mg.Categorical(name="colour", values=("blue", "green", "red"), missing=False),
+        mg.Integer(name="size", lower=0, upper=5, missing=False),
+        mg.Real(name="weight", lower=0, upper=2, bins=4, missing=False),
+        mg.Boolean(name="sold", missing=False),
+    )
+)
+QUICK = TINY | {
+    "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
+    "merf": lambda: Merf(network=TINY["network"](), features=16),
+}
+"""Those that need PyTorch, in sizes for small tables."""
+NAMES = [pytest.param(name, marks=[NEEDS_TORCH] if METHODS[name].fitter in QUICK else []) for name in METHODS]
+__all__ = ["repeatable"]
+
+
+@cache
+def _table(rows: int = 300) -> pa.Table:
+    rng = np.random.default_rng(3)
+    colour = rng.choice(["blue", "green", "red"], rows)
+    size = rng.integers(0, 4, rows) + 2 * (colour == "red")
+    return pa.table(
+        {
+            "colour": colour,
+            "size": size,
+            "weight": np.round(rng.random(rows) + (size > 2) * 0.9, 3),
+            "sold": rng.random(rows) < 0.3,
+        }
+    )
+
+
+def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
+    """The method as it is asked for by name, with fewer rounds and rough models where it takes seconds."""
+    parts: dict[str, Any] = {}
+    strategy, fitter = METHODS[name].strategy(), METHODS[name].fitter
+    if isinstance(strategy, AIM | TopQ):
+        parts["select"] = dataclasses.replace(strategy, rounds=12 if name.startswith("aim") else 3)
+    if isinstance(strategy, MeanEmbedding):
+        parts["select"] = dataclasses.replace(strategy, frequencies=20)
+    if isinstance(strategy, Training):
+        parts["select"] = dataclasses.replace(strategy, steps=4)
+    if fitter in QUICK:
+        parts["model"] = QUICK[fitter]()
+    return mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA, **parts, **more)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_plan_is_said_for_every_method_with_its_own_settings(name: str) -> None:
+    plan = mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA).plan(_table(), rows=300)
+    assert plan.method == name
+    assert sum(plan.shares.values()) == pytest.approx(1.0)
+    assert plan.sigma
+    assert all(sigma > 0 for sigma in plan.sigma.values())
+    assert all(0 < error <= 1 for error in plan.error.values())
+    assert 0 < plan.seconds[0] < plan.seconds[1]
+    assert plan.memory > 100
+    assert str(plan).endswith("nothing")
+
+
+def test_every_strategy_and_fitter_has_its_own_lines_in_the_plan() -> None:
+    """None is planned by a default that was meant for another."""
+    named = {getattr(select, kind).name for kind in select.__all__}
+    assert set(STAGES) == named
+    assert set(MARGINALS) | {"fixed"} == named
+    assert set(costs.PACE) | set(costs.TIMES) == named
+    assert set(costs.FITTING) == set(FITTERS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("columns", [1, 2, 15])
+def test_shares_are_shares(name: str, columns: int) -> None:
+    strategy = METHODS[name].strategy()
+    for counted in (False, True):
+        assert sum(stage_shares(strategy, counted).values()) == 1
+    assert all(0 < share <= 1 for share in marginal_shares(strategy, columns).values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_the_plan_says_what_the_run_spends(tmp_path: Path, name: str, adjacency: str) -> None:
+    path = tmp_path / "run.jsonl"
+    synthesizer = _synthesizer(name, ledger=path, adjacency=adjacency)
+    if name == "tabddpm" and adjacency == "replace_one":
+        for call_it in (synthesizer.plan, synthesizer.fit):
+            with pytest.raises(InputError, match="add_remove"):
+                call_it(_table())
+        return
+    plan, found = synthesizer.plan(_table()), synthesizer.fit(_table())
+    assert not set(plan.discovered)
+    assert plan.rho == pytest.approx(found.guarantee.rho)
+    assert found.guarantee.epsilon == 1.5
+    assert found.guarantee.delta == 1e-6
+    assert found.guarantee.neighbours.adjacency == adjacency
+    events = read_ledger(path)[1]
+    assert found.release.events == events
+    rho = Fraction(found.guarantee.rho)
+    assert Fraction(999, 1000) * rho <= total_of(events) <= rho * (1 + Fraction(1, 10**12))
+    assert found.rows == 300 if adjacency == "replace_one" else 200 < found.rows < 400
+    assert found.sample(300, rng=0).num_rows == 300
+    found.save(tmp_path / "r.margrave")
+    assert mg.load(tmp_path / "r.margrave").sample(20, rng=1).equals(found.sample(20, rng=1))
+
+
+EXACT = [
+    ("auto", "one-way marginal", 1),
+    ("aim", "one-way marginal", 1),
+    ("mst", "one-way marginal", 1),
+    ("mst", "pair", 2),
+    ("privsyn", "one-way marginal", 1),
+    ("privmrf", "one-way marginal", 1),
+    ("mwem", "pair", 2),
+    ("private_gsd", "one-way marginal", 1),
+    ("private_gsd", "pair", 2),
+    ("independent", "one-way marginal", 1),
+    pytest.param("tabddpm", "one-way marginal", 1, marks=NEEDS_TORCH),
+]
+"""Where the split does not hang on what the strategy finds."""
+
+
+@pytest.mark.parametrize(("name", "what", "width"), EXACT)
+def test_the_noise_of_the_plan_is_that_of_the_run(name: str, what: str, width: int) -> None:
+    synthesizer = _synthesizer(name, adjacency="add_remove" if name == "tabddpm" else "replace_one")
+    plan, found = synthesizer.plan(_table()), synthesizer.fit(_table())
+    sigmas = [float(m.sigmas.max()) for m in found.release.measurements if len(m.clique) == width]
+    assert sigmas[0] == pytest.approx(plan.sigma[what], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("repeatable")
+def test_a_run_killed_after_its_first_answers_is_resumed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    whole = _synthesizer(name, ledger=tmp_path / "whole.jsonl").fit(_table())
+    with pytest.raises(Killed), killing(monkeypatch, 0, "stored"):
+        _synthesizer(name, ledger=tmp_path / "run.jsonl").fit(_table())
+    before = read_ledger(tmp_path / "run.jsonl")[1]
+    found = _synthesizer(name, ledger=tmp_path / "run.jsonl").fit(_table(), resume=True)
+    assert len(before) > 0
+    assert found.release.events[: len(before)] == before
+    same(whole, found)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_command_plans_every_method(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\nx,1\ny,2\n")
+    done = call("plan", path, "--method", name, "-e", 1)
+    assert done.code == 0
+    assert f"method      {name}\n" in done.out
+    assert "spent       nothing" in done.out

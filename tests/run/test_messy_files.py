@@ -1,0 +1,148 @@
+"""A corpus of messy files: each is read right with at most one option, or refused for free."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from command_line import call, files
+from margrave.engines.opening import open_source
+from margrave.schema.queries import readings
+from margrave.schema.storage.text import TextFormat
+from messy_files import FILES, NAMES, Messy, table_rows, write_messy
+
+READABLE = [messy for messy in FILES if messy.readable]
+UNREADABLE = [messy for messy in FILES if not messy.readable]
+PARTS = {
+    "--separator": "separator",
+    "--encoding": "encoding",
+    "--quote": "quote",
+    "--dates": "dates",
+}
+
+
+def named(messy: Messy) -> str:
+    return messy.name
+
+
+def format_of(option: tuple[str, ...] | None) -> TextFormat:
+    """The format that an option of the command line stands for."""
+    if option is None:
+        return TextFormat()
+    if option[0] == "--locale":
+        return TextFormat.for_locale(option[1])
+    if option[0] == "--no-header":
+        return TextFormat(header=False)
+    if option[0] == "--format":
+        name, _, example = option[1].partition("=")
+        return TextFormat(columns={name: example})
+    return TextFormat(**{PARTS[option[0]]: option[1]})
+
+
+def column(source: Any, name: str, read: str) -> list[Any]:
+    values, known = readings(source._table.column(name), read)
+    assert known.all(), f"{name} is not read as {read}"
+    return list(values.tolist())
+
+
+def check_rows(path: Path, text: TextFormat, engine: str) -> None:
+    """Whether amounts, shares, days and counts are read as they are in the table."""
+    source: Any = open_source(path, text=text, engine=engine)[0]
+    if engine == "stream":
+        source = source._part(pa.concat_tables(source._raw(source._names)))
+    names = [found.name for found in source.columns]
+    rows = table_rows()
+    assert len(rows) == len(source._table)
+    assert column(source, names[1], "number") == pytest.approx([row[1] for row in rows])
+    assert column(source, names[2], "number") == pytest.approx([row[2] for row in rows])
+    first = datetime.date(1970, 1, 1)
+    assert column(source, names[3], "date") == [(row[3] - first).days for row in rows]
+    assert column(source, names[4], "number") == [row[4] for row in rows]
+    cities = source._table.column(names[0]).to_pylist()
+    assert [city.strip('"').replace('" 5', "") for city in cities] == [row[0] for row in rows]
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(FILES) >= 40
+    assert len({messy.name for messy in FILES}) == len(FILES)
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize("messy", READABLE, ids=named)
+def test_a_file_is_read_right(messy: Messy, engine: str, tmp_path: Path) -> None:
+    check_rows(write_messy(messy, tmp_path), format_of(messy.option), engine)
+
+
+@pytest.mark.parametrize("messy", [m for m in READABLE if m.option and m.named], ids=named)
+def test_a_file_that_needs_an_option_is_refused_and_the_option_named(messy: Messy, tmp_path: Path) -> None:
+    assert messy.option is not None
+    path = write_messy(messy, tmp_path)
+    before = files(tmp_path)
+    done = call("synthesize", path, "--epsilon", 1, "--method", "independent", "--out", tmp_path / "out.csv")
+    assert done.code == 2
+    assert messy.option[0] in done.err
+    likely = ("'tab'",) if messy.option[1:] == ("tab",) else messy.option[1:]
+    if messy.name not in ("colons.csv",):  # a header with colons may as well be a name
+        assert all(word in done.err for word in likely)
+    assert files(tmp_path) == before
+    assert not any(city in done.err for city in ("Köln", "Orl", "Bath"))
+
+
+@pytest.mark.parametrize("messy", UNREADABLE, ids=named)
+def test_what_cannot_be_read_is_refused_before_anything_is_spent(messy: Messy, tmp_path: Path) -> None:
+    path = write_messy(messy, tmp_path)
+    before = files(tmp_path)
+    out = tmp_path / "out.csv"
+    done = call("synthesize", path, "--epsilon", 1, "--method", "independent", "--out", out)
+    assert done.code == 2
+    assert done.err.startswith("margrave: data must be ")
+    assert files(tmp_path) == before
+    assert not any(city in done.err for city in ("Köln", "Orl", "Bath"))
+
+
+@pytest.mark.parametrize("name", ["german_unicode.csv", "separator_line.csv", "dollars.csv", "no_header.csv"])
+def test_synthetic_rows_are_written_as_the_real_ones_are(name: str, tmp_path: Path) -> None:
+    (messy,) = (messy for messy in FILES if messy.name == name)
+    path = write_messy(messy, tmp_path)
+    option = messy.option or ()
+    release, out, more = (tmp_path / part for part in ("r.margrave", "out.csv", "more.csv"))
+    base = [*("synthesize", path, "-e", 1000, "--delta", 0.01, "--method", "independent")]
+    done = call(*base, *option, "-o", out, "--release", release, "--rows", 60, "--seed", 1)
+    assert (done.code, done.out != "") == (0, True), done.err
+    assert call("sample", release, "-o", more, "--rows", 60, "--seed", 2).code == 0
+    for made in (out, more):
+        raw = made.read_bytes()
+        if name == "german_unicode.csv":
+            lines = raw.decode("utf-16").splitlines()
+            assert lines[0] == ";".join(NAMES)
+            amounts = [line.split(";")[1] for line in lines[1:]]
+            assert sum("," in amount for amount in amounts) > 5
+            assert not any("." in amount for amount in amounts)
+            days = [line.split(";")[3] for line in lines[1:]]
+            assert all(datetime.datetime.strptime(day, "%d.%m.%Y") for day in days if day)
+        elif name == "separator_line.csv":
+            assert raw.decode().splitlines()[0] == "|".join(NAMES)
+        elif name == "dollars.csv":
+            assert raw.decode().count('"$') + raw.decode().count(",$") >= 50
+        else:
+            assert len(raw.decode().splitlines()) == 60
+    if name == "separator_line.csv":
+        option = ("--separator", "|")  # the line that says so is not written
+    again = call("evaluate", path, out, *option, "--json")
+    assert again.code == 0, again.err
+
+
+def test_a_declared_separator_is_doubted_where_the_header_shows_another(tmp_path: Path) -> None:
+    (plain,) = (messy for messy in FILES if messy.name == "plain.csv")
+    path = write_messy(plain, tmp_path)
+    done = call("schema", path, "--separator", ";")
+    assert done.code == 2
+    assert "--separator ','" in done.err
+    one = tmp_path / "one.csv"
+    one.write_text("age\n41\n7\n", encoding="utf-8")
+    assert call("schema", one).code == 2
+    assert call("schema", one, "--separator", ",").code == 0

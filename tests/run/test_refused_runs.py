@@ -1,0 +1,287 @@
+"""Every run in a book that ends in an error is on record, spent or not, and so is one that was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import margrave as mg
+from command_line import call, files
+from margrave.engines.memory import MemorySource
+from margrave.errors import InputError, MargraveError
+from margrave.measure.discovery.discover import Discovery
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.ledger.book_run import Attempt, describe_refusal
+from margrave.privacy.unit import Neighbours, Unit
+
+INCOME = 48_217
+"""What the canary earns: more than everybody else."""
+MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d\+00:00")
+
+
+def table(canary: bool) -> pa.Table:
+    rng = np.random.default_rng(3)
+    income = rng.integers(10_000, 40_000, 300)
+    return pa.table({"income": np.append(income, INCOME) if canary else income})
+
+
+def book(folder: Path, owner: str | None = None) -> Book:
+    made = Book.create(folder / "steward.book")
+    made.cap("people", 1.0, 1e-8, Neighbours(Unit(owner)))
+    return made
+
+
+def synthesizer(kept: Book, schema: mg.Schema | None = None, **more: Any) -> mg.Synthesizer:
+    options = {"epsilon": 0.1, "ledger": kept, "dataset": "people", "analyst": "eve", "schema": schema}
+    return mg.Synthesizer("independent", **(options | more))
+
+
+OWNERS = pa.table({"id": ["p", None, "q"] * 50, "n": list(range(150))})
+
+
+def _gaps(folder: Path, kept: Book) -> Any:
+    return synthesizer(kept, unit="id", analyst="ann").fit(OWNERS)
+
+
+def _gaps_of_sizes(folder: Path, kept: Book) -> Any:
+    return mg.owner_sizes(OWNERS, "id", epsilon=0.1, ledger=kept, dataset="people", analyst="ann")
+
+
+def _ragged(folder: Path, kept: Book) -> Any:
+    (folder / "t.csv").write_text("id,n\np,1\nq\n", encoding="utf-8")
+    return synthesizer(kept, unit="id", analyst="ann").fit(folder / "t.csv")
+
+
+def _memory(folder: Path, kept: Book) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Discovery, "run", fail)
+        return synthesizer(kept, unit="id", analyst="ann").fit(OWNERS.drop_null())
+
+
+def _backend(folder: Path, kept: Book) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("row 17 holds CANARY")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemorySource, "histogram", fail)
+        return synthesizer(kept, unit="id", analyst="ann").fit(OWNERS.drop_null())
+
+
+def _past_the_cap(folder: Path, kept: Book) -> Any:
+    return synthesizer(kept, unit="id", analyst="ann", epsilon=5.0).fit(OWNERS.drop_null())
+
+
+REFUSALS = {
+    "owners with gaps": (_gaps, "InputError: owner must be a column without missing values", 1),
+    "owners with gaps, counted": (_gaps_of_sizes, "InputError: owner must be a column without missing", 1),
+    "ragged file": (_ragged, "InputError: data must be a text file in which", None),
+    "memory": (_memory, "out of memory", 1),
+    "backend": (_backend, "unexpected RuntimeError", 1),
+    "cap": (_past_the_cap, "BudgetError: epsilon must be within what the cap of data set", None),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_every_refused_run_is_on_record(tmp_path: Path, name: str) -> None:
+    act, words, run = REFUSALS[name]
+    kept = book(tmp_path, "id")
+    with pytest.raises((MargraveError, MemoryError, RuntimeError)):
+        act(tmp_path, kept)
+    (one,) = kept.attempts()
+    assert (one.dataset, one.analyst, one.run, one.refused) == ("people", "ann", run, True)
+    assert str(one.outcome).startswith(words)
+    assert "CANARY" not in str(one.outcome)
+    assert MINUTE.fullmatch(one.began)
+    assert MINUTE.fullmatch(str(one.ended))
+    assert [booked.state for booked in kept.runs()] == ["refused"] * (run is not None)
+    account = kept.accounts()[0]
+    assert (account.refused, account.reserved.total.epsilon) == (
+        1,
+        0,
+    )  # nothing is spent or reserved
+
+
+def test_an_error_after_a_spend_is_on_record_and_the_run_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, true = book(tmp_path), MemorySource.histogram
+
+    def fail(self: Any, *args: Any, **more: Any) -> Any:
+        if kept.events(1):
+            raise InputError("column 'income' must be of at most 3 different values.")
+        return true(self, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemorySource, "histogram", fail)
+        with pytest.raises(InputError, match="different values"):
+            synthesizer(kept).fit(table(True))
+    (run,) = kept.runs()
+    assert (run.state, run.events > 0) == ("open", True)
+    assert kept.accounts()[0].reserved.total.rho == run.rho
+    synthesizer(kept).fit(table(True), resume=True)
+    assert [one.outcome == "done" for one in kept.attempts()] == [False, True]
+    assert {one.run for one in kept.attempts()} == {1}
+
+
+def test_bad_arguments_leave_no_record(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    with pytest.raises(InputError, match="epsilon"):
+        synthesizer(kept, epsilon=-1.0)
+    with pytest.raises(InputError, match="one with a cap"):
+        synthesizer(kept, dataset="others").fit(tmp_path / "no such file.csv")
+    assert kept.attempts() == []
+
+
+def test_the_command_shows_refused_runs(tmp_path: Path) -> None:
+    kept = book(tmp_path, "id")
+    for act in (_ragged, _gaps):
+        with pytest.raises(InputError):
+            act(tmp_path, kept)
+    shown = json.loads(call("ledger", "refusals", kept.path, "--json").out)
+    assert [(row["run"], row["events"], row["rho"]) for row in shown] == [(None, 0, 0.0), (1, 0, 0.0)]
+    assert all(row["analyst"] == "ann" and MINUTE.fullmatch(row["ended"]) for row in shown)
+    assert shown[1]["refusal"].startswith("InputError: owner must be a column without missing values")
+    assert json.loads(call("ledger", "show", kept.path, "--json").out)[0]["refused"] == 2
+    assert json.loads(call("ledger", "runs", kept.path, "--json").out)[0]["state"] == "refused"
+    assert call("ledger", "export", kept.path, "--out", tmp_path / "a.csv").code == 0
+    lines = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 3
+    assert all("InputError" in line and "refused" in line for line in lines[1:])
+    assert call("ledger", "export", kept.path, "--out", tmp_path / "a.json").code == 0
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["refusals"] == shown
+    assert "no run has been refused" in call("ledger", "refusals", book(_folder(tmp_path)).path).out
+
+
+def _folder(path: Path) -> Path:
+    (path / "other").mkdir()
+    return path / "other"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import pyarrow as pa
+import margrave as mg
+from margrave.engines import opening
+from margrave.privacy.ledger.book_run import BookRun
+
+def die(*args, **more):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if sys.argv[2] == "opening":
+    opening.open_source = die
+else:
+    BookRun.discard = die
+data = pa.table({"id": ["p", None], "n": [1, 2]})
+mg.Synthesizer("independent", epsilon=0.1, unit="id", ledger=sys.argv[1], dataset="people").fit(data)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(("when", "run"), [("opening", None), ("refusal", 1)])
+def test_a_process_killed_before_its_record_is_seen_too(tmp_path: Path, when: str, run: int | None) -> None:
+    kept = book(tmp_path, "id")
+    command = [sys.executable, "-c", KILLED, str(kept.path), when]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    (one,) = kept.attempts()
+    assert (one.run, one.outcome, one.ended) == (run, None, None)
+    assert [booked.state for booked in kept.runs()] == ["open"] * (run is not None)
+    assert (kept.accounts()[0].reserved.total.epsilon > 0) == (run is not None)
+    (shown,) = json.loads(call("ledger", "refusals", kept.path, "--json").out)
+    assert shown["refusal"] == "not ended: going, or killed"
+    if run is not None:
+        assert call("ledger", "close", kept.path, run).code == 0
+        assert kept.attempts()[0].outcome == "stopped before its end"
+
+
+RACER = """
+import sys
+import pyarrow as pa
+import margrave as mg
+data = pa.table({"id": ["p", None], "n": [1, 2]})
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(8):
+    made = mg.Synthesizer("independent", epsilon=0.9, unit="id", ledger=sys.argv[1], dataset="people")
+    try:
+        made.fit(data)
+    except (mg.errors.InputError, mg.errors.BudgetError):
+        pass
+"""
+
+
+def test_two_processes_at_once_lose_no_record(tmp_path: Path) -> None:
+    kept = book(tmp_path, "id")
+    command = [sys.executable, "-c", RACER, str(kept.path)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.communicate("go\n", timeout=120)
+        assert process.returncode == 0
+    assert [one.refused for one in kept.attempts()] == [True] * 16
+    assert {booked.state for booked in kept.runs()} == {"refused"}
+    assert (kept.accounts()[0].refused, kept.accounts()[0].reserved.total.epsilon) == (16, 0)
+
+
+def test_time_stamps_are_to_the_minute(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    synthesizer(kept).fit(table(True))
+    kept.close()
+    found = []
+    with sqlite3.connect(tmp_path / "steward.book") as db:
+        for name, fields in {"caps": "made", "events": "made", "runs": "opened, ended"}.items():
+            found += [text for row in db.execute(f"SELECT {fields} FROM {name}") for text in row]  # noqa: S608
+        found += [text for row in db.execute("SELECT began, ended FROM attempts") for text in row]
+    db.close()
+    assert len(found) > 6
+    assert all(MINUTE.fullmatch(text) for text in found)
+    data = b"".join((tmp_path / name).read_bytes() for name in files(tmp_path))
+    assert re.search(rb"T\d\d:\d\d:\d\d", data) is None
+
+
+def test_a_book_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    synthesizer(kept).fit(table(True))
+    kept.close()
+    with sqlite3.connect(kept.path) as db:
+        for statement in (
+            "DROP TABLE attempts",
+            "DROP TABLE retired",
+            "DROP TABLE identity",
+            "PRAGMA user_version = 1",
+        ):
+            db.execute(statement)
+    db.close()
+    old = Book(kept.path)
+    assert [run.state for run in old.runs()] == ["closed"]
+    assert old.attempts() == []
+    with pytest.raises(InputError):
+        synthesizer(Book(kept.path), unit="id").fit(OWNERS)
+    synthesizer(old).fit(table(True))
+    assert [one.outcome == "done" for one in old.attempts()] == [False, True]
+
+
+def test_only_margraves_own_words_are_kept() -> None:
+    assert describe_refusal(ValueError("CANARY")) == "unexpected ValueError"
+    assert describe_refusal(OSError(5, "CANARY")) == "a file could not be read or written"
+    assert describe_refusal(KeyboardInterrupt()) == "stopped by its user"
+    assert describe_refusal(InputError("a\n b\x00" + "c" * 999)) == "InputError: a b" + "c" * 285
+    going = Attempt(1, "people", "", None, "", None, None)
+    assert not going.refused
