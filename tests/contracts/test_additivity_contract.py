@@ -172,7 +172,7 @@ def double_keys(honest: Any) -> Any:
 @pytest.mark.parametrize(
     ("place", "fault", "seen"),
     [
-        ("pushdown.PushdownSource._group_values", name_groups_by_a_row, "values of"),
+        ("ibis.source.PushdownSource._group_values", name_groups_by_a_row, "values of"),
         ("ibis.engine._lookup", double_keys, r"\(\) of"),
     ],
 )
