@@ -14,7 +14,7 @@ import margrave as mg
 from margrave.engines.opening import open_source
 from margrave.measure.discovery.pairs import Link
 from margrave.measure.discovery.relations import Relations
-from margrave.measure.mechanisms.sums import SUM_EDGES, Candidate, attach, choose_sums
+from margrave.measure.discovery.sums import SUM_EDGES, Candidate, attach, choose_sums
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Binned, Integer, Relative

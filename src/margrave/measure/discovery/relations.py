@@ -26,9 +26,9 @@ from margrave.measure.discovery.numeric import choose_fineness
 from margrave.measure.discovery.occupancy import weigh_cells
 from margrave.measure.discovery.pairs import Link, Pair, choose_links, eligible_columns, pair_up
 from margrave.measure.discovery.ranges import refined_edges
+from margrave.measure.discovery.sums import attach, choose_sums, find_candidates
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import EVIDENT
-from margrave.measure.mechanisms.sums import attach, choose_sums, find_candidates
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
