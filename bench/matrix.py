@@ -55,6 +55,10 @@ Written by `python bench/matrix.py`, which asks the code; edit nothing here. A n
 """
 
 
+ANSWERED = ("alone", "largest", "learner", "max_codes", "most_cells", "most_codes", "prepare")
+"""What the scout says as the fitter does that it stands for."""
+
+
 @dataclass(frozen=True)
 class Scout:
     """A fitter that answers about sizes as another one does, and fits independent columns."""
@@ -87,7 +91,7 @@ class Scout:
         """`fit_moments`, or what a training asks for, if the other has it."""
         if name == "fit_moments" and hasattr(self.asked, name):
             return lambda domain, measurements, moments, **more: self.fit(domain, measurements, **more)
-        if name in ("alone", "largest", "learner", "most_cells", "prepare") and hasattr(self.asked, name):
+        if name in ANSWERED and hasattr(self.asked, name):
             return getattr(self.asked, name)
         if name == "finished" and hasattr(self.asked, name):
             return lambda learner, weights, found, total: self.fit(learner.coding.domain, found, total=total)

@@ -213,7 +213,9 @@ def _spelt(table: pa.Table) -> pa.Table:
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
         told = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
-        columns.append(_marked(_written(column, field.type, told.get("spelling")), told.get("missing")))
+        columns.append(
+            _marked(_written(column, field.type, told.get("spelling") or None), told.get("missing"))
+        )
     return pa.table(columns, names=table.column_names)
 
 

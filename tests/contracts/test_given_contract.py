@@ -153,4 +153,9 @@ def test_a_target_is_given_exactly(names):
     np.add.at(counts, np.ravel_multi_index([c.astype(int) for c in found.columns], DOMAIN.sizes), 1)
     enough = expected.ravel() >= 5
     statistic = float(((counts - expected.ravel())[enough] ** 2 / expected.ravel()[enough]).sum())
-    assert chi2.sf(statistic, int(enough.sum())) > 1e-6
+    if "d" in names:
+        assert chi2.sf(statistic, int(enough.sum())) > 1e-6
+    else:
+        # Codes of a target that is not given are swapped between rows of like probabilities until its pairs
+        # fit. So its cells are off by more than chance, by little: in chi-square less than 1 % of the rows.
+        assert statistic - enough.sum() < 0.01 * rows

@@ -162,7 +162,7 @@ def test_time_outside_the_door_ends_a_run_early_but_complete(
         assert max(step.spent for step in told) == pytest.approx(1.0, abs=1e-6)
     assert ended.guarantee == free.guarantee
     assert ended.sample(20, rng=0).num_rows == 20
-    if method in ROUNDS:
+    if method in ROUNDS or method == "auto":  # `auto` looks at its pairs once instead of twice
         assert len(ended.release.events) < len(free.release.events)
     else:
         assert len(ended.release.events) == len(free.release.events)

@@ -256,7 +256,9 @@ class Door:
 
             def looked() -> Any:
                 with self.at("looking"):
-                    return exact()
+                    found = exact()
+                    # A search for values reads its parts one by one; here they are needed twice.
+                    return list(found) if isinstance(found, Iterator) else found
 
             def answered(truth: Any) -> Answer:
                 if ledger.events[before:] != question.events:

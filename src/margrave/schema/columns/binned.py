@@ -84,6 +84,8 @@ class Binned(Column):
         if bounded and self.lower is not None and self.upper is not None:
             self._check_bounds(self.lower, self.upper)
             object.__setattr__(self, "edges", self._equal_width())
+            if self._separates_values():
+                object.__setattr__(self, "provisional", False)
         if self.edges is not None:
             edges = tuple(self._number(edge) for edge in self.edges)
             object.__setattr__(self, "edges", edges)
@@ -105,6 +107,10 @@ class Binned(Column):
     @abstractmethod
     def _equal_width(self) -> tuple[float, ...]:
         """Edges of equal-width bins over [lower, upper]."""
+
+    def _separates_values(self) -> bool:
+        """Whether bins of equal width hold one value each: then nothing is left to be found between bounds."""
+        return False
 
     @abstractmethod
     def _number(self, value: float) -> float:
@@ -243,6 +249,9 @@ class Whole(Binned):
         cuts = [low + (high - low) * i // bins for i in range(bins + 1)]
         return tuple(dict.fromkeys(cuts))
 
+    def _separates_values(self) -> bool:
+        return self.edges is not None and self.edges[-1] - self.edges[0] == len(self.edges) - 1
+
     def _number(self, value: float) -> float:
         if not math.isfinite(value) or value != int(value):
             raise SchemaError(
@@ -301,7 +310,7 @@ class Integer(Whole, SpeltNumber):
         upper: The greatest value that may occur; left out, it is discovered.
         bins: Into how many bins of equal width the range is cut, one a value where there are fewer values.
             Rows are counted by bin; inside a bin values are drawn evenly. Left out, the bins are discovered,
-            and values are drawn as finely as they were seen.
+            and values are drawn as finely as they were seen; up to 32 values need no bins.
         edges: The bins themselves instead of `lower`, `upper` and `bins`: increasing whole numbers, of which
             the last is one more than the greatest value.
         missing: True if values may be missing, False if none ever is; left out, it is discovered.
