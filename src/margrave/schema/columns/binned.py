@@ -109,7 +109,7 @@ class Binned(Column):
         """Edges of equal-width bins over [lower, upper]."""
 
     def _separates_values(self) -> bool:
-        """Whether bins of equal width hold one value each: then nothing is left to be found between bounds."""
+        """Whether bins of equal width hold one value each: nothing is left to find between bounds."""
         return False
 
     @abstractmethod
