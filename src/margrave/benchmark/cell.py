@@ -152,10 +152,6 @@ def main() -> None:
     (folder / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
-
-
 @dataclass(frozen=True, slots=True)
 class Made:
     """Rows that a method made.
@@ -313,3 +309,7 @@ def _script(
         rng=rng,
     )
     return Made(prepared.rows_of(table), time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()
