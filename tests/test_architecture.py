@@ -235,3 +235,15 @@ def test_files_and_functions_stay_small() -> None:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 assert lines <= 60, f"{path}:{node.name} has {lines} lines"
+
+
+def test_a_module_that_can_be_run_is_whole_before_it_begins() -> None:
+    """What follows `if __name__ == "__main__"` in a file is not there yet when the program begins."""
+    for path in SRC.rglob("*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        starts = [
+            i
+            for i, node in enumerate(body)
+            if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)
+        ]
+        assert all(place == len(body) - 1 for place in starts), path.name
