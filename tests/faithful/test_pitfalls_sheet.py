@@ -116,7 +116,8 @@ def test_noise_is_never_that_of_a_seed() -> None:
         synthesis = mg.Synthesizer("independent", epsilon=0.2, schema=SCHEMA).fit(chain(SIZES, 100))
         noises.append(np.concatenate([m.values - m.values.round(-9) for m in synthesis.measurements]))
     assert all((one != two).mean() > 0.5 for one, two in itertools.combinations(noises, 2))
-    assert not any("seed" in name for name in inspect.signature(mg.Synthesizer).parameters)
+    seeds = [name for name in inspect.signature(mg.Synthesizer).parameters if "seed" in name]
+    assert seeds == ["not_private_test_seed"]  # whose releases promise nothing: tests/run/test_seeded_runs.py
 
 
 def test_one_account_for_all_and_it_is_the_tight_one() -> None:

@@ -323,7 +323,7 @@ def test_what_did_not_pass_the_threshold_is_not_kept(tmp_path: Path) -> None:
 
 REPLAY = """
 import json, sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {tests!r} + "/run"]
 import numpy as np
 from pathlib import Path
 from stopping import frame

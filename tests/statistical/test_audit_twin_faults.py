@@ -126,7 +126,7 @@ def _use_one_draw_for_all(patch: Patch) -> None:
 
 def _keep_too_many_rows(patch: Patch) -> None:
     honest = memory._bounded_rows
-    patch.setattr(memory, "_bounded_rows", lambda codes, most: honest(codes, most + 1))
+    patch.setattr(memory, "_bounded_rows", lambda codes, most, *key: honest(codes, most + 1, *key))
 
 
 def _lower_the_threshold(patch: Patch) -> None:

@@ -116,7 +116,7 @@ def _source(owners: Owners, unit: Unit) -> MemorySource:
     return MemorySource(table, frozenset(LOOSE))
 
 
-def _first_rows(codes: NDArray[np.int32], max_rows: int) -> NDArray[np.int64]:
+def _first_rows(codes: NDArray[np.int32], max_rows: int, _: bytes | None = None) -> NDArray[np.int64]:
     """Each owner's first rows: the draws of the other owners coupled to be the same in both runs."""
     seen: dict[int, int] = {}
     kept = []
