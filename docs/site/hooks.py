@@ -126,7 +126,7 @@ def write_commands() -> str:
     """Every command with its arguments and options, from the command line itself."""
     import typer.main
 
-    from margrave.cli import app
+    from margrave.cli.app import app
 
     lines = ["# Commands", "", "Made from the command line; `margrave COMMAND --help` says the same.", ""]
     lines += describe_command(typer.main.get_command(app), "margrave", 2)
