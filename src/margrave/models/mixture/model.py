@@ -30,7 +30,7 @@ from margrave.models._grouping.wide_pairs import estimate_wide_pairs
 from margrave.models._sampling.rounding import draw_column, grouped
 from margrave.models.mixture.nest import Nest, remembered_nests
 from margrave.models.mixture.rows import conditioned, draw
-from margrave.models.mixture.rules import condition_tie, raked, ties
+from margrave.models.mixture.rules import condition_tie, number_cells, raked, ties
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -136,11 +136,7 @@ class Joined:
 
     def _keys(self, names: Sequence[str]) -> tuple[Longs, int]:
         """Each allowed cell's cell of some attributes, and how many of those there are."""
-        keys, size = np.zeros(self.codes.shape[1], dtype=np.int64), 1
-        for name in names:
-            i = self.names.index(name)
-            keys, size = keys * self.sizes[i] + self.codes[i], size * self.sizes[i]
-        return keys, size
+        return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
 
 
 def joined(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:

@@ -83,11 +83,24 @@ class Tie:
 
     def keys(self, names: Sequence[str]) -> tuple[Longs, int]:
         """Each allowed cell's cell of some attributes, shape [cells], and how many of those there are."""
-        keys, size = np.zeros(self.codes.shape[1], dtype=np.int64), 1
-        for name in names:
-            i = self.names.index(name)
-            keys, size = keys * self.sizes[i] + self.codes[i], size * self.sizes[i]
-        return keys, size
+        return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
+
+
+def number_cells(codes: Longs, places: Sequence[int], sizes: Sequence[int]) -> tuple[Longs, int]:
+    """The cell of some attributes that each column of codes falls into, and how many such cells there are.
+
+    Args:
+        codes: One line an attribute, shape [attributes, cells].
+        places: The lines of the attributes that are asked about.
+        sizes: Each attribute's number of codes.
+
+    Returns:
+        Numbers of cells, shape [cells], and the product of the sizes.
+    """
+    keys, size = np.zeros(codes.shape[1], dtype=np.int64), 1
+    for i in places:
+        keys, size = keys * sizes[i] + codes[i], size * sizes[i]
+    return keys, size
 
 
 def ties(domain: Domain) -> tuple[Tie, ...]:
