@@ -354,3 +354,12 @@ def test_columns_may_be_called_by_numbers(tmp_path: Path) -> None:
     assert refused.code == 2
     assert "--header" in refused.err
     assert call("evaluate", tmp_path / "n.parquet", out, "--header", "--json").code == 0
+
+
+def test_schema_reads_the_first_line_and_no_row(tmp_path: Path) -> None:
+    """A quote that is never closed behind the first line is no matter, since nobody looks there."""
+    table = tmp_path / "t.csv"
+    table.write_text('a,b\n1,"never closed\n2,x\n', encoding="utf-8")
+    done = call("schema", table)
+    assert done.code == 0, done.err
+    assert [column["name"] for column in json.loads(done.out)["columns"]] == ["a", "b"]

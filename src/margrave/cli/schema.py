@@ -90,10 +90,10 @@ def schema(
 def _stored_columns(
     table: Path | None, text: Any, selection: Selection, owner: str | None
 ) -> tuple[Column, ...]:
-    from margrave.engines.opening import open_source
+    from margrave.engines.opening import open_head
 
     choose = functools.partial(selection.choose, owner=owner)
-    return () if table is None else tuple(open_source(table, text=text, choose=choose)[0].columns)
+    return () if table is None else tuple(open_head(table, text=text, choose=choose)[0].columns)
 
 
 def _sdv_columns(

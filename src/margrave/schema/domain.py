@@ -101,10 +101,7 @@ class Domain:
 
     def canonical(self, clique: Iterable[str]) -> Clique:
         """The clique's distinct names in the domain's order."""
-        wanted = set(clique)
-        for name in wanted:
-            self.index(name)
-        return tuple(name for name in self.names if name in wanted)
+        return tuple(sorted(set(clique), key=self.index))
 
     def project(self, clique: Sequence[str]) -> Domain:
         """The domain of some attributes, in the order given."""

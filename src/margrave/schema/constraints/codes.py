@@ -34,6 +34,8 @@ MOST_CELLS = 1 << 22
 """Cells of a clique that are written out as a table, at most."""
 SMALL = 1 << 20
 """Cells of a clique whose table is looked up instead of being worked out for each row, at most."""
+WITNESSES = 64
+"""Rows of codes that are tried, at most, for one that whole numbers in its bins obey the rules with."""
 LOOKS = 20_000
 """Codes tried in the search for one row, at most."""
 
@@ -401,11 +403,14 @@ def code_rules(columns: tuple[Column, ...], rules: tuple[Rule, ...]) -> CodeRule
         return None
     found = CodeRules(made, joints)
     weights = {name: np.ones(size) for name, size in found.sizes.items()}
-    if found.complete({}, weights, np.random.default_rng(0)) is None:
-        raise SchemaError(
-            invalid("rules", "such that some row obeys them all", "They contradict each other.")
-        )
-    return found
+    rng = np.random.default_rng(0)
+    for _ in range(WITNESSES):
+        codes = found.complete({}, weights, rng)
+        if codes is None:
+            break
+        if all(joint.is_solvable(codes) for joint in joints):
+            return found
+    raise SchemaError(invalid("rules", "such that some row obeys them all", "They contradict each other."))
 
 
 def _told_apart(columns: Mapping[str, Column], joint: NumberRules) -> list[Restriction]:

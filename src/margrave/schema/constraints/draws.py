@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import Binned, Column, Temporal, Whole
 from margrave.schema.columns.relative import Relative, in_turn
-from margrave.schema.constraints.numbers import ROUNDING, Floats, NumberRules, Truths
+from margrave.schema.constraints.elimination import ROUNDING
+from margrave.schema.constraints.numbers import Floats, NumberRules, Truths
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
@@ -82,6 +83,9 @@ def agreed_numbers(
     Numbers are drawn bin by bin as without rules, totals are added up, and rows that break a rule are drawn
     again, which leaves the distribution that was conditioned on the rules. Rows that still break one after
     ROUNDS are drawn by `NumberRules.solved`: one number after another, evenly in what the rules leave open.
+    Where that finds none, as may be of whole numbers under sums that share columns, a row takes the numbers
+    of another that has the same listed values and the same numbers missing; where there is no such row,
+    numbers from the whole ranges of its columns. So rules hold in all rows, and few numbers leave their bins.
 
     Args:
         encoded: The rows.
@@ -139,18 +143,46 @@ class _Together:
                 ends = self.low[:, rows], self.high[:, rows]
                 rows = rows[self.joint.broken(values[:, rows], *ends, self.rounding)]
         if len(rows):
-            grains = [storage.grain for storage in self.storage]
-            solved, _ = self.joint.solved(self.low[:, rows], self.high[:, rows], grains, rng)
-            values[:, rows] = self._settled(solved, rows)
-            live = ~np.isnan(self.low[:, rows])
-            if self.joint.disobeyed(values[:, rows], live, self.rounding).any():
-                remedy = "Sample without the given values, or with others."
-                raise SchemaError(invalid("rules", "such that numbers in these bins obey them", remedy))
+            rows = self._solve(values, rows, self.low[:, rows], self.high[:, rows], rng)
+        if len(rows):
+            rows = self._borrow(values, rows, rng)
+        if len(rows):
+            codes = {name: own[rows] for name, own in self.codes.items()}
+            known = {name: numbers[rows] for name, numbers in self.known.items()}
+            ends = self.joint.outer_bounds(codes, ~np.isnan(self.low[:, rows]), known)
+            rows = self._solve(values, rows, *ends, rng)
+        if len(rows):
+            remedy = "Sample without the given values, or with others."
+            raise SchemaError(invalid("rules", "such that numbers in these bins obey them", remedy))
         found: dict[str, NDArray[Any]] = {}
         for i, (name, column) in enumerate(self.columns.items()):
             if isinstance(column, Binned):
                 found[name] = values[i].astype(np.int64) if isinstance(column, Whole) else values[i]
         return found
+
+    def _solve(
+        self, values: Floats, rows: NDArray[np.int64], low: Floats, high: Floats, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Draw the numbers of some rows within bounds, in place; return the rows that still break a rule."""
+        grains = [storage.grain for storage in self.storage]
+        values[:, rows] = self._settled(self.joint.solved(low, high, grains, rng)[0], rows)
+        return rows[self.joint.disobeyed(values[:, rows], ~np.isnan(low), self.rounding)]
+
+    def _borrow(self, values: Floats, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Give rows the numbers of others alike, in place; return those that no other row is like."""
+        listed = [self.codes[name] for name in self.joint.clique if name not in self.joint.binned]
+        known = [np.nan_to_num(numbers, nan=np.inf) for numbers in self.known.values()]
+        keys = np.stack([*np.isnan(self.low), *listed, *known]).astype(np.float64)
+        kinds = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+        good = np.setdiff1d(np.arange(len(kinds)), rows)
+        left = []
+        for kind in np.unique(kinds[rows]):
+            mine, others = rows[kinds[rows] == kind], good[kinds[good] == kind]
+            if len(others):
+                values[:, mine] = values[:, rng.choice(others, len(mine))]
+            else:
+                left.append(mine)
+        return np.sort(np.concatenate(left)) if left else rows[:0]
 
     def _proposed(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """Numbers drawn bin by bin, totals added up, [numbers, rows]."""

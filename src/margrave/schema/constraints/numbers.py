@@ -1,22 +1,8 @@
-"""Rules about numbers that share columns: which bins may meet, and numbers in the bins that obey.
-
-Linear inequalities among a few numbers, the same for all rows, with bounds of each row's own.
-
-Fourier-Motzkin elimination: a variable is removed from a system A x <= b by adding up every inequality that
-bounds it above with every one that bounds it below (Schrijver 1986, section 12.2). What is left is solvable
-just when the whole is, and going back each variable gets the exact interval that is open to it given those
-drawn before: no draw runs into a dead end. b has one column a row, so all rows are worked on at once.
-
-The intervals are exact for numbers on a line. For whole numbers they are exact where every elimination pairs
-coefficients of which one is 1 or -1, as it is for orders and sums that are not entangled; elsewhere a draw
-may find no whole number, and says so.
-"""
+"""Rules about numbers that share columns: which bins may meet, and numbers in the bins that obey."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,16 +11,13 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Real, Temporal
 from margrave.schema.columns.temporal import iso_number
+from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminated
 from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within
 
 __all__ = [
-    "ROUNDING",
-    "Inequality",
     "NumberRules",
-    "Tower",
     "check_numbers",
     "code_of",
-    "eliminated",
     "is_comparable",
     "is_own",
     "number_rules",
@@ -43,137 +26,6 @@ __all__ = [
 
 
 Floats = NDArray[np.float64]
-Coefficients = tuple[int, ...]
-Sized = tuple[Floats, Floats]
-"""A bound, and the sum of the absolute values that it was made of."""
-
-MOST = 400
-"""Inequalities a system may grow to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inequality:
-    """The sum of coefficients times variables is at most `bound`.
-
-    Args:
-        coefficients: One whole number a variable.
-        bound: A number for all rows, or one a row, [rows].
-    """
-
-    coefficients: Coefficients
-    bound: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Tower:
-    """A system with its variables eliminated one by one.
-
-    Args:
-        levels: For each variable, the first eliminated first: its position and the inequalities on it that
-            mention no variable eliminated before.
-        slack: What the inequalities without variables leave, the least of them in each row, [rows]: the
-            system is solvable where it is at least 0.
-    """
-
-    levels: tuple[tuple[int, tuple[Inequality, ...]], ...]
-    slack: Floats
-
-    def solved(self, grains: Sequence[float], rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
-        """A solution for each row, each variable even in the interval left to it, [variables, rows].
-
-        Args:
-            grains: The step of which each variable is a whole multiple; 0 for a number on a line.
-            rng: Source of randomness.
-
-        Returns:
-            The solutions, and in which rows some interval had nothing in it.
-        """
-        rows = len(self.slack)
-        found, failed = np.zeros((len(grains), rows)), np.zeros(rows, dtype=np.bool_)
-        for v, inequalities in reversed(self.levels):
-            low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
-            for inequality in inequalities:
-                rest = np.zeros(rows)
-                for u, factor in enumerate(inequality.coefficients):
-                    if factor and u != v:
-                        rest += factor * found[u]
-                a = inequality.coefficients[v]
-                limit = (inequality.bound - rest) / a
-                low, high = (low, np.minimum(high, limit)) if a > 0 else (np.maximum(low, limit), high)
-            found[v], empty = _drawn(low, high, grains[v], rng)
-            failed |= empty
-        return found, failed
-
-
-def eliminated(
-    system: Sequence[Inequality], order: Sequence[int], whole: bool, rounding: float = 0.0
-) -> Tower:
-    """The system with the variables eliminated in some order.
-
-    Args:
-        system: One bound a row in each, or a number.
-        order: Positions of the variables; the last is drawn first.
-        whole: Whether all variables are whole numbers, so that bounds may be rounded down.
-        rounding: What sums may be off by, over the sizes of what is added up.
-
-    Raises:
-        SchemaError: The system grows beyond MOST.
-    """
-    rows = max((np.size(one.bound) for one in system), default=1)
-    held: dict[Coefficients, Sized] = {}
-    for one in system:
-        bound = np.broadcast_to(np.asarray(one.bound, dtype=np.float64), rows)
-        _add(held, one.coefficients, (bound, np.abs(bound)), whole)
-    levels = []
-    for v in order:
-        mine = {c: held.pop(c) for c in list(held) if c[v]}
-        levels.append((v, tuple(Inequality(c, bound) for c, (bound, _) in mine.items())))
-        for up, above in mine.items():
-            for down, below in mine.items():
-                if up[v] > 0 > down[v]:
-                    a, b = up[v], -down[v]
-                    joined = tuple(b * x + a * y for x, y in zip(up, down, strict=True))
-                    _add(held, joined, (b * above[0] + a * below[0], b * above[1] + a * below[1]), whole)
-        if len(held) > MOST:
-            remedy = "Leave out rules that follow from others."
-            raise SchemaError(
-                invalid("rules", f"of at most {MOST} joint inequalities", remedy, got=len(held))
-            )
-    slack = np.full(rows, np.inf)
-    for bound, size in held.values():
-        slack = np.minimum(slack, bound + rounding * size)
-    return Tower(tuple(levels), slack)
-
-
-def _add(held: dict[Coefficients, Sized], coefficients: Coefficients, added: Sized, whole: bool) -> None:
-    """Keep an inequality in lowest terms, the tighter one of two with equal coefficients."""
-    bound, size = added
-    divisor = math.gcd(*coefficients)
-    if divisor > 1:
-        coefficients = tuple(c // divisor for c in coefficients)
-        bound, size = np.floor(bound / divisor) if whole else bound / divisor, size / divisor
-    if coefficients in held:
-        known, other = held[coefficients]
-        bound, size = np.minimum(known, bound), np.where(known <= bound, other, size)
-    held[coefficients] = (bound, size)
-
-
-def _drawn(
-    low: Floats, high: Floats, grain: float, rng: np.random.Generator
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """A number in each interval, and which intervals hold none."""
-    part = rng.random(len(low))
-    if grain == 0.0:
-        width = np.maximum(high - low, 0.0)
-        # Rounding may leave the two ends of one point in the wrong order; that is no empty interval.
-        return np.minimum(low + part * width, np.maximum(high, low)), high < low - 1e-9 * np.abs(low)
-    near = 1e-9 + 1e-15 * np.abs(low / grain)
-    first = np.ceil(low / grain - near)
-    count = np.floor(high / grain + near) - first + 1.0
-    step = first + np.floor(part * np.maximum(count, 1.0))
-    return step * grain, count < 1.0
-
-
 Truths = NDArray[np.bool_]
 Columns = Mapping[str, NDArray[Any]]
 
@@ -181,8 +33,6 @@ CHUNK = 1 << 18
 """Rows whose inequalities are held at once."""
 TINY = 2.0**-40
 """By how much numbers that are not whole must differ under a strict order, over the largest bound."""
-ROUNDING = 2.0**-46
-"""What sums of numbers that are not whole may be off by, over the largest bound."""
 
 
 class NumberRules:
@@ -233,15 +83,47 @@ class NumberRules:
             else:
                 may_miss = bool(np.isnan(least).any())
                 low[i], high[i] = (np.nan, np.nan) if may_miss else (least.min(), most.max())
-            if exact is not None and name in exact:
-                known = ~np.isnan(exact[name]) & ~np.isnan(low[i])
-                low[i, known] = high[i, known] = exact[name][known]
+        return self._narrow(low, high, columns, exact)
+
+    def outer_bounds(self, columns: Columns, live: Truths, exact: Columns) -> tuple[Floats, Floats]:
+        """As `bounds`, where a number in bins may be anywhere in the range of its column, [numbers, rows].
+
+        Args:
+            columns: Codes of all columns, by name.
+            live: Which numbers are not missing, [numbers, rows].
+            exact: Numbers that are known, by name, NaN where not.
+        """
+        low, high = np.empty((2, *live.shape))
+        for i, name in enumerate(self.numbers):
+            least, most = self.spans[name]
+            if name in self.binned:
+                low[i], high[i] = np.nanmin(least), np.nanmax(most)
+            else:
+                low[i], high[i] = least[columns[name]], most[columns[name]]
+        low[~live] = high[~live] = np.nan
+        return self._narrow(low, high, columns, exact)
+
+    def _narrow(
+        self, low: Floats, high: Floats, columns: Columns, exact: Columns | None
+    ) -> tuple[Floats, Floats]:
+        """Bounds within the ranges that rules set, and equal to the numbers that are known."""
+        for name, numbers in (exact or {}).items():
+            if name in self.numbers:
+                i = self.numbers.index(name)
+                known = ~np.isnan(numbers) & ~np.isnan(low[i])
+                low[i, known] = high[i, known] = numbers[known]
         for name, by, least, most in self.ranges:
             if by in columns:
                 i = self.numbers.index(name)
                 low[i] = np.maximum(low[i], least[columns[by]])
                 high[i] = np.minimum(high[i], most[columns[by]])
         return low, high
+
+    def is_solvable(self, codes: Mapping[str, int]) -> bool:
+        """Whether numbers in these bins that obey all rules are found, whole ones where they have to be."""
+        low, high = self.bounds({name: np.array([codes[name]]) for name in self.clique}, 1)
+        grains = [float(self.whole[name]) for name in self.numbers]
+        return not self.solved(low, high, grains, np.random.default_rng(0))[1].any()
 
     def possible(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
         """Whether some values in each row's bins obey all the rules, [rows]; arguments as for `bounds`."""
@@ -277,11 +159,19 @@ class NumberRules:
     def solved(
         self, low: Floats, high: Floats, grains: Sequence[float], rng: np.random.Generator
     ) -> tuple[Floats, Truths]:
-        """Numbers within bounds that obey all rules, [numbers, rows], and the rows where none were found."""
+        """Numbers within bounds that obey all rules, [numbers, rows], and the rows where none were found.
+
+        Args:
+            low, high: As `bounds` says.
+            grains: The step of which each number is a whole multiple; 0 for a number on a line.
+            rng: Source of randomness.
+        """
         found, failed = np.zeros(low.shape), np.zeros(low.shape[1], dtype=np.bool_)
-        for rows, tower in self._towers(low, high):
-            found[:, rows], failed[rows] = tower.solved(grains, rng)
-        return found, failed
+        unit = min((grain for grain in grains if grain), default=1.0)
+        for rows, tower in self._towers(low, high, grains):
+            found[:, rows], failed[rows] = tower.solved(rng)
+        steps = np.array([grain or unit for grain in grains])
+        return found * steps[:, None], failed
 
     def broken(self, values: Floats, low: Floats, high: Floats, rounding: float = ROUNDING) -> Truths:
         """Whether numbers break a rule or leave their bounds, [rows]; NaN bounds mean missing.
@@ -310,37 +200,56 @@ class NumberRules:
                 values[high] = np.where(near, np.maximum(values[low], values[high]), values[high])
         return values
 
-    def _towers(self, low: Floats, high: Floats) -> list[tuple[NDArray[np.int64], Tower]]:
-        """The system of each pattern of missing numbers, and its rows."""
+    def _towers(
+        self, low: Floats, high: Floats, grains: Sequence[float] | None = None
+    ) -> list[tuple[NDArray[np.int64], Tower]]:
+        """The system of each pattern of missing numbers, and its rows.
+
+        A variable is its number over its grain, or over the finest grain where it lies on a line.
+
+        Args:
+            low, high: As `bounds` says.
+            grains: As for `solved`; by default the kinds of the columns say which are whole numbers.
+        """
+        if grains is None:
+            grains = [float(self.whole[name]) for name in self.numbers]
+        unit = min((grain for grain in grains if grain), default=1.0)
+        multiples = [round(grain / unit) if grain else 1 for grain in grains]
+        order, stepped = self._order(grains), [grain > 0.0 for grain in grains]
         patterns = (1 << np.arange(len(low))) @ np.isnan(low)
         towers = []
         for pattern in np.unique(patterns):
             rows = np.flatnonzero(patterns == pattern)
             live = [not (int(pattern) >> i) & 1 for i in range(len(low))]
             least, most = np.nan_to_num(low[:, rows], nan=0.0), np.nan_to_num(high[:, rows], nan=0.0)
-            system = self._system(least, most, live)
-            towers.append((rows, eliminated(system, self._order(), self._exact(), self.rounding)))
+            system = self._system(least / unit, most / unit, live, multiples, unit)
+            towers.append((rows, eliminated(system, order, stepped, self.rounding)))
         return towers
 
-    def _system(self, low: Floats, high: Floats, live: Sequence[bool]) -> list[Inequality]:
+    def _system(
+        self, low: Floats, high: Floats, live: Sequence[bool], multiples: Sequence[int], unit: float
+    ) -> list[Inequality]:
+        """The inequalities between variables of which each counts so many units."""
         count, system = len(low), []
         for i in range(count):
-            unit = tuple(int(i == j) for j in range(count))
-            system.append(Inequality(unit, high[i]))
-            system.append(Inequality(tuple(-u for u in unit), -low[i]))
+            own = tuple(multiples[i] if i == j else 0 for j in range(count))
+            system.append(Inequality(own, high[i]))
+            system.append(Inequality(tuple(-factor for factor in own), -low[i]))
         for factors, bound, _ in self.linear:
             if all(live[i] for i, factor in enumerate(factors) if factor):
-                system.append(Inequality(factors, bound))
+                scaled = tuple(factor * many for factor, many in zip(factors, multiples, strict=True))
+                system.append(Inequality(scaled, bound / unit))
         return system
 
-    def _order(self) -> list[int]:
-        """Totals are eliminated first, so that they are drawn last."""
+    def _order(self, grains: Sequence[float]) -> list[int]:
+        """Numbers on a line are eliminated first, then those of finer steps; totals before their parts.
+
+        So totals are drawn after their parts.
+        """
         totals = [rule.total for rule in reversed(self.sums)]
         rest = [name for name in self.numbers if name not in totals]
-        return [self.numbers.index(name) for name in dict.fromkeys([*totals, *rest])]
-
-    def _exact(self) -> bool:
-        return all(self.whole.values())
+        order = [self.numbers.index(name) for name in dict.fromkeys([*totals, *rest])]
+        return sorted(order, key=lambda i: grains[i])
 
     def _range(self, columns: Mapping[str, Column], rule: Within) -> tuple[str, str, Floats, Floats]:
         by, column = columns[rule.by], columns[rule.column]
