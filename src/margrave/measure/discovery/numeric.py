@@ -312,12 +312,16 @@ class Looking:
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
         near = nearest(first, noisy, sigma, Z_BOUNDS)
-        if whole and upper - lower <= min(MOST_VALUES, rows / self._sigma()):
+        most = min(MOST_VALUES, rows / self._sigma())
+        if whole and upper - lower <= most:
             return np.arange(lower, upper + 1), coarse, counts
         first_cell, end = trimmed_range(counts, SPARSE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
         fineness = choose_fineness(rows, self._sigma())
-        return refined_edges(lower, upper, whole, near, fineness, inner), coarse, counts
+        edges = refined_edges(lower, upper, whole, near, fineness, inner)
+        if whole and inner[1] - inner[0] <= most:
+            edges = np.union1d(edges, np.arange(inner[0], inner[1] + 1))
+        return edges, coarse, counts
 
     def _narrow(self, whole: bool) -> tuple[Array, Array, Array]:
         """As `_numbers`, between declared bounds so close that no look at the range is needed."""
