@@ -89,8 +89,9 @@ LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 CLOSER = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
-CELL_DEVIATIONS, MAX_LOOK_CELLS = 12.0, 512
-"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 1.5, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look:
+bench/LOG.md."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
 SPREAD_CELLS = 16
