@@ -89,8 +89,9 @@ LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 CLOSER = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
-CELL_DEVIATIONS, MAX_LOOK_CELLS = 12.0, 512
-"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 1.5, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look:
+bench/LOG.md."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
 SPREAD_CELLS = 16
@@ -312,12 +313,16 @@ class Looking:
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
         near = nearest(first, noisy, sigma, Z_BOUNDS)
-        if whole and upper - lower <= min(MOST_VALUES, rows / self._sigma()):
+        most = min(MOST_VALUES, rows / self._sigma())
+        if whole and upper - lower <= most:
             return np.arange(lower, upper + 1), coarse, counts
         first_cell, end = trimmed_range(counts, SPARSE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
         fineness = choose_fineness(rows, self._sigma())
-        return refined_edges(lower, upper, whole, near, fineness, inner), coarse, counts
+        edges = refined_edges(lower, upper, whole, near, fineness, inner)
+        if whole and inner[1] - inner[0] <= most:
+            edges = np.union1d(edges, np.arange(inner[0], inner[1] + 1))
+        return edges, coarse, counts
 
     def _narrow(self, whole: bool) -> tuple[Array, Array, Array]:
         """As `_numbers`, between declared bounds so close that no look at the range is needed."""
