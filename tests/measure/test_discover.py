@@ -123,7 +123,8 @@ def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     _, ledger, _ = _discover(_csv(tmp_path))
     kinds = [type(event) for event in ledger.events if "atoms" not in event.what]
     assert kinds.count(PartitionEvent) == 2
-    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1 + 1 + 1  # decimals of height; columns compared
+    # The last three: decimals of height, columns compared, columns that may follow from others.
+    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1 + 1 + 1 + 1
     what = [event.what for event in ledger.events]
     assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]
     assert what.count("bounds of height") == 2  # all of it between two powers of two: seen more closely

@@ -12,6 +12,7 @@ import pytest
 from adult_like import Mixture
 from page_checks import check
 
+from margrave.cli.show import describe_release
 from margrave.errors import InputError
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent, describe_appraisal
@@ -19,6 +20,7 @@ from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
 from margrave.schema.columns import Categorical, Integer, Relative
+from margrave.schema.constraints.rules import Determines
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -234,3 +236,18 @@ def test_relations_that_were_found_are_told() -> None:
     assert "98.7" in text
     assert "0.8" in text
     assert "Relations found" not in render(small(), None)
+
+
+def test_a_dependency_that_was_found_is_told() -> None:
+    county = Categorical(name="county", values=("k0", "k1"), missing=False)
+    state = Categorical(name="state", values=("s0", "s1"), missing=False)
+    rule = Determines("state", "county", (("k0", "s0"), ("k1", "s1")), share=(0.987, 0.004))
+    schema = Schema((county, state), (rule,))
+    release = small(schema=schema, measurements=(NoisyMarginal(("county",), np.array([60.0, 40.0]), 5.0),))
+    text = render(release, None)
+    assert "Relations found" in check(text).of("section", "h2")
+    assert "state follows from county" in text
+    assert "98.7" in text
+    assert "found         determines (county, state) in 98.7% (± 0.4%)" in "\n".join(
+        describe_release(release)
+    )

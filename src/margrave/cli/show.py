@@ -65,7 +65,7 @@ def tell_warning(guarantee: Guarantee, out: Path) -> None:
 
 def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
-    from margrave.schema.schema import describe_column
+    from margrave.schema.schema import describe_column, describe_rule
 
     sizes = [len(marginal.clique) for marginal in release.measurements]
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
@@ -92,7 +92,9 @@ def describe_release(release: Release) -> list[str]:
     lines.append(f"columns       {len(release.schema.columns)}")
     lines += [f"  {column.name:<{width}}  {describe_column(column)}" for column in release.schema.columns]
     if release.schema.rules:
-        lines.append(f"rules         {', '.join(rule.kind for rule in release.schema.rules)}")
+        declared = [rule.kind for rule in release.schema.rules if rule.found is None]
+        lines += [f"rules         {', '.join(declared)}"] if declared else []
+        lines += [f"found         {describe_rule(r)}" for r in release.schema.rules if r.found is not None]
     return lines
 
 

@@ -60,8 +60,12 @@ def describe_schema(columns: Sequence[Column], rules: Sequence[Rule]) -> list[st
 
 
 def describe_rule(rule: Rule) -> str:
-    """The kind of a rule and its columns."""
-    return f"{rule.kind} ({', '.join(rule.names)})"
+    """The kind of a rule and its columns, and of one that was found in which noisy share of the rows."""
+    text = f"{rule.kind} ({', '.join(rule.names)})"
+    if rule.found is None:
+        return text
+    share, error = rule.found
+    return f"{text} in {share:.1%} (± {error:.1%}) of the rows, found and not promised"
 
 
 def describe_column(column: Column) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
+from margrave.measure.discovery import dependencies
+from margrave.measure.discovery.dependencies import Dependencies, may_depend
 from margrave.measure.discovery.grids import steps_of
 from margrave.measure.discovery.kinds import as_written, settled, votes_on_numbers
 from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
@@ -164,6 +166,7 @@ class Discovery:
        threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
        rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
+    9. *dependencies* of columns of labels and of few whole numbers, see `Dependencies`.
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
@@ -228,6 +231,7 @@ class Discovery:
         reserve = (
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
+        depends = rho * dependencies.SHARE if may_depend(profiled.columns, ruled) else Fraction(0)
         open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
@@ -236,7 +240,9 @@ class Discovery:
         weight, searches = sum(weights, Fraction(0)), sum("values" in needs(one) for one in open_columns)
         for column, own in zip(open_columns, weights, strict=True):
             delta = self._ledger.planned_delta / searches if searches else Fraction(0)
-            known, marginal = self._complete(column, (self._ledger.planned - left - reserve) / weight, delta)
+            known, marginal = self._complete(
+                column, (self._ledger.planned - left - reserve - depends) / weight, delta
+            )
             # What this column has left of its share goes to those that follow it.
             weight, searches = weight - own, searches - ("values" in needs(column))
             completed.append(known)
@@ -245,6 +251,12 @@ class Discovery:
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
             profiled, found = self._related(profiled, found, reserve)
+        if depends:
+            self._tell("columns that follow from others")
+            looks = Dependencies(self._source, self._gaussian, self._look)
+            profiled, found = looks.run(
+                profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found], depends
+            )
         return self._with_attribute(profiled, open_columns, found)
 
     def _with_attribute(

@@ -9,6 +9,7 @@ from margrave.release import Release
 from margrave.report.html import Markup, join, named, row, table, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
+from margrave.schema.constraints.rules import Determines, Rule
 
 __all__ = ["relations_section", "schema_section"]
 
@@ -112,22 +113,28 @@ def _listed(column: Listed) -> Markup:
 
 RELATION_HEADS = ("Column", "Relation", "Rows that fit", "±2σ of noise")
 WORDS = (
-    "Columns whose values are drawn by how they differ from another column of the row, or as a part of it. "
-    "These relations were found in the private table under noise. They are not promised: rows that do not "
-    "fit were moved to the nearest bin. A relation that is public can be declared as a rule; rules are exact "
-    "and cost nothing."
+    "Columns whose values are drawn by how they differ from another column of the row, as a part of it, or "
+    "as what follows from it. These relations were found in the private table under noise. They are not "
+    "promised: rows that do not fit were moved to the nearest bin or value. A relation that is public can be "
+    "declared as a rule; rules are exact and cost nothing."
 )
 
 
 def relations_section(release: Release) -> Markup | None:
-    """The section of the page; None if no column is coded by another."""
-    found = [column for column in release.schema.columns if isinstance(column, Relative)]
-    if not found:
+    """The section of the page; None if no column is coded by another, or was found to follow from one."""
+    lines = [_relation_line(column) for column in release.schema.columns if isinstance(column, Relative)]
+    lines += [_rule_line(rule) for rule in release.schema.rules if rule.found is not None]
+    if not lines:
         return None
-    return join(
-        tag("p", WORDS),
-        table("Relations found", RELATION_HEADS, [_relation_line(column) for column in found], numeric=2),
-    )
+    return join(tag("p", WORDS), table("Relations found", RELATION_HEADS, lines, numeric=2))
+
+
+def _rule_line(rule: Rule) -> Markup:
+    """A line of the table for a rule that discovery found."""
+    by, column = rule.names
+    said = f"{column} follows from {by}" if isinstance(rule, Determines) else f"{by} says where {column} lies"
+    share, error = rule.found or (1.0, 0.0)
+    return row(named(column), named(said, limit=120), percent(share, 1), percent(2 * error, 1), numeric=2)
 
 
 def _relation_line(column: Relative) -> Markup:

@@ -315,8 +315,9 @@ class Relative(Column):
         else:
             last = high - 1 if isinstance(self.part, Whole) else high
             unit = " days" if self.own.read == "date" else ""
-            ends = [self.part.spell(end) for end in (low, last)]
-            text = f"{self.name} is {self.base_words} plus {ends[0]} to {ends[1]}{unit}"
+            # The least number above 0 ends a bin of 0 alone.
+            ends = [self.part.spell(0.0 if abs(end) < TINY else end) for end in (low, last)]
+            text = f"{self.name} is {self.base_words} plus {' to '.join(dict.fromkeys(ends))}{unit}"
         if self.follows:
             text += ", and missing where that is"
         return text

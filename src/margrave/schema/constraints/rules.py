@@ -8,8 +8,10 @@
     ├── Sum           a total and its parts
     └── Within        the range of a number depends on a listed column
 
-A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Rules are
-declared, never learned: whether private rows obey them is private, too, and nothing here looks at rows.
+A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
+private rows obey a rule is private, too, and nothing here looks at rows. Rules are declared; those that
+discovery found under noise (`margrave.measure.discovery.dependencies`) say so, with the noisy share of the
+rows that obey.
 """
 
 from __future__ import annotations
@@ -63,9 +65,16 @@ class Rule(ABC):
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object with the rule's kind and fields."""
+        """A JSON object with the rule's kind and fields; the share of declared rules is left out."""
         fields = {field.name: _listed(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        if fields.get("share", ...) is None:
+            del fields["share"]
         return {"kind": self.kind, **fields}
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error; None where it was declared."""
+        return None
 
     def _distinct(self) -> None:
         names = self.names
@@ -151,6 +160,8 @@ class Determines(Rule):
             mention leave `of` free, a row in which either is missing is not judged. None when the table is
             not public: the models then read it off the noisy counts of the pair, where that was measured,
             which costs nothing.
+        share: Where discovery found the rule: the noisy share of the rows on the table, and its standard
+            error. None where it was declared.
 
     Example:
         >>> Determines("education_num", "education", {"Bachelors": 13, "HS-grad": 9}).names
@@ -161,6 +172,7 @@ class Determines(Rule):
     of: str
     by: str
     table: tuple[tuple[Scalar, Value], ...] | Mapping[Scalar, Value] | None = None
+    share: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         self._distinct()
@@ -182,6 +194,11 @@ class Determines(Rule):
     def names(self) -> tuple[str, ...]:
         """The determining column and the one that follows."""
         return (self.by, self.of)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
 
     @property
     def pairs(self) -> tuple[tuple[Scalar, Value], ...]:
@@ -257,6 +274,7 @@ class Within(Rule):
         ranges: For values of `by`, the least and greatest value of `column`, both included and either of
             them None for no bound: a mapping of value to (low, high), or triples. Values that are not
             mentioned leave it free. None as a value means missing.
+        share: As in `Determines`.
 
     Example:
         >>> Within("age", "school", {"primary": (5, 12), "secondary": (11, None)}).names
@@ -267,6 +285,7 @@ class Within(Rule):
     column: str
     by: str
     ranges: tuple[tuple[Value, Bound, Bound], ...] | Mapping[Value, tuple[Bound, Bound]]
+    share: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         self._distinct()
@@ -293,6 +312,11 @@ class Within(Rule):
     def names(self) -> tuple[str, ...]:
         """The listed column and the number."""
         return (self.by, self.column)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
 
     @property
     def entries(self) -> tuple[tuple[Value, Bound, Bound], ...]:

@@ -1,0 +1,120 @@
+"""Relations and dependencies that discovery finds where nothing is declared, and whether they are true.
+
+    python bench/runs/relations.py [--tables choosing/visits-a choosing/tax-a] [--epsilon 1 3] [--repeats 1]
+
+Discovery alone is run, with the share of rho that it has by default. A line a table, epsilon and run, and
+below it a line for each relation that was found: what it says, the noisy share that the release states, and
+the share of the real rows (NOT private) that obey it. Of dependencies the second share is that of the rows
+which have both values and lie on a line of the table that was found.
+
+Without --tables all made-up tables of the choosing half are taken. Needs margrave[test].
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from margrave.benchmark.nursery import list_nursery_tables, load_nursery_table
+from margrave.engines.memory import open_source
+from margrave.measure.curator import Curator
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.privacy.noise import SecureSource
+from margrave.privacy.unit import Neighbours, Unit
+from margrave.schema.columns import Relative
+from margrave.schema.columns.relative import count_relation
+from margrave.schema.constraints.rules import Determines, Within
+from margrave.schema.schema import Schema, describe_rule
+
+SHARE = Fraction(1, 3)
+"""What discovery may spend by default."""
+FIRST_WORDS = ("comparisons", "relation", "dependencies", "dependency")
+
+
+def share_of_relation(table: pa.Table, column: Relative) -> float:
+    """The share of the rows with all values that lie within the bins of a relative column."""
+    edges = column.part.edge_array
+    within = np.concatenate([[-(2.0**62)], edges, [2.0**62]])
+    base, *others = (table.column(name) for name in column.bases)
+    counts = count_relation(table.column(column.name), base, column.comparison, within, others)
+    cells = counts[: len(within) - 1]
+    return float(cells[1:-1].sum() / max(cells.sum(), 1))
+
+
+def findings(table: pa.Table, schema: Schema) -> Iterator[str]:
+    """A line for each relation."""
+    for column in schema.columns:
+        if isinstance(column, Relative) and column.share is not None:
+            true = share_of_relation(table, column)
+            yield f"    {column.relation}: {column.share[0]:.3f}, real {true:.3f}"
+
+    for rule in schema.rules:
+        if isinstance(rule, Determines | Within) and rule.share is not None:
+            yield f"    {describe_rule(rule)}: {rule.share[0]:.3f}, real {share_of_rule(table, rule):.3f}"
+
+
+def share_of_rule(table: pa.Table, rule: Determines | Within) -> float:
+    """The share of the rows with a line in a dependency that obey it."""
+    by, other = (table.column(name).to_pylist() for name in rule.names)
+    lines: dict[Any, Any] = {}
+    if isinstance(rule, Determines):
+        lines = {str(cause): str(value) for cause, value in rule.pairs}
+        kept = [
+            (lines[str(b)] == str(o))
+            for b, o in zip(by, other, strict=True)
+            if str(b) in lines and o is not None
+        ]
+        return sum(kept) / max(len(kept), 1)
+    lines = {str(cause): (low, high) for cause, low, high in rule.entries}
+    ends = [(lines[str(b)], o) for b, o in zip(by, other, strict=True) if str(b) in lines and o is not None]
+    obeyed = [(low is None or o >= low) and (high is None or o <= high) for (low, high), o in ends]
+    return sum(obeyed) / max(len(obeyed), 1)
+
+
+def discovered(table: pa.Table, epsilon: float) -> tuple[Schema, Ledger]:
+    """The schema that discovery completes, and what it spent."""
+    partition = Fraction(1, 4_000_000)
+    neighbours = Neighbours(Unit(), "add_remove")
+    ledger = Ledger(
+        epsilon=epsilon, delta=1e-6, neighbours=neighbours, accountant=ZCDP(), partition_delta=partition
+    )
+    schema = Curator(open_source(table)[0], ledger, SecureSource()).discover(None, ledger.total * SHARE)
+    return schema, ledger
+
+
+def share_spent(ledger: Ledger) -> float:
+    """The share of rho that looks at several columns took."""
+    looks: list[Any] = [event for event in ledger.events if event.what.split()[0] in FIRST_WORDS]
+    spent = sum(float(e.l2_squared / (2 * e.sigma_squared)) for e in looks if isinstance(e, GaussianEvent))
+    return spent / float(ledger.total)
+
+
+def main() -> None:
+    """Print the lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tables", nargs="*")
+    parser.add_argument("--epsilon", nargs="*", type=float, default=[1.0, 3.0])
+    parser.add_argument("--repeats", type=int, default=1)
+    options = parser.parse_args()
+    words = options.tables or [one.word for one in list_nursery_tables("choosing") if not one.needs]
+    for word in words:
+        table = load_nursery_table(word)
+        for epsilon in [e for e in options.epsilon for _ in range(options.repeats)]:
+            begun = time.process_time()
+            schema, ledger = discovered(table, epsilon)
+            took = time.process_time() - begun
+            print(f"{word} epsilon {epsilon:g}: {share_spent(ledger):.4f} of rho, {took:.1f} s", flush=True)
+            for line in findings(table, schema):
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
