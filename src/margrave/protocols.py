@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from margrave.engines.counts import Counts
     from margrave.limits import Deadline, Effort, Stopwatch
+    from margrave.measure.mechanisms.verb import Verb
     from margrave.progress import OnStep
     from margrave.release import NoisyMarginal, NoisyMoments
     from margrave.schema.columns import Column
@@ -37,6 +38,7 @@ __all__ = [
     "LearnsFrom",
     "Model",
     "MomentsFitter",
+    "RowEngine",
     "Source",
     "Strategy",
     "TrainedFitter",
@@ -158,6 +160,14 @@ class Engine(Protocol):
         """Rows in each cell of each clique's table, in one pass over the data."""
 
 
+class RowEngine(Engine, Protocol):
+    """An engine that has the rows as codes: that of a source that declares `holds_rows`. **Not private**."""
+
+    @property
+    def encoded(self) -> Encoded:
+        """The rows as codes."""
+
+
 class Curator(Protocol):
     """The door, as a strategy sees it: every call spends rho and is in the ledger before noise is drawn."""
 
@@ -210,6 +220,9 @@ class Curator(Protocol):
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
     ) -> NDArray[np.float64]:
         """L1(counts, expected) of each candidate with Gaussian noise, shape [candidates]; rho for all."""
+
+    def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
+        """What a verb from outside the package asks, with Gaussian noise, and its sigma; costs rho."""
 
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Sums over rows of Fourier features, by label, with Gaussian noise; rho for all together."""

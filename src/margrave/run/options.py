@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.limits import Limits
 from margrave.models._base.estimator import Estimator
-from margrave.models.registry import FITTERS, resolve
+from margrave.models.registry import FITTERS, import_estimator, resolve
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
 from margrave.privacy.accounting.subsampling import best_order, check_sampled
 from margrave.privacy.unit import Neighbours
@@ -67,13 +67,13 @@ def use_strategy(select: Strategy) -> Strategy:
 
 
 def use_estimator(model: Fitter | str) -> Fitter:
-    """The estimator, or the one of a name.
+    """The estimator, or the one of a name or at a place such as "package.module:Class".
 
     Raises:
         InputError: There is none of this name, or it is not derived from `margrave.models.Estimator`.
     """
     if isinstance(model, str):
-        return resolve(model)
+        return import_estimator(model) if ":" in model else resolve(model)
     if not isinstance(model, Estimator):
         remedy = f"Pass one of the names {list(FITTERS)}; docs/extending.md shows how to write one."
         got = type(model).__name__

@@ -219,7 +219,7 @@ class Synthesizer:
         self.on_step(Step("fit", "done", 0, 1.0))
         release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
-        return Synthesis(dataclasses.replace(release, provenance=origin), model)
+        return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
     def _release(
         self,
