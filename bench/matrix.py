@@ -26,7 +26,7 @@ from margrave import Schema, Synthesizer
 from margrave import select as selectors
 from margrave.errors import InputError
 from margrave.methods import METHODS
-from margrave.models import Independent
+from margrave.models import Estimator, Independent
 from margrave.models.registry import FITTERS, resolve
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "methods" / "matrix.md"
@@ -55,12 +55,12 @@ Written by `python bench/matrix.py`, which asks the code; edit nothing here. A n
 """
 
 
-ANSWERED = ("alone", "largest", "learner", "max_codes", "most_cells", "most_codes", "prepare")
-"""What the scout says as the fitter does that it stands for."""
+SELECTORS = [name for name in selectors.__all__ if name != "Strategy"]
+"""The classes of `margrave.select`, their base left out."""
 
 
 @dataclass(frozen=True)
-class Scout:
+class Scout(Estimator[Any]):
     """A fitter that answers about sizes as another one does, and fits independent columns."""
 
     asked: Any
@@ -87,15 +87,50 @@ class Scout:
         """Independent columns."""
         return Independent().restore(*args, **more)
 
-    def __getattr__(self, name: str) -> Any:
-        """`fit_moments`, or what a training asks for, if the other has it."""
-        if name == "fit_moments" and hasattr(self.asked, name):
-            return lambda domain, measurements, moments, **more: self.fit(domain, measurements, **more)
-        if name in ANSWERED and hasattr(self.asked, name):
-            return getattr(self.asked, name)
-        if name == "finished" and hasattr(self.asked, name):
-            return lambda learner, weights, found, total: self.fit(learner.coding.domain, found, total=total)
-        raise AttributeError(name)
+    @property
+    def learns_from(self) -> Any:
+        """As the other."""
+        return self.asked.learns_from
+
+    def prepare(self) -> None:
+        """As the other."""
+        self.asked.prepare()
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """As the other."""
+        found: tuple[float, float] = self.asked.count_codes(sizes)
+        return found
+
+    @property
+    def most_codes(self) -> Any:
+        """As the other."""
+        return self.asked.most_codes
+
+    @property
+    def most_cells(self) -> Any:
+        """As the other."""
+        return self.asked.most_cells
+
+    @property
+    def largest(self) -> Any:
+        """As the other."""
+        return self.asked.largest
+
+    def fit_moments(self, domain: Any, measurements: Any, moments: Any, **more: Any) -> Any:
+        """Independent columns."""
+        return self.fit(domain, measurements, **more)
+
+    def learner(self, *args: Any) -> Any:
+        """As the other."""
+        return self.asked.learner(*args)
+
+    def alone(self, work: Any) -> Any:
+        """As the other."""
+        return self.asked.alone(work)
+
+    def finished(self, learner: Any, weights: Any, found: Any, total: float) -> Any:
+        """Independent columns."""
+        return self.fit(learner.coding.domain, found, total=total)
 
 
 def made(name: str, columns: Sequence[str] = tuple(WIDE)) -> Any:
@@ -148,7 +183,7 @@ def named() -> dict[tuple[str, str], list[str]]:
 def matrix() -> dict[tuple[str, str], str]:
     """What a page says of each pair of a selector and a generator."""
     table = wide_table()
-    pairs = itertools.product(selectors.__all__, FITTERS)
+    pairs = itertools.product(SELECTORS, FITTERS)
     return {pair: answer(*pair, table) for pair in pairs}
 
 
@@ -157,7 +192,7 @@ def page(said: Mapping[tuple[str, str], str]) -> str:
     known = named()
     lines = [HEAD, "| | " + " | ".join(f"`{name}`" for name in FITTERS) + " |"]
     lines.append("| --- |" + " --- |" * len(FITTERS))
-    for selector in selectors.__all__:
+    for selector in SELECTORS:
         cells = []
         for generator in FITTERS:
             names = [f"`{name}`" for name in known.get((selector, generator), ())]

@@ -15,10 +15,12 @@ import margrave as mg
 from command_line import call, people
 from margrave.errors import InputError
 from margrave.limits import Deadline, Effort, Limits, Stopwatch, bytes_of, price_question
+from margrave.models._base.estimator import Estimator
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
 from margrave.progress import Step
 from margrave.select.fixed import Fixed
+from margrave.select.strategy import Strategy
 
 SIZES = {"a": 4, "b": 5, "c": 3}
 
@@ -94,16 +96,20 @@ def test_memory_bounds_the_model_and_the_smaller_limit_counts() -> None:
 
 
 @dataclass(frozen=True)
-class _Untimed:
+class _Untimed(Strategy):
     name: ClassVar[str] = "untimed"
     gaussian_only: ClassVar[bool] = True
+    keeps_deadline: ClassVar[bool] = False
 
-    def run(self, curator: Any, fitter: Any, on_step: Any) -> Any:
+    def run(self, curator: Any, fitter: Any, on_step: Any, deadline: Any = None) -> Any:
         return Fixed([("a", "b")]).run(curator, fitter, on_step)
 
 
-class _Unbounded:
+class _Unbounded(Estimator[Any]):
     name = "unbounded"
+
+    def restore(self, domain: Any, measurements: Any, state: Any) -> Any:
+        raise AssertionError
 
 
 def test_what_cannot_keep_a_limit_is_refused_before_anything_is_spent() -> None:

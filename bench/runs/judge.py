@@ -25,12 +25,14 @@ from pathlib import Path
 
 import numpy as np
 
+from margrave.models import Estimator
+
 RESULTS = Path(__file__).parent.parent / "results"
 FACTORS = (0.5, 1.0, 2.0, 4.0)
 TRIPLES = 60
 
 
-class Recorder:
+class Recorder(Estimator):
     """`Auto`, which keeps what it was asked to fit."""
 
     name = "auto"

@@ -190,7 +190,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         guarantee=guarantee_from_json(document["guarantee"]),
         events=tuple(event_from_json(event) for event in document["events"]),
         strategy=str(document["strategy"]),
-        fitter=str(document["fitter"]),
+        fitter=_fitter(document),
         state={name: arrays[f"arrays/state/{name}.npy"] for name in document["state"]},
         total=float(document["total"]),
         frame=str(document["frame"]),
@@ -201,6 +201,15 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         provenance=_provenance(document.get("provenance", {})),
         rules_left_out=tuple(rule_from_json(entry) for entry in document.get("rules_left_out", [])),
     )
+
+
+def _fitter(document: Mapping[str, Any]) -> str:
+    """The name of the estimator that the state is of.
+
+    Until 2026-11 a training that had been stopped was saved as "diffusion" with independent columns.
+    """
+    name = str(document["fitter"])
+    return "independent" if name == "diffusion" and "ways" in document["state"] else name
 
 
 def _names(document: Any, schema: Schema) -> tuple[str, ...] | None:

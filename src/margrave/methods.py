@@ -1,7 +1,4 @@
-"""The named methods: which strategy goes with which model.
-
-Named methods of the literature: which strategy goes with which model.
-"""
+"""The named methods: which strategy goes with which estimator."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, invalid
+from margrave.extensions import add_entry, find_entry
 from margrave.select.aim import AIM
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
@@ -26,7 +24,7 @@ from margrave.select.training import Training
 if TYPE_CHECKING:
     from margrave.protocols import Strategy
 
-__all__ = ["METHODS", "Method", "method"]
+__all__ = ["METHODS", "Method", "method", "register_method"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +168,16 @@ def method(name: str) -> Method:
     Raises:
         InputError: There is none.
     """
-    if name not in METHODS:
+    found = find_entry(METHODS, name)
+    if found is None:
         raise InputError(invalid("method", f"one of {sorted(METHODS)}", "Pick one.", got=name))
-    return METHODS[name]
+    return found
+
+
+def register_method(entry: Method) -> None:
+    """Add a method, so that Python, plans and the command line know its name.
+
+    Raises:
+        InputError: The name is taken by another method.
+    """
+    add_entry(METHODS, entry.name, entry, "the method")

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from margrave.engines.counts import Counts
     from margrave.limits import Deadline, Effort, Stopwatch
+    from margrave.measure.mechanisms.verb import Verb
     from margrave.progress import OnStep
     from margrave.release import NoisyMarginal, NoisyMoments
     from margrave.schema.columns import Column
@@ -29,7 +30,24 @@ if TYPE_CHECKING:
     from margrave.schema.encoded import Codes, Encoded
     from margrave.schema.schema import Schema
 
-__all__ = ["Curator", "Engine", "Fitter", "Learner", "Model", "Source", "Strategy"]
+__all__ = [
+    "Curator",
+    "Engine",
+    "Fitter",
+    "Learner",
+    "LearnsFrom",
+    "Model",
+    "MomentsFitter",
+    "RowEngine",
+    "Source",
+    "Strategy",
+    "TrainedFitter",
+]
+
+
+LearnsFrom = Literal["marginals", "moments", "gradients"]
+"""What a model may be made from, and so what a strategy buys."""
+T = TypeVar("T")
 
 
 class Source(Protocol):
@@ -142,6 +160,14 @@ class Engine(Protocol):
         """Rows in each cell of each clique's table, in one pass over the data."""
 
 
+class RowEngine(Engine, Protocol):
+    """An engine that has the rows as codes: that of a source that declares `holds_rows`. **Not private**."""
+
+    @property
+    def encoded(self) -> Encoded:
+        """The rows as codes."""
+
+
 class Curator(Protocol):
     """The door, as a strategy sees it: every call spends rho and is in the ledger before noise is drawn."""
 
@@ -194,6 +220,9 @@ class Curator(Protocol):
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
     ) -> NDArray[np.float64]:
         """L1(counts, expected) of each candidate with Gaussian noise, shape [candidates]; rho for all."""
+
+    def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
+        """What a verb from outside the package asks, with Gaussian noise, and its sigma; costs rho."""
 
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Sums over rows of Fourier features, by label, with Gaussian noise; rho for all together."""
@@ -258,6 +287,10 @@ class Model(Protocol):
     def total(self) -> float:
         """The number of rows the model stands for; marginals sum to it."""
 
+    @property
+    def converged(self) -> bool:
+        """Whether the fit met its tolerance; always for a family without one."""
+
     def project(self, clique: Clique) -> NDArray[np.float64]:
         """The model's marginal of any clique, in rows: shape domain.shape(clique)."""
 
@@ -282,11 +315,43 @@ class Model(Protocol):
 
 
 class Fitter(Protocol):
-    """Turns released marginals into a model. Sees releases only."""
+    """Turns released quantities into a model. Sees releases only; `models.Estimator` is its base.
+
+    What it takes and what it learns from is declared: nothing is found out by looking for methods.
+    """
 
     @property
     def name(self) -> str:
         """The name it is saved and resolved under."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Options of a run that it takes, each a field of this name: "target", "max_memory"."""
+
+    @property
+    def learns_from(self) -> frozenset[LearnsFrom]:
+        """What it learns from."""
+
+    @property
+    def max_memory(self) -> int | None:
+        """Bytes it was told to stay within; None for no limit."""
+
+    @property
+    def small(self) -> bool:
+        """Whether its models take next to no memory, so that no limit of memory concerns it."""
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns that it was told of by name, such as a target."""
+
+    def with_options(self, **options: Any) -> Fitter:
+        """A copy with some of its `options` set."""
+
+    def prepare(self) -> None:
+        """Check that libraries and devices it computes with are there, before anything is spent."""
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Codes that are modelled of attributes of these sizes, and how many it takes at most."""
 
     def fit(
         self,
@@ -324,16 +389,88 @@ class Fitter(Protocol):
         """
 
 
+class MomentsFitter(Fitter, Protocol):
+    """A fitter that learns from moments of the rows too: those that declare "moments" in `learns_from`."""
+
+    def fit_moments(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        moments: NoisyMoments | None,
+        *,
+        total: float | None = None,
+        effort: Effort = ...,
+    ) -> Model:
+        """The model that explains marginals and moments together."""
+
+
+class TrainedFitter(Fitter, Protocol):
+    """A fitter whose model is trained at the door: those that declare "gradients" in `learns_from`."""
+
+    def learner(
+        self, domain: Domain, target: str | None, ways: Mapping[str, NDArray[np.float64]], rows: float
+    ) -> Learner:
+        """What is to be trained."""
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """What some work returns, done on one thread."""
+
+    def finished(
+        self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
+    ) -> Model:
+        """The model of what was trained."""
+
+
 class Strategy(Protocol):
-    """Decides which marginals to buy."""
+    """Decides which marginals to buy; `select.Strategy` is its base, which says what each part means."""
 
     @property
     def name(self) -> str:
-        """The name it is saved and resolved under."""
+        """The name it is saved under."""
 
     @property
     def gaussian_only(self) -> bool:
         """Whether it only measures, never chooses: then GDP accounting prices it more tightly."""
+
+    @property
+    def learns_by(self) -> LearnsFrom:
+        """What the fitter has to learn from."""
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether it asks for more than marginals, so that the engine has to hold the rows."""
+
+    @property
+    def keeps_deadline(self) -> bool:
+        """Whether a time limit can end it early but complete."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Options of a run that it takes, each a field of this name."""
+
+    @property
+    def training(self) -> tuple[int, Fraction, Fraction] | None:
+        """Steps, rate and share of rho of a training by gradients of samples; None without one."""
+
+    @property
+    def max_seconds(self) -> float | None:
+        """Seconds of post-processing that it allows itself; None for no limit of its own."""
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns that it was told of by name."""
+
+    def split_rho(self, counted: bool) -> dict[str, Fraction]:
+        """The share of rho of each stage; they sum to 1."""
+
+    def share_marginal(self, columns: int) -> dict[str, Fraction]:
+        """The share of rho that one typical one-way marginal and one typical pair get."""
+
+    def check_fitter(self, fitter: Fitter) -> None:
+        """Raise InputError if the fitter does not learn from what this strategy buys."""
+
+    def with_options(self, **options: Any) -> Strategy:
+        """A copy with some of its `options` set."""
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

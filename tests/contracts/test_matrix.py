@@ -98,7 +98,7 @@ def _goes(selector: str, generator: str) -> bool:
 def _pairs() -> list[Any]:
     """All pairs; those outside a thin cover, in which each selector has three generators, are slow."""
     cases = []
-    for i, selector in enumerate(select.__all__):
+    for i, selector in enumerate(BENCH.SELECTORS):
         for j, generator in enumerate(FITTERS):
             if not _goes(selector, generator):
                 continue
@@ -134,7 +134,7 @@ def test_every_pair_makes_a_release(tmp_path: Path, selector: str, generator: st
 def test_the_cover_has_every_selector_and_generator_twice() -> None:
     quick = [case.values for case in _pairs() if not any(mark.name == "slow" for mark in case.marks)]
     assert len(quick) <= 45
-    for place, names in ((0, select.__all__), (1, FITTERS)):
+    for place, names in ((0, BENCH.SELECTORS), (1, FITTERS)):
         for name in names:
             assert sum(case[place] == name for case in quick) >= (1 if name in (*OWN, *TRAINED) else 2)
 

@@ -45,9 +45,10 @@ def measured(cliques, *, noise=3.0, seed=0):
 
 
 TORCH = (*SMALL, "merf")
+NAMES = [name for name in FITTERS if "marginals" in resolve(name).learns_from]
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else []) for name in FITTERS])
+@pytest.fixture(params=[pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else []) for name in NAMES])
 def fitter(request):
     if request.param == "merf":
         return Merf(SMALL["network"](), features=16)

@@ -10,6 +10,7 @@ import pytest
 from faithful_door import chain
 
 import margrave as mg
+from margrave.models._base.pooling import pool, rows_of
 from margrave.models._sampling.rounding import fresh_state
 from margrave.models.rowwise.genetic import (
     BEST,
@@ -31,6 +32,10 @@ from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
 
+def pooled(domain, measurements):
+    return pool(domain, measurements), rows_of(measurements, None)
+
+
 def known(domain: Domain, rows: int, seed: int) -> list[NoisyMarginal]:
     """All pairs of a table of so many rows, without noise."""
     rng = np.random.default_rng(seed)
@@ -46,7 +51,7 @@ def known(domain: Domain, rows: int, seed: int) -> list[NoisyMarginal]:
 @pytest.mark.parametrize("operator", [MUTATE, CROSS, SWAP, STEP, BEST])
 def test_one_proposal_edits_one_code_or_swaps_two_in_a_column_and_never_loses(operator: int) -> None:
     domain = Domain(("a", "b", "c"), (3, 4, 2), (0, 4, 0))
-    wanted = targets(domain, known(domain, 200, 1), None)
+    wanted = targets(domain, *pooled(domain, known(domain, 200, 1)))
     held = Search(wanted, STARTS["uniform"](wanted, 200, np.random.default_rng(0)))
     rows, tables = held._rows, held._tables
     assert isinstance(tables, Tables)
@@ -71,7 +76,7 @@ def test_one_proposal_edits_one_code_or_swaps_two_in_a_column_and_never_loses(op
 def test_the_tables_of_a_table_of_rows_are_reached(start: str) -> None:
     domain, rows = Domain(("a", "b", "c"), (2, 2, 2)), 40
     for seed in range(6):
-        wanted = targets(domain, known(domain, rows, seed), float(rows))
+        wanted = targets(domain, pool(domain, known(domain, rows, seed)), float(rows))
         found = Search(wanted, STARTS[start](wanted, rows, np.random.default_rng(100 + seed)))
         assert found.fitness > 0
         state = fresh_state(np.random.default_rng(seed))

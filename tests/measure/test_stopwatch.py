@@ -15,6 +15,7 @@ from margrave.engines.memory import open_source
 from margrave.errors import BudgetError
 from margrave.limits import Deadline, Stopwatch, price_question
 from margrave.measure.curator import Curator
+from margrave.measure.mechanisms.verb import Verb
 from margrave.privacy.accounting.accountants import ZCDP, Renyi
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
@@ -107,7 +108,20 @@ def _moments(curator: Curator) -> Any:
     return curator.moments(embedding, RHO)
 
 
+class Odd(Verb):
+    """How many rows have an odd code."""
+
+    words, cliques, shape = "odd rows", (("a", "b"), ("a",)), (1,)
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        return neighbours.marginal_l1**2
+
+    def exact(self, tables: Any) -> Any:
+        return tables[1][1:2]
+
+
 VERBS: dict[str, Callable[[Curator], Any]] = {
+    "answer": lambda curator: curator.answer(Odd(), RHO),
     "appraise": lambda curator: curator.appraise([("a", "b"), ("a",)], _tables(), RHO),
     "choose": lambda curator: curator.choose([("a", "b"), ("a",)], _tables(), RHO),
     "discover": lambda curator: curator.discover(None, RHO),
@@ -118,7 +132,7 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
     "train": _train,
 }
 """Whatever may touch the rows, each done once."""
-PRICES = dict.fromkeys(("appraise", "choose", "measure"), price_question(2, 3 + 3 * 2))
+PRICES = dict.fromkeys(("answer", "appraise", "choose", "measure"), price_question(2, 3 + 3 * 2))
 """Seconds that a verb counts for, by the number and the size of its tables, however long it takes."""
 TRIED = [
     pytest.param(verb, marks=pytest.mark.needs_extra("torch")) if verb == "train" else verb

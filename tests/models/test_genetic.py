@@ -10,6 +10,7 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.limits import Deadline, Effort
+from margrave.models._base.pooling import pool, rows_of
 from margrave.models._sampling.rounding import fresh_state
 from margrave.models.rowwise.genetic import BEST, CROSS, FLOOR, MUTATE, OPERATORS, STEP, SWAP, Genetic, Search
 from margrave.models.rowwise.targets import scattered, targets, uniform
@@ -18,6 +19,10 @@ from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5), (0, 4, 0, 4))
 PAIRS = [("a", "b"), ("b", "c"), ("d", "a"), ("b", "c", "d")]
+
+
+def pooled(domain, measurements):
+    return pool(domain, measurements), rows_of(measurements, None)
 
 
 def released(rows=2000, sigma=1.0, cliques=PAIRS):
@@ -33,7 +38,7 @@ def released(rows=2000, sigma=1.0, cliques=PAIRS):
 
 
 def begun(rows=500, start=uniform, **options):
-    wanted = targets(DOMAIN, released(**options), None)
+    wanted = targets(DOMAIN, *pooled(DOMAIN, released(**options)))
     return wanted, Search(wanted, start(wanted, rows, np.random.default_rng(0)))
 
 
@@ -57,7 +62,7 @@ class Fixed(Search):
 
 
 def with_operator(operator, rows=500, start=scattered):
-    wanted = targets(DOMAIN, released(), None)
+    wanted = targets(DOMAIN, *pooled(DOMAIN, released()))
     search = Fixed(wanted, start(wanted, rows, np.random.default_rng(0)))
     search.held = np.eye(OPERATORS)[operator]
     return wanted, search

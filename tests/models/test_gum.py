@@ -9,6 +9,7 @@ import pytest
 
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
+from margrave.models._base.pooling import pool, rows_of
 from margrave.models._sampling.rounding import fresh_state
 from margrave.models.rowwise.gum import GUM, distance, moved, update
 from margrave.models.rowwise.targets import linked, scattered, targets
@@ -17,6 +18,10 @@ from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
 PAIRS = list(itertools.combinations(DOMAIN.names, 2))
+
+
+def pooled(domain, measurements):
+    return pool(domain, measurements), rows_of(measurements, None)
 
 
 def exact(clique, rows=40_000.0, seed=0):
@@ -31,7 +36,7 @@ def released(cliques, sigma=1.0):
 
 
 def one_update(alpha, copied=0.5, fresh=True, clique=("a", "d"), seed=0):
-    wanted = targets(DOMAIN, released([clique, ("b",), ("c",)]), None)
+    wanted = targets(DOMAIN, *pooled(DOMAIN, released([clique, ("b",), ("c",)])))
     columns = scattered(wanted, 40_000, np.random.default_rng(seed))
     place = wanted.cliques.index(clique)
     goal = wanted.tables[place].ravel() * (40_000 / wanted.tables[place].sum())
@@ -91,7 +96,7 @@ def test_all_pairs_are_fitted(start):
 
 
 def test_linked_rows_begin_nearer_than_scattered_ones():
-    wanted = targets(DOMAIN, released(PAIRS), 40_000.0)
+    wanted = targets(DOMAIN, pool(DOMAIN, released(PAIRS)), 40_000.0)
     far = []
     for start in (linked, scattered):
         columns = start(wanted, 40_000, np.random.default_rng(0))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError
-from margrave.models._base.pooling import Pooled
+from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.models.residual import Residual, combined, local, others, rebuilt, residual, residuals, subsets
 from margrave.models.rowwise.gum import GUM
 from margrave.release import NoisyMarginal
@@ -184,7 +184,7 @@ def test_rows_have_all_pairs(fitter):
 
 def test_noisy_tables_come_out_nearer_to_the_truth():
     domain, noisy, exact = released(sigma=80.0)
-    wanted = Residual().targets(domain, noisy)
+    wanted = Residual().targets(domain, pool(domain, noisy), rows_of(noisy, None))
     before = sum(float(np.abs(m.values - exact[m.clique]).sum()) for m in noisy)
     after = sum(
         float(np.abs(table - exact[c]).sum()) for c, table in zip(wanted.cliques, wanted.tables, strict=True)

@@ -26,6 +26,7 @@ from margrave.models.diffusion.denoiser import (
 from margrave.models.diffusion.fitter import remembered_weights
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
+from margrave.select.mst import MST
 
 torch = import_extra("torch", __name__)
 
@@ -312,14 +313,14 @@ def test_what_is_out_of_range_is_refused():
         Diffusion(device="abacus").prepare()
 
 
-def test_marginals_are_refused_and_what_a_stopped_training_leaves_is_independent():
+def test_it_does_not_learn_from_marginals_and_says_so():
     tables = [NoisyMarginal(("c",), np.array([10.0, 20.0, 30.0, 40.0]), 1.0)]
     with pytest.raises(InputError, match="marginals"):
-        SMALL.admit(DOMAIN, [("c",)])
-    model = SMALL.fit(DOMAIN, tables)
-    np.testing.assert_allclose(model.project(("c",)) / model.total, [0.1, 0.2, 0.3, 0.4], atol=1e-6)
-    again = SMALL.restore(DOMAIN, tables, model.state())
-    np.testing.assert_allclose(again.project(("c",)), model.project(("c",)))
+        SMALL.fit(DOMAIN, tables)
+    with pytest.raises(InputError, match="marginals"):
+        MST().check_fitter(SMALL)
+    with pytest.raises(ReleaseError, match="weights"):
+        SMALL.restore(DOMAIN, tables, {})
 
 
 def test_a_saved_model_has_its_rows_and_weights():

@@ -23,7 +23,6 @@ from margrave.models.merf import Merf
 from margrave.models.registry import FITTERS
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.run import costs
-from margrave.run.costs import MARGINALS, STAGES, marginal_shares, stage_shares
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.top_q import TopQ
@@ -92,9 +91,7 @@ def test_the_plan_is_said_for_every_method_with_its_own_settings(name: str) -> N
 
 def test_every_strategy_and_fitter_has_its_own_lines_in_the_plan() -> None:
     """None is planned by a default that was meant for another."""
-    named = {getattr(select, kind).name for kind in select.__all__}
-    assert set(STAGES) == named
-    assert set(MARGINALS) | {"fixed"} == named
+    named = {getattr(select, kind).name for kind in select.__all__ if kind != "Strategy"}
     assert set(costs.PACE) | set(costs.TIMES) == named
     assert set(costs.FITTING) == set(FITTERS)
 
@@ -104,8 +101,8 @@ def test_every_strategy_and_fitter_has_its_own_lines_in_the_plan() -> None:
 def test_shares_are_shares(name: str, columns: int) -> None:
     strategy = METHODS[name].strategy()
     for counted in (False, True):
-        assert sum(stage_shares(strategy, counted).values()) == 1
-    assert all(0 < share <= 1 for share in marginal_shares(strategy, columns).values())
+        assert sum(strategy.split_rho(counted).values()) == 1
+    assert all(0 < share <= 1 for share in strategy.share_marginal(columns).values())
 
 
 @pytest.mark.parametrize("name", NAMES)

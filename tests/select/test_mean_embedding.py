@@ -21,6 +21,8 @@ from margrave.select.mean_embedding import MeanEmbedding
 class Spy(Independent):
     """A fitter that keeps what it is given, and answers with independent columns."""
 
+    learns_from = frozenset({"marginals", "moments"})
+
     def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "given", [])

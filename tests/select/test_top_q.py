@@ -15,7 +15,7 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.multiplicative_weights import PMW
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
-from margrave.run.costs import PAIR, marginal_shares
+from margrave.select.strategy import PAIR
 from margrave.select.top_q import TopQ
 
 SIZES = {"a": 4, "b": 4, "c": 3, "d": 3}
@@ -171,7 +171,7 @@ def test_a_plan_with_a_target_says_what_a_pair_gets():
     strategy = TopQ(rounds=None, q=1, target="a")
     made = run(strategy, adjacency="replace_one")
     drawn = [e for e in made.release.events if isinstance(e, GaussianEvent)][3:]
-    said = float(marginal_shares(strategy, len(SIZES))[PAIR])
+    said = float(strategy.share_marginal(len(SIZES))[PAIR])
     for event in drawn:
         cost = float(Fraction(event.l2_squared) / (2 * event.sigma_squared))
         assert cost / made.guarantee.rho == pytest.approx(said, rel=1e-3)

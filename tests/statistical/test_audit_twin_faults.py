@@ -32,6 +32,7 @@ from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.progress import Step
 from margrave.schema.schema import Schema
 from margrave.select.fixed import AllKWay
+from margrave.select.strategy import Strategy
 
 Patch = pytest.MonkeyPatch
 
@@ -249,7 +250,7 @@ def test_the_formulas_of_the_audit_agree_with_the_accountants(accountant: Accoun
 
 
 @dataclasses.dataclass(frozen=True)
-class Hasty:
+class Hasty(Strategy):
     """Measures pairs until a clock has gone too far, which stands still but for counting.
 
     Args:

@@ -21,7 +21,7 @@ from twins import Run, record, replay
 
 from margrave import Synthesizer, limits, owner_sizes
 from margrave.engines.memory import MemoryEngine
-from margrave.models.registry import resolve
+from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent, PartitionEvent, read_appraisal
 from margrave.privacy.unit import Adjacency
 from margrave.schema.schema import Schema
@@ -131,23 +131,21 @@ def test_a_look_at_triples_loses_no_more_than_it_declares(adjacency: Adjacency, 
         assert [look.columns for look in looks if look is not None] == [3]
 
 
-class Ticking:
+class Ticking(PGM):
     """A fitter whose every fit takes a second of a clock that else stands still.
 
     Args:
-        inner: What fits.
         clock: Seconds.
     """
 
-    def __init__(self, inner: Any, clock: list[float]) -> None:
-        self._inner, self._clock = inner, clock
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        object.__setattr__(self, "_clock", clock)
 
     def fit(self, *args: Any, **more: Any) -> Any:
-        self._clock[0] += 1.0
-        return self._inner.fit(*args, **more)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        clock: Any = self.__dict__["_clock"]
+        clock[0] += 1.0
+        return super().fit(*args, **more)
 
 
 def _timed(data: Any, counting: float, patch: pytest.MonkeyPatch) -> Run:
@@ -164,7 +162,7 @@ def _timed(data: Any, counting: float, patch: pytest.MonkeyPatch) -> Run:
             inside.setattr(MemoryEngine, "count", slow)
             now = {"monotonic": lambda: clock[0], "monotonic_ns": lambda: int(clock[0] * 1e9)}
             inside.setattr(limits, "time", SimpleNamespace(**now))
-            model = Ticking(resolve("pgm"), clock)
+            model = Ticking(clock)
             more = {"select": AIM(rounds=60), "model": model, "max_seconds": 18.5}
             return fitting(data, "aim", COLUMNS, "add_remove", 0, whole=True, **more)(on_step)
 

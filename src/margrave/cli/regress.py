@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from margrave.cli.text import Estimator
+
 __all__ = ["regress"]
 
 
@@ -38,6 +40,7 @@ def regress(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write a CSV, TSV, Parquet or Arrow file.")
     ] = None,
+    estimator: Estimator = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -52,7 +55,7 @@ def regress(
     if out is not None:
         suffix_of(out)
         check_outputs({"out": out}, {"release": release}, new=not force)
-    synthesis = load(release)
+    synthesis = load(release, estimator)
     names = synthesis.schema.names
     options = Options(
         features=features,

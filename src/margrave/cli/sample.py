@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from margrave.cli.text import Estimator
 from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def sample(
     missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of sampling.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")] = None,
+    estimator: Estimator = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -46,7 +48,7 @@ def sample(
     suffix_of(out)
     inputs = {"release": release, "given table": given_table}
     check_outputs({"out": out, "report": report}, inputs, new=not force)
-    synthesis = load(release)
+    synthesis = load(release, estimator)
     tell_warning(synthesis.guarantee, out)
     text = synthesis.release.text
     values: Any = _given(given, missing, synthesis)

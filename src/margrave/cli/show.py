@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from margrave.cli.text import Estimator
+
 if TYPE_CHECKING:
     from margrave.release import Guarantee, Release
 
@@ -16,13 +18,14 @@ __all__ = ["column_notes", "rule_notes", "show", "tell_warning"]
 
 def show(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    estimator: Estimator = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Say what a release file is good for and what it holds: guarantee, columns. Free: post-processing."""
     from margrave.archive import guarantee_to_json, provenance_to_json
     from margrave.run.synthesis import load
 
-    synthesis = load(release)
+    synthesis = load(release, estimator)
     found = synthesis.release
     if as_json:
         marked = {"NOT PRIVATE": found.guarantee.warning} if found.guarantee.warning else {}

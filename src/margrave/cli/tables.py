@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from margrave.cli.text import Estimator
+
 __all__ = ["fit", "owners", "tables"]
 
 
@@ -18,6 +20,7 @@ def tables(
         typer.Option(help="Columns of one table, as in sex,age; repeatable. Every measured one by default."),
     ] = None,
     level: Annotated[float, typer.Option(help="Of the confidence limits.")] = 0.95,
+    estimator: Estimator = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -27,7 +30,7 @@ def tables(
     from margrave.run.synthesis import load
 
     check_outputs({"out": out}, {"release": release}, new=not force)
-    synthesis = load(release)
+    synthesis = load(release, estimator)
     tell_warning(synthesis.guarantee, out)
     cliques = [_names(text, synthesis.schema.names) for text in columns] if columns else None
     synthesis.write_tables(out, cliques, level=level, on_refit=None if quiet else _tell_refit)

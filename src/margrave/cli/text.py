@@ -12,7 +12,13 @@ import typer
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["Columns", "Drop", "split_names", "with_text_options"]
+__all__ = ["Columns", "Drop", "Estimator", "split_names", "with_text_options"]
+
+
+Estimator = Annotated[
+    str | None,
+    typer.Option(help="What restores the model of an estimator of your own: package.module:Class, imported."),
+]
 
 
 Columns = Annotated[

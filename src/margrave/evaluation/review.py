@@ -301,7 +301,7 @@ class _Chosen:
         """All scores; one by default that wants scikit-learn has no value where that is missing."""
         asked = score_metrics(task, self.asked) if self.asked else ()
         # Those made from counts share one pass; they keep what they counted, so each is asked again below.
-        score_metrics(task, [one for one in self.default if hasattr(one, "cliques")])
+        score_metrics(task, [one for one in self.default if one.facts.reads == "counts"])
         found = list(asked)
         for one in self.default:
             try:

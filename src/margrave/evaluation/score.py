@@ -86,7 +86,8 @@ class Facts:
         goal: The value of two equal tables; None if it depends on the table.
         source: Where it is defined.
         cost: How the time grows, in words.
-        reads: What it reads: "counts" of cliques, encoded "rows", or raw "values" where there are numbers.
+        reads: What it reads: "counts" of the cliques that it names (`Counted`), encoded "rows", or raw
+            "values" where there are numbers.
         discloses: Whether it is about what the synthetic rows give away, not about how good they are.
         needs: What it is not defined without: "target" (a column to predict), "held_out" (real rows),
             "rules".

@@ -95,7 +95,7 @@ def _chosen(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
 
 
 def _counted(one: Metric) -> TypeGuard[Counted]:
-    return hasattr(one, "cliques")
+    return one.facts.reads == "counts"
 
 
 class _Held(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from margrave.measure.mechanisms.choose import choose
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
+from margrave.measure.mechanisms.verb import Verb, read_exact
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
@@ -28,7 +29,7 @@ from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from margrave.protocols import Engine, Learner, Source
+    from margrave.protocols import Engine, Learner, RowEngine, Source
 
 __all__ = ["Curator"]
 
@@ -261,6 +262,34 @@ class Curator:
         return errors
 
     @stop_clock
+    def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
+        """Release what a verb from outside the package asks, with Gaussian noise; costs rho.
+
+        See `margrave.measure.mechanisms.verb` for what the verb has to prove.
+
+        Args:
+            verb: The question, with its sensitivity.
+            rho: What the answer may cost, above 0.
+
+        Returns:
+            The noisy answer, of the verb's shape, and the standard deviation of its noise.
+
+        Raises:
+            InputError: The sensitivity is not a whole number above 0, or the answer is not what was stated.
+            BudgetError: rho does not fit.
+        """
+        cliques, l2_squared = self._checked(verb.cliques), verb.l2_squared(self._ledger.neighbours)
+        if not isinstance(l2_squared, int) or l2_squared < 1:
+            remedy = "Scale the answer to whole numbers."
+            raise InputError(invalid("l2_squared", "a whole number above 0", remedy, got=l2_squared))
+        gaussian = self._gaussian.with_sensitivity(l2_squared)
+        (found,), sigma = gaussian.ask([verb.words], rho, lambda: [read_exact(verb, self._counts(cliques))])
+        if found.shape != verb.shape:
+            raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
+        self._charge(cliques)
+        return found, sigma
+
+    @stop_clock
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Release sums over rows of Fourier features, by label, with Gaussian noise; rho for all together.
 
@@ -301,11 +330,10 @@ class Curator:
 
     def _rows(self) -> Encoded:
         """The rows as codes. **Not private.**"""
-        rows = getattr(self._open, "encoded", None)
-        if not isinstance(rows, Encoded):
+        if not self._source.holds_rows:
             remedy = "Pass a frame, an Arrow table or a file; or use a method that asks for marginals only."
             raise InputError(invalid("table", "in memory or a file for this verb", remedy))
-        return rows
+        return cast("RowEngine", self._open).encoded
 
     def _checked(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]] | None = None

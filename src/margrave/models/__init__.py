@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from margrave.models._base.estimator import Estimator
+    from margrave.models._base.model import Model
     from margrave.models.diffusion.fitter import Diffusion
     from margrave.models.independent import Independent
     from margrave.models.merf import Merf
@@ -24,10 +26,12 @@ __all__ = [
     "PGM",
     "PMW",
     "Diffusion",
+    "Estimator",
     "Genetic",
     "Independent",
     "Merf",
     "Mixture",
+    "Model",
     "Network",
     "Particles",
     "Relaxed",
@@ -37,6 +41,8 @@ __all__ = [
 
 
 _HOMES = {
+    "Estimator": "margrave.models._base.estimator",
+    "Model": "margrave.models._base.model",
     "GUM": "margrave.models.rowwise.gum",
     "PGM": "margrave.models.pgm.fitter",
     "PMW": "margrave.models.multiplicative_weights",

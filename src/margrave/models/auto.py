@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import settled
 from margrave.models._base.delegating import Carried
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import one_ways, perplexity, pool, rows_of
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
@@ -21,11 +22,11 @@ from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
+    from margrave import protocols
     from margrave.models._base.pooling import Pooled
     from margrave.models.mixture.descent import Setting
     from margrave.models.mixture.trials import Candidate, Choice, Trials
     from margrave.models.pgm.model import GraphicalModel
-    from margrave.protocols import Model
 
 __all__ = ["Auto", "Trees", "keep_measurements", "rank_pairs"]
 
@@ -42,7 +43,7 @@ each attribute are asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Auto:
+class Auto(Estimator["protocols.Model"]):
     """Fits a mixture, or a graphical model of the pairs that depend most, whichever explains more.
 
     A mixture of a few hundred products explains any number of pairs, but only so well: where some attributes
@@ -76,19 +77,20 @@ class Auto:
     max_memory: int | None = None
     device: str | None = None
     seed: int = 0
+    name: ClassVar[str] = "auto"
+    options: ClassVar[frozenset[str]] = frozenset({"target", "max_memory"})
 
     def __post_init__(self) -> None:
         self._mixture, self._trees(MOST_CELLS)  # their arguments are checked as they are made
 
     @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "auto"
-
-    @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together, as `Mixture.most_codes`."""
         return self._mixture.most_codes
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Codes that are modelled, large attributes in groups, and how many it takes at most."""
+        return self._mixture.count_codes(sizes)
 
     @property
     def _mixture(self) -> Mixture:
@@ -103,9 +105,9 @@ class Auto:
         measurements: Sequence[NoisyMarginal],
         *,
         total: float | None = None,
-        warm: Model | None = None,
+        warm: protocols.Model | None = None,
         effort: Effort = FULL,
-    ) -> Model:
+    ) -> protocols.Model:
         """The model that explains the measurements; see the class. `warm` is not used.
 
         A rough fit is a small mixture. After the effort's deadline nothing more is tried.
@@ -131,7 +133,7 @@ class Auto:
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
-    ) -> Model:
+    ) -> protocols.Model:
         """The model whose `state` was saved, with no optimisation.
 
         Raises:
@@ -203,11 +205,6 @@ class Trees(Carried["GraphicalModel"]):
     def __init__(self, inner: GraphicalModel, kept: Sequence[Clique]) -> None:
         super().__init__(inner)
         self.kept = tuple(kept)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the fit met its tolerance."""
-        return self.inner.converged
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Auto.restore` builds the same model again."""

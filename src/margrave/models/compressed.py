@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import one_ways, pool, rows_of
 from margrave.models._grouping.coding import Coarse, merged, recalled
 from margrave.models._grouping.model import GroupedModel
@@ -21,7 +21,8 @@ from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.protocols import Fitter, Model
+    from margrave import protocols
+    from margrave.protocols import Fitter
 
 __all__ = ["Compressed", "CompressedModel"]
 
@@ -32,7 +33,7 @@ INNER = "inner_"
 """What the names of the inner model's arrays begin with: it may have groups of its own."""
 
 
-class CompressedModel(GroupedModel["Model"]):
+class CompressedModel(GroupedModel["protocols.Model"]):
     """A model over groups of codes, made by `Compressed`; see `GroupedModel`."""
 
     def state(self) -> dict[str, Floats]:
@@ -41,7 +42,7 @@ class CompressedModel(GroupedModel["Model"]):
 
 
 @dataclass(frozen=True, slots=True)
-class Compressed:
+class Compressed(Estimator["protocols.Model"]):
     """Domain compression (McKenna, Miklau and Sheldon 2021, section 5) as post-processing, for any fitter.
 
     Codes whose best one-way count, pooled from all tables that hold them, is below `sigmas` standard
@@ -73,18 +74,15 @@ class Compressed:
     fitter: Fitter = field(default_factory=PGM)
     sigmas: float = 3.0
     max_memory: int | None = None
+    name: ClassVar[str] = "compressed"
+    options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sigmas) and self.sigmas > 0):
             raise InputError(invalid("sigmas", "a finite number above 0", "Try 3.", got=self.sigmas))
-        if self.max_memory is not None and not hasattr(self.fitter, "max_memory"):
+        if self.max_memory is not None and "max_memory" not in self.fitter.options:
             remedy = f"{self.fitter.name!r} has no limit of its own."
             raise InputError(invalid("max_memory", "left out with this fitter", remedy))
-
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "compressed"
 
     def fit(
         self,
@@ -92,9 +90,9 @@ class Compressed:
         measurements: Sequence[NoisyMarginal],
         *,
         total: float | None = None,
-        warm: Model | None = None,
+        warm: protocols.Model | None = None,
         effort: Effort = FULL,
-    ) -> Model:
+    ) -> protocols.Model:
         """The model that explains the measurements, over groups of codes where some are merged.
 
         A rough fit merges nothing, so that the fits between the rounds of an adaptive strategy start from
@@ -116,7 +114,7 @@ class Compressed:
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
-    ) -> Model:
+    ) -> protocols.Model:
         """The model whose `state` was saved, with no optimisation.
 
         Raises:
@@ -128,6 +126,14 @@ class Compressed:
             return self._inner.restore(domain, measurements, state)
         summed = self._summed(coarse, domain, measurements)
         return CompressedModel(self._inner.restore(coarse.inner, summed, own), coarse)
+
+    def prepare(self) -> None:
+        """See the fitter's `prepare`."""
+        self._inner.prepare()
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """See the fitter's `count_codes`."""
+        return self._inner.count_codes(sizes)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """See the fitter's `admit`: which codes will be merged is not known beforehand."""
@@ -141,9 +147,7 @@ class Compressed:
     def _inner(self) -> Fitter:
         if self.max_memory is None:
             return self.fitter
-        asked: Any = self.fitter
-        limited: Fitter = dataclasses.replace(asked, max_memory=self.max_memory)
-        return limited
+        return self.fitter.with_options(max_memory=self.max_memory)
 
     def _summed(
         self, coarse: Coarse, domain: Domain, measurements: Sequence[NoisyMarginal]

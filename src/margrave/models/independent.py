@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.limits import FULL, Deadline, Effort
-from margrave.models._base.constraints import sampled, settled, sharpened
+from margrave.limits import Deadline, Effort
+from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.evidence import Evidence
-from margrave.models._base.pooling import Pooled, one_ways, pool, rows_of, simplex
+from margrave.models._base.model import Model
+from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
 from margrave.models._sampling.rounding import draw_column
 from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import CERTAINTY, PGM
@@ -21,8 +23,8 @@ from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
+    from margrave import protocols
     from margrave.models.pgm.model import GraphicalModel
-    from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
 __all__ = ["Independent", "IndependentModel"]
@@ -32,34 +34,29 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Independent:
+class Independent(Estimator["IndependentModel"]):
     """Fits every attribute by itself: no relation between attributes survives but the rules.
 
     An attribute's distribution is the inverse-variance mean of all measurements that mention it, summed
     over their other attributes, projected on the simplex; uniform where none does.
     """
 
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "independent"
+    name: ClassVar[str] = "independent"
+    small: ClassVar[bool] = True
 
-    def fit(
+    def fit_tables(
         self,
         domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+        tables: Sequence[Pooled],
+        rows: float,
+        warm: protocols.Model | None,
+        effort: Effort,
     ) -> IndependentModel:
         """The product of the one-way marginals; `warm` and, without rules, `effort` are not used.
 
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        rows, tables = rows_of(measurements, total), pool(domain, measurements)
-        domain = settled(domain, tables)
         found = one_ways(sharpened(domain, tables, CERTAINTY))
         ways = [
             simplex(found[name].values / rows, found[name].sigma ** 2)
@@ -95,15 +92,8 @@ class Independent:
         ruled = PGM().restore(domain, [_noisy(table) for table in one_ways(tables).values()], own)
         return IndependentModel(domain, float(total), ways, ruled)
 
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Any cliques will do: only their one-way marginals are used."""
 
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """The cells of all one-ways, whatever is measured, shape [candidates]."""
-        return np.full(len(candidates), float(sum(domain.sizes)))
-
-
-class IndependentModel:
+class IndependentModel(Model):
     """A product of one-way distributions.
 
     Args:
@@ -151,7 +141,7 @@ class IndependentModel:
         """The marginals of many cliques."""
         if self._ruled is not None:
             return self._ruled.project_many(cliques)
-        return [self.project(clique) for clique in cliques]
+        return super().project_many(cliques)
 
     def sample(
         self,
@@ -174,15 +164,16 @@ class IndependentModel:
         if self._ruled is not None:
             return Encoded(self._domain, self._ruled.sample(rows, rng, given, deadline).columns)
 
-        def ways() -> dict[str, Floats]:
-            return dict(zip(self._domain.names, self._ways, strict=True))
+        return super().sample(rows, rng, given, deadline)
 
-        def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
-            return self._drawn(count, codes, rng)
+    def one_ways(self) -> dict[str, Floats]:
+        """Each attribute's distribution, [codes]."""
+        return dict(zip(self._domain.names, self._ways, strict=True))
 
-        return sampled(self._domain, rows, given, rng, drawn, ways)
-
-    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[NDArray[Any]]:
+    def draw_rows(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
+    ) -> list[NDArray[Any]]:
+        """Rows of independent columns."""
         group, columns = np.zeros(rows, dtype=np.int64), []
         for name, way in zip(self._domain.names, self._ways, strict=True):
             if name in given:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import settled, sharpened
 from margrave.models._base.delegating import Carried
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.models._grouping.coding import Coarse, coarsen
 from margrave.models._products.generator import Generator, Training, trained
@@ -35,7 +36,7 @@ from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import TURN, Embedding
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    from margrave.protocols import LearnsFrom, Model
     from margrave.release import NoisyMarginal
 
 __all__ = ["Merf", "MerfModel", "Waves", "remembered_moments"]
@@ -221,7 +222,7 @@ RATE = 1.5e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Merf:
+class Merf(Estimator["Model"]):
     """DP-MERF's generator (Harder, Adamczewski and Park 2021), trained on released quantities alone.
 
     The network is that of `Network`: noise vectors to products of distributions, the label one of the
@@ -245,27 +246,18 @@ class Merf:
 
     network: Network = field(default_factory=lambda: Network(components=160, steps=150, rate=RATE))
     features: int = 64
+    name: ClassVar[str] = "merf"
+    learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals", "moments"})
 
     def __post_init__(self) -> None:
         if self.features < 1:
             raise InputError(invalid("features", "at least 1", "Try the default.", got=self.features))
 
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "merf"
-
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> Model:
-        """A generator fitted to marginals alone: `Network.fit`."""
-        return self.network.fit(domain, measurements, total=total, warm=warm, effort=effort)
+        """A generator fitted to marginals alone: `Network.fit_tables`."""
+        return self.network.fit_tables(domain, tables, rows, warm, effort)
 
     def fit_moments(
         self,
@@ -348,6 +340,10 @@ class Merf:
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Cells that a fit compares, see `Network.cells`: shape [candidates]."""
         return self.network.cells(domain, cliques, candidates)
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Codes that are modelled, and how many it takes at most: see `Network.count_codes`."""
+        return self.network.count_codes(sizes)
 
     def _trained(
         self, device: Device, network: Generator, misfit: Misfit, waves: Waves, effort: Effort

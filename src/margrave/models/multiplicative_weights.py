@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import FULL, Effort
+from margrave.limits import Effort
 from margrave.models._base.constraints import settled
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import LEAST, PROGRAM
-from margrave.models._base.pooling import Pooled, pool, rows_of
+from margrave.models._base.pooling import Pooled, pool
 from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.model import GraphicalModel
@@ -42,7 +43,7 @@ ROUGH_PASSES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class PMW:
+class PMW(Estimator["GraphicalModel"]):
     """Weights on every cell, multiplied up where a measured table says more and down where it says less.
 
     Attributes that measured tables tie together, directly or through others, form a part; a part's weights
@@ -89,6 +90,8 @@ class PMW:
     rate: float = 1.0
     max_cells: int = 1 << 20
     max_memory: int | None = None
+    name: ClassVar[str] = "pmw"
+    options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
         for param in ("passes", "max_cells"):
@@ -102,25 +105,14 @@ class PMW:
             raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
 
     @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "pmw"
-
-    @property
     def most_cells(self) -> int:
         """Cells of all parts together under both limits."""
         if self.max_memory is None:
             return self.max_cells
         return min(self.max_cells, (self.max_memory - PROGRAM) // A_PART_CELL)
 
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> GraphicalModel:
         """The weights after all passes; see the class. `warm` is not used.
 
@@ -129,8 +121,6 @@ class PMW:
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or a part has too many cells.
         """
-        rows, tables = rows_of(measurements, total), pool(domain, measurements)
-        domain = settled(domain, tables)
         parts = _parts(domain, [table.clique for table in tables])
         self._check(domain, parts)
         passes = min(self.passes, ROUGH_PASSES) if effort.rough else self.passes
@@ -138,7 +128,7 @@ class PMW:
         for part in parts:
             own = [table for table in tables if table.clique[0] in part]
             logs.append(self._part(domain, part, own, rows, passes, effort))
-        return _model(domain, measurements, parts, logs, rows)
+        return _model(domain, parts, logs, rows)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -260,7 +250,6 @@ def _explicit() -> PGM:
 
 def _model(
     domain: Domain,
-    measurements: Sequence[NoisyMarginal],
     parts: Sequence[Clique],
     logs: Sequence[Floats],
     rows: float,

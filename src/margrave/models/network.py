@@ -10,22 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import FULL, Effort
+from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
 from margrave.models._products.generator import Generator, Training, trained
 from margrave.models._products.misfit import NOISE, Misfit
-from margrave.models._products.products import alone, cells_with, check_size, loaded, mixed
+from margrave.models._products.products import ProductsEstimator, alone, loaded, mixed
 from margrave.models._torch.descent import BETAS, LEAST
 from margrave.models._torch.device import Device, opened, ready, serial
 from margrave.models.mixture.model import GroupedMixture, MixtureModel
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -62,7 +62,7 @@ FEWER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class Network(ProductsEstimator["NetworkModel"]):
     """GEM's generator (Liu, Vietri and Wu 2021), fitted to whole measured marginals.
 
     A network maps Gaussian noise vectors to products of distributions (`generator`): on `components` vectors
@@ -111,6 +111,7 @@ class Network:
     max_codes: int = 8192
     max_cells: int = 1_000_000
     device: str | None = None
+    name: ClassVar[str] = "network"
 
     def __post_init__(self) -> None:
         for param in ("noise", "steps", "largest", "max_codes", "max_cells"):
@@ -130,19 +131,8 @@ class Network:
         if self.device not in (None, "cpu"):
             opened(self.device)
 
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "network"
-
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> NetworkModel:
         """The network that explains the measurements; see the class.
 
@@ -166,7 +156,7 @@ class Network:
             return shares
 
         with serial(device):
-            mixture = mixed(domain, measurements, total, self.largest, make)
+            mixture = mixed(domain, tables, rows, self.largest, make)
         return NetworkModel(mixture, kept)
 
     def restore(
@@ -178,28 +168,6 @@ class Network:
             ReleaseError: The state is not that of a mixture over this domain.
         """
         return NetworkModel(loaded(domain, measurements, state))
-
-    def prepare(self) -> None:
-        """Check that PyTorch is there, before anything is spent.
-
-        Raises:
-            MissingExtraError: PyTorch is not installed.
-        """
-        ready(self.device)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Check sizes and that PyTorch is there, before anything is measured.
-
-        Raises:
-            InputError: There are more codes than max_codes or a clique has more cells than max_cells.
-            MissingExtraError: PyTorch is not installed.
-        """
-        self.prepare()
-        check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
-        return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
 
     def started(self, device: Device, domain: Domain, tables: Sequence[Pooled], rows: float) -> Generator:
         """The network before any step, its last offsets such that each attribute is as measured by itself.

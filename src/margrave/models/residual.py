@@ -24,16 +24,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import settled
-from margrave.models._base.pooling import Pooled, pool, rows_of
-from margrave.models._sampling.rows import RowModel, recalled
+from margrave.models._base.memory import Room
+from margrave.models._base.pooling import Pooled
+from margrave.models._sampling.rows import RowEstimator, RowModel
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.models.rowwise.targets import Targets, gathered, roomy
@@ -41,7 +41,6 @@ from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
-    from margrave.release import NoisyMarginal
 
 __all__ = [
     "Residual",
@@ -216,7 +215,7 @@ ROUGH_ROUNDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(RowEstimator):
     """Measured tables put together through their residuals, made counts, and followed by a generator of rows.
 
     1. *GReM-MLE*: the generalised least-squares estimate of every measured table from all of them, in time
@@ -251,6 +250,8 @@ class Residual:
     rounds: int = 300
     rows: Genetic | GUM = field(default_factory=Genetic)
     max_memory: int | None = None
+    name: ClassVar[str] = "residual"
+    options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
         if self.rounds < 0:
@@ -259,24 +260,8 @@ class Residual:
             least = min(m for m in (self.max_memory, self.rows.max_memory) if m is not None)
             object.__setattr__(self, "rows", replace(self.rows, max_memory=least))
 
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "residual"
-
-    @property
-    def most_cells(self) -> int:
-        """Cells that all tables may have together."""
-        return self.rows.most_cells
-
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> RowModel:
         """Rows with the rebuilt marginals; see the class. `warm` is not used.
 
@@ -285,24 +270,23 @@ class Residual:
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
         """
-        self.admit(domain, [m.clique for m in measurements])
-        wanted = self.targets(domain, measurements, total, effort)
+        self.admit(domain, [table.clique for table in tables])
+        wanted = self.targets(domain, tables, rows, effort)
         if effort.rough and isinstance(self.rows, Genetic):
             own = self.rows
             quick = GUM(max_rows=own.max_rows, rows=own.rows, max_memory=own.max_memory, seed=own.seed)
             return quick.generate(wanted, effort)
         return self.rows.generate(wanted, effort)
 
+    @property
+    def room(self) -> Room:
+        """Rows and cells that what makes the rows may have."""
+        return self.rows.room
+
     def targets(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        total: float | None = None,
-        effort: Effort = FULL,
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL
     ) -> Targets:
         """The rebuilt tables, none with a negative count: steps 1 and 2."""
-        rows, tables = rows_of(measurements, total), pool(domain, measurements)
-        domain = settled(domain, tables)
         best = combined(tables, rows)
         largest = _largest(tables)
         shapes = {table.clique: table.values.shape for table in largest}
@@ -313,28 +297,6 @@ class Residual:
             kept = counts[table.clique] * room
             values.append(kept * (rows / kept.sum()) if kept.sum() > 0 else kept)
         return gathered(domain, rows, largest, values)
-
-    def restore(
-        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
-    ) -> RowModel:
-        """The model whose `state` was saved, with no optimisation.
-
-        Raises:
-            ReleaseError: The state is not that of rows over this domain.
-        """
-        return recalled(domain, measurements, state)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Check that the tables fit, before anything is measured.
-
-        Raises:
-            InputError: They have more cells than max_cells or max_memory allow.
-        """
-        self.rows.admit(domain, cliques)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """Cells of all tables with each one candidate, infinite where too many: shape [candidates]."""
-        return self.rows.cells(domain, cliques, candidates)
 
 
 def _largest(tables: Sequence[Pooled]) -> list[Pooled]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.limits import Limits
+from margrave.models._base.estimator import Estimator
+from margrave.models.registry import FITTERS, import_estimator, resolve
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
 from margrave.privacy.accounting.subsampling import best_order, check_sampled
 from margrave.privacy.unit import Neighbours
@@ -24,6 +25,7 @@ from margrave.release import Provenance
 from margrave.schema.columns import Binned, Unknown
 from margrave.schema.schema import Schema
 from margrave.schema.selection import Selection
+from margrave.select.strategy import Strategy as BaseStrategy
 
 if TYPE_CHECKING:
     from margrave.privacy.ledger.location import Place
@@ -44,22 +46,52 @@ __all__ = [
     "named_columns",
     "shown",
     "timed",
+    "use_estimator",
+    "use_strategy",
 ]
+
+
+def use_strategy(select: Strategy) -> Strategy:
+    """The strategy, found to be one.
+
+    Raises:
+        InputError: It is not derived from `margrave.select.Strategy`.
+    """
+    if not isinstance(select, BaseStrategy):
+        remedy = "Pass an object such as margrave.select.AIM(); docs/extending.md shows how to write one."
+        got = type(select).__name__
+        raise InputError(
+            invalid("select", "an object derived from margrave.select.Strategy", remedy, got=got)
+        )
+    return select
+
+
+def use_estimator(model: Fitter | str) -> Fitter:
+    """The estimator, or the one of a name or at a place such as "package.module:Class".
+
+    Raises:
+        InputError: There is none of this name, or it is not derived from `margrave.models.Estimator`.
+    """
+    if isinstance(model, str):
+        return import_estimator(model) if ":" in model else resolve(model)
+    if not isinstance(model, Estimator):
+        remedy = f"Pass one of the names {list(FITTERS)}; docs/extending.md shows how to write one."
+        got = type(model).__name__
+        raise InputError(
+            invalid("model", "an object derived from margrave.models.Estimator", remedy, got=got)
+        )
+    return model
 
 
 def check_pricing(strategy: Strategy, fitter: Fitter, neighbours: Neighbours) -> None:
     """Check, from arguments alone, that a run has an accountant: before the table is opened.
 
     Raises:
-        InputError: Only one of both is for training, or samples of rows do not protect these neighbours.
+        InputError: The model does not learn from what the strategy buys, or samples of rows do not protect
+            these neighbours.
     """
-    training = getattr(strategy, "training", None)
-    if (training is not None) != hasattr(fitter, "learner"):
-        able, remedy = "is trained by gradients", "Use model='diffusion'."
-        if training is None:
-            able, remedy = "learns from marginals", "Use select=Training()."
-        raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
-    if training is not None:
+    strategy.check_fitter(fitter)
+    if strategy.training is not None:
         check_sampled(neighbours)
 
 
@@ -72,9 +104,8 @@ def accountant(
         InputError: As `check_pricing`.
     """
     check_pricing(strategy, fitter, neighbours)
-    training: Any = getattr(strategy, "training", None)
-    if training is not None:
-        steps, rate, share = training
+    if strategy.training is not None:
+        steps, rate, share = strategy.training
         return Renyi(best_order(epsilon, delta, rate, steps, share))
     return GDP() if strategy.gaussian_only else ZCDP()
 
@@ -87,56 +118,48 @@ def timed(strategy: Strategy, limits: Limits) -> Strategy:
     """
     if limits.max_seconds is None:
         return strategy
-    with_it = f"left out with strategy {strategy.name!r}"
-    if getattr(strategy, "training", None) is not None:
-        remedy = "It takes a public number of steps, however long they take: set select=Training(steps=...)."
-        raise InputError(invalid("max_seconds", with_it, remedy))
-    if "deadline" not in inspect.signature(strategy.run).parameters:
-        raise InputError(invalid("max_seconds", with_it, "It keeps no deadline."))
+    if not strategy.keeps_deadline:
+        remedy = "It keeps no deadline."
+        if strategy.training is not None:
+            remedy = (
+                "It takes a public number of steps, however long they take: set select=Training(steps=...)."
+            )
+        raise InputError(invalid("max_seconds", f"left out with strategy {strategy.name!r}", remedy))
     return strategy
 
 
 def aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
-    """The strategy and the fitter with the target, where they have a field for it.
+    """The strategy and the fitter with the target, where they take one.
 
     Raises:
-        InputError: Neither has.
+        InputError: Neither does.
     """
-    parts: list[Any] = [strategy, fitter]
-    able = [hasattr(part, "target") for part in parts]
-    if not any(able):
+    if "target" not in strategy.options | fitter.options:
         with_it = f"left out with {strategy.name!r} and {fitter.name!r}"
         raise InputError(invalid("target", with_it, "Use method='auto'.", got=target))
-    with_target = [
-        dataclasses.replace(part, target=target) if fit else part
-        for part, fit in zip(parts, able, strict=True)
-    ]
-    return with_target[0], with_target[1]
+    aimed_strategy = strategy.with_options(target=target) if "target" in strategy.options else strategy
+    return aimed_strategy, fitter.with_options(target=target) if "target" in fitter.options else fitter
 
 
 def named_columns(strategy: Strategy, fitter: Fitter) -> frozenset[str]:
     """The columns that a strategy or a fitter was told of by name: a target, the cliques to measure."""
-    targets = {getattr(part, "target", None) for part in (strategy, fitter)} - {None}
-    cliques = getattr(strategy, "cliques", ())
-    return frozenset({str(target) for target in targets} | {name for clique in cliques for name in clique})
+    return strategy.named_columns | fitter.named_columns
 
 
 def bounded(fitter: Fitter, limits: Limits) -> Fitter:
-    """The fitter with the memory limit, which every fitter with a field `max_memory` takes.
+    """The fitter with the memory limit, or its own where that is lower.
 
     Raises:
-        InputError: It has none, and its models may be large.
+        InputError: It takes none, and its models may be large.
     """
-    if limits.max_memory is None or fitter.name == "independent":  # its model is a few hundred numbers
+    if limits.max_memory is None or fitter.small:
         return fitter
-    asked: Any = fitter
-    if not hasattr(asked, "max_memory"):
+    if "max_memory" not in fitter.options:
         raise InputError(
             invalid("max_memory", f"left out with model {fitter.name!r}", "It has no limit of its own.")
         )
-    least = min(m for m in (limits.max_memory, asked.max_memory) if m is not None)
-    limited: Fitter = dataclasses.replace(asked, max_memory=least)
-    return limited
+    own = fitter.max_memory
+    return fitter.with_options(max_memory=limits.max_memory if own is None else min(own, limits.max_memory))
 
 
 def check_libraries(fitter: Fitter) -> None:
@@ -148,9 +171,7 @@ def check_libraries(fitter: Fitter) -> None:
         InputError: The fitter's device is not on this machine.
         MissingExtraError: A library is not installed.
     """
-    within: Any = getattr(fitter, "fitter", fitter)
-    if hasattr(within, "prepare"):
-        within.prepare()
+    fitter.prepare()
 
 
 def shown(source: Source, strategy: Strategy) -> Source:
@@ -159,7 +180,7 @@ def shown(source: Source, strategy: Strategy) -> Source:
     Raises:
         InputError: The table is counted where it lies, and the strategy needs more than counts.
     """
-    if getattr(strategy, "needs_rows", False) and not source.holds_rows:
+    if strategy.needs_rows and not source.holds_rows:
         remedy = "Pass a frame or a file, or use a method that asks for marginals only."
         with_it = f"in memory or a file with strategy {strategy.name!r}"
         raise InputError(invalid("table", with_it, remedy))

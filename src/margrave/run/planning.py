@@ -23,18 +23,9 @@ from margrave.methods import method
 from margrave.models._base.memory import LEAST
 from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
-from margrave.run.costs import (
-    ONE,
-    PAIR,
-    REFERENCE,
-    Costs,
-    Work,
-    count_codes,
-    expect_costs,
-    marginal_shares,
-    stage_shares,
-)
+from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
 from margrave.schema.columns import Binned, Column, Listed
+from margrave.select.strategy import ONE, PAIR
 
 if TYPE_CHECKING:
     from margrave.protocols import Source, Strategy
@@ -243,7 +234,7 @@ def _is_cut(column: Column) -> bool:
 
 def _fits(synthesizer: Synthesizer, schema: Schema, bins: int | None) -> bool:
     work = _work(synthesizer, schema, 0, bins)
-    codes, most = count_codes(synthesizer.fitter, work.sizes)
+    codes, most = synthesizer.fitter.count_codes(work.sizes)
     costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
     seconds = synthesizer.limits.max_seconds
     in_time = seconds is None or costs.least <= max(seconds, SURE_SECONDS)
@@ -279,7 +270,7 @@ def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
     if seconds is not None and costs.least > max(seconds, SURE_SECONDS):
         constraint = f"at least {math.ceil(costs.least):,} for {what}"
         return invalid("max_seconds", constraint, _remedy(synthesizer, work, "max_seconds"), got=seconds)
-    codes, most = count_codes(synthesizer.fitter, work.sizes)
+    codes, most = synthesizer.fitter.count_codes(work.sizes)
     if work.unknown and codes > most:
         constraint = f"of at most {most:,.0f} codes in all for {what}"
         return invalid("columns", constraint, _remedy(synthesizer, work, "max_memory"))
@@ -359,15 +350,15 @@ def _looks(column: Column, share: Fraction) -> str:
 
 def _shares(strategy: Strategy, discovery: Fraction, counted: bool) -> dict[str, float]:
     shares = {"discover": float(discovery)} if discovery else {}
-    stages = stage_shares(strategy, counted or bool(discovery))
-    return shares | {stage: float(part * (1 - discovery)) for stage, part in stages.items()}
+    stages = strategy.split_rho(counted or bool(discovery))
+    return shares | {stage: float(part * (1 - discovery)) for stage, part in stages.items() if part}
 
 
 def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
     """Noise of what each strategy typically measures."""
     rho = ledger.total * (1 - discovery)
-    shares = marginal_shares(strategy, columns)
-    return {what: sigma_for(ledger, rho * share) for what, share in shares.items()}
+    shares = strategy.share_marginal(max(columns, 1))
+    return {w: sigma_for(ledger, rho * share) for w, share in shares.items() if w == ONE or columns > 1}
 
 
 def _seconds(costs: Costs, limits: Limits) -> tuple[float, float]:

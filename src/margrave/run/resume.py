@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from margrave import __version__
 from margrave.errors import BudgetError, InputError, invalid
+from margrave.models.registry import resolve
 from margrave.progress import OnStep, Step
 
 if TYPE_CHECKING:
     from margrave.limits import Deadline
     from margrave.measure.curator import Curator
     from margrave.privacy.ledger.ledger import Ledger
-    from margrave.protocols import Model
+    from margrave.protocols import Fitter, Model
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
@@ -50,7 +51,7 @@ def check_clockless(synthesizer: Synthesizer) -> None:
     Raises:
         InputError: There is a time limit.
     """
-    limits = (synthesizer.limits.max_seconds, getattr(synthesizer.strategy, "max_seconds", None))
+    limits = (synthesizer.limits.max_seconds, synthesizer.strategy.max_seconds)
     if any(limit is not None for limit in limits):
         remedy = "What a clock decided cannot be repeated; without it the run goes on to its planned end."
         raise InputError(invalid("max_seconds", "left out when a run is resumed", remedy))
@@ -78,22 +79,28 @@ def modelled(
     ledger: Ledger,
     deadline: Deadline | None,
     on_step: OnStep,
-) -> Model:
+) -> tuple[Model, Fitter]:
     """Run the strategy; where a stop has cost all that was left of rho, fit what had been released by then.
+
+    A fitter that does not learn from marginals cannot do that: the columns are independent then.
+
+    Returns:
+        The model, and the fitter that made it.
 
     Raises:
         BudgetError: A spend would pass the budget; or what was released does not speak of every column.
     """
-    within = {} if deadline is None else {"deadline": deadline}
     try:
-        return synthesizer.strategy.run(curator, synthesizer.fitter, on_step, **within)
+        model = synthesizer.strategy.run(curator, synthesizer.fitter, on_step, deadline)
+        return model, synthesizer.fitter
     except BudgetError:
         measured = {name for marginal in curator.measurements for name in marginal.clique}
         if not ledger.exhausted or measured != set(curator.domain.names):
             raise
     note = "what was left was spent when the run was stopped: fitted to what had been released"
     on_step(Step("fit", note, 0, 1.0))
-    return synthesizer.fitter.fit(curator.domain, curator.measurements, total=curator.public_rows)
+    fitter = synthesizer.fitter if "marginals" in synthesizer.fitter.learns_from else resolve("independent")
+    return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows), fitter
 
 
 def _described(part: object) -> str:

@@ -20,7 +20,7 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from margrave.protocols import Model
+    from margrave.protocols import Fitter, Model
     from margrave.report.release.usefulness import Usefulness
     from margrave.schema.encoded import Encoded
     from margrave.schema.given import Given
@@ -44,11 +44,13 @@ class Synthesis:
     Args:
         release: All that left the private side.
         model: The model fitted to it.
+        estimator: What fitted it; by default what its name in the release stands for.
     """
 
-    def __init__(self, release: Release, model: Model) -> None:
+    def __init__(self, release: Release, model: Model, estimator: Fitter | None = None) -> None:
         self.release = release
         self.model = model
+        self._estimator = estimator
         self._usefulness: Usefulness | None = None
 
     @property
@@ -103,7 +105,15 @@ class Synthesis:
 
         from margrave.tables.estimates import cells_of, estimates
 
-        found = estimates(self.release, self.model, [names], source=source, replicates=replicates, rng=rng)
+        found = estimates(
+            self.release,
+            self.model,
+            [names],
+            source=source,
+            replicates=replicates,
+            rng=rng,
+            estimator=self._estimator,
+        )
         return pa.table(cells_of(found[0], self.schema, level))
 
     @overload
@@ -209,7 +219,8 @@ class Synthesis:
             chosen = released(self.release)
         else:
             listen = on_refit or ignore_refit
-            chosen = estimates(self.release, self.model, cliques, on_refit=listen)
+            estimator = self._estimator
+            chosen = estimates(self.release, self.model, cliques, on_refit=listen, estimator=estimator)
         write_tables(chosen, self.schema, path, guarantee=self.guarantee, level=level)
 
     def sample(
@@ -397,15 +408,35 @@ def _marked(table: Any, kind: str, warning: str) -> Any:
     return table
 
 
-def load(path: str | Path) -> Synthesis:
+def load(path: str | Path, estimator: Fitter | str | None = None) -> Synthesis:
     """Read a release file and restore its model, with no optimisation.
+
+    Args:
+        path: The file.
+        estimator: What restores the model, where it was made by an estimator that is neither of the package
+            nor registered: an object, or its place as "package.module:Class", which is imported. The file
+            itself never has anything imported.
 
     Raises:
         ReleaseError: The file is missing, damaged, or written by a newer version.
+        InputError: The estimator is not the one that the file names.
     """
     from margrave.archive import load_release
     from margrave.models.registry import resolve
+    from margrave.run.options import use_estimator
 
     release = load_release(path)
-    model = resolve(release.fitter).restore(release.domain, release.measurements, release.state)
-    return Synthesis(release, model)
+    if estimator is None:
+        try:
+            chosen = resolve(release.fitter)
+        except InputError:
+            remedy = "Pass it: load(path, estimator=...), or --estimator package.module:Class."
+            what = "known, which made the model of this release"
+            raise InputError(invalid("estimator", what, remedy, got=release.fitter)) from None
+    else:
+        chosen = use_estimator(estimator)
+        if chosen.name != release.fitter:
+            what = f"{release.fitter!r}, which made the model of this release"
+            raise InputError(invalid("estimator", what, "Pass that one.", got=chosen.name))
+    model = chosen.restore(release.domain, release.measurements, release.state)
+    return Synthesis(release, model, chosen)

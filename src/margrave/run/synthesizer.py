@@ -16,7 +16,6 @@ from margrave import __version__
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Limits, one_blas_thread
 from margrave.methods import method as named
-from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
 from margrave.privacy.ledger.location import BookAttempt, Place
 from margrave.privacy.noise.source import RepeatableSource
@@ -37,6 +36,8 @@ from margrave.run.options import (
     named_columns,
     shown,
     timed,
+    use_estimator,
+    use_strategy,
 )
 from margrave.run.planning import Plan
 from margrave.run.resume import check_clockless, check_unfinished, facts, modelled
@@ -164,9 +165,8 @@ class Synthesizer:
         self.schema = declared_schema(schema, outside, whom.owner, self.selection)
         self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
-        self.strategy = timed(select if select is not None else recipe.strategy(), self.limits)
-        chosen = model if model is not None else recipe.fitter
-        self.fitter = bounded(resolve(chosen) if isinstance(chosen, str) else chosen, self.limits)
+        self.strategy = timed(recipe.strategy() if select is None else use_strategy(select), self.limits)
+        self.fitter = bounded(use_estimator(recipe.fitter if model is None else model), self.limits)
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])
@@ -215,22 +215,29 @@ class Synthesizer:
                 named, bins = named_columns(self.strategy, self.fitter), choose_fineness(self, declared)
                 schema = curator.discover(self.schema, rho, tell, named, most_bins=bins)
                 self._deadline = self.limits.start(curator.stopwatch)
-                model = modelled(self, curator, ledger, self._deadline, tell)
+                model, fitter = modelled(self, curator, ledger, self._deadline, tell)
         self.on_step(Step("fit", "done", 0, 1.0))
-        release = self._release(schema, curator, ledger, model, frame, declared)
+        release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
-        return Synthesis(dataclasses.replace(release, provenance=origin), model)
+        return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
     def _release(
-        self, schema: Schema, curator: Curator, ledger: Ledger, model: Model, frame: Frame, declared: Schema
+        self,
+        schema: Schema,
+        curator: Curator,
+        ledger: Ledger,
+        fitted: tuple[Model, Fitter],
+        frame: Frame,
+        declared: Schema,
     ) -> Release:
+        model, fitter = fitted
         return Release(
             schema=schema,
             measurements=curator.measurements,
             guarantee=self.promise(ledger),
             events=ledger.events,
             strategy=self.strategy.name,
-            fitter=self.fitter.name,
+            fitter=fitter.name,
             state=model.state(),
             total=model.total,
             frame=frame.kind,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from margrave.errors import InputError, SchemaError, invalid
+from margrave.extensions import add_entry, find_entry
 from margrave.schema.columns import (
     Binned,
     Boolean,
@@ -121,6 +122,25 @@ KINDS: dict[str, type[Column]] = {
         *(Date, Moment, Time, Duration, Identifier, Omitted, Relative),
     )
 }
+"""Column kinds by the name they have in a schema.json."""
+
+
+def register_column(kind: type[Column]) -> None:
+    """Add a kind of columns, so that a schema.json and a release file may hold it.
+
+    Args:
+        kind: A frozen dataclass derived from `Listed` or `Binned`, with a `kind` of its own: they say how
+            values become codes.
+
+    Raises:
+        InputError: It is derived from neither, or the name is taken by another kind.
+    """
+    if not issubclass(kind, Listed | Binned):
+        remedy = "Derive it from margrave.schema.columns.Listed or Binned."
+        raise InputError(invalid("column kind", "one that can be encoded", remedy, got=kind.__name__))
+    add_entry(KINDS, kind.kind, kind, "the column kind")
+
+
 VERSION, UNRULED = 2, 1
 """Version of a schema.json, and the one that is written where no rules need the later."""
 
@@ -470,7 +490,7 @@ def _derived_fields(column: Column) -> frozenset[str]:
 def _column_from_json(entry: Any) -> Column:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise SchemaError(invalid("columns", "objects with a 'name'", "Name every column."))
-    kind = KINDS.get(str(entry.get("kind")))
+    kind = find_entry(KINDS, str(entry.get("kind")))
     if kind is None:
         raise SchemaError(
             invalid(

@@ -11,6 +11,7 @@ from margrave.select.mst import MST
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
+from margrave.select.strategy import Strategy
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 
@@ -25,6 +26,7 @@ __all__ = [
     "PrivMRF",
     "PrivSyn",
     "ResidualPlanner",
+    "Strategy",
     "TopQ",
     "Training",
 ]

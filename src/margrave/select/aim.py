@@ -20,6 +20,7 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, closure, unmeasured
 from margrave.select.pace import Pace
+from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["AIM", "workload_weights"]
 
 
-MEASURE, CHOOSE = Fraction(9, 10), Fraction(1, 10)
+DRAWS = Fraction(1, 10)
+"""Share of a round's rho for its draw."""
 NOISE_L1 = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class AIM:
+class AIM(Strategy):
     """Buy, round after round, the marginal that the model explains worst for its price.
 
     1. Candidates are all subsets of the workload's cliques; the weight of r is sum over workload
@@ -74,7 +76,23 @@ class AIM:
     rounds: int | None = None
     max_seconds: float | None = None
     name: ClassVar[str] = "aim"
-    gaussian_only: ClassVar[bool] = False
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns of the workload, where one was given."""
+        return frozenset(name for clique in self.workload or () for name in clique)
+
+    def split_rho(self, counted: bool) -> Shares:
+        """A tenth for the draws; one-ways get what a round plans to measure with."""
+        return {MEASURE: 1 - DRAWS, CHOOSE: DRAWS}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """One-ways get what a round plans for one marginal; about two marginals a column follow."""
+        measured = self.split_rho(True)[MEASURE]
+        return {ONE: measured / self._plan_rounds(columns), PAIR: measured / (2 * columns)}
+
+    def _plan_rounds(self, columns: int) -> int:
+        return self.rounds or 16 * columns
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -86,8 +104,9 @@ class AIM:
         domain, pace = curator.domain, Pace(self._deadline(curator, deadline))
         weights = self._candidates(domain)
         candidates = list(weights)
-        step = curator.total / (self.rounds or 16 * len(domain))
-        self._one_ways(curator, step * MEASURE, on_step)
+        measured = self.split_rho(True)[MEASURE]
+        step = curator.total / self._plan_rounds(len(domain))
+        self._one_ways(curator, step * measured, on_step)
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
         done, last = 0, False
         while not last:
@@ -106,7 +125,7 @@ class AIM:
             )
             pace.fitted()
             moved = float(np.abs(model.project(chosen) - before).sum())
-            if moved <= NOISE_L1 * curator.sigma(step * MEASURE) * before.size:
+            if moved <= NOISE_L1 * curator.sigma(step * measured) * before.size:
                 step = 4 * step
         return model
 
@@ -150,13 +169,18 @@ class AIM:
         last: bool,
     ) -> tuple[NDArray[np.float64], Clique]:
         """Choose and measure; returns the model's table from before, and the clique."""
-        sigma = curator.sigma(rho * MEASURE)
+        split = self.split_rho(True)
+        sigma = curator.sigma(rho * split[MEASURE])
         expected = model.project_many(allowed)
         penalties = [NOISE_L1 * sigma * table.size for table in expected]
         index = curator.choose(
-            allowed, expected, rho * CHOOSE, weights=[weights[c] for c in allowed], penalties=penalties
+            allowed,
+            expected,
+            rho * split[CHOOSE],
+            weights=[weights[c] for c in allowed],
+            penalties=penalties,
         )
-        curator.measure([allowed[index]], curator.remaining if last else rho * MEASURE)
+        curator.measure([allowed[index]], curator.remaining if last else rho * split[MEASURE])
         return expected[index], allowed[index]
 
 

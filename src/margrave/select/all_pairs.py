@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +25,7 @@ from margrave.select.screening import (
     plan_query,
     summarise_one_ways,
 )
+from margrave.select.strategy import ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -34,7 +36,7 @@ __all__ = ["AllPairs"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class AllPairs:
+class AllPairs(Strategy):
     """Measure every pair by how dependent it is, or only dependent ones where noise would hide most.
 
     1. One-way marginals share `ones` of rho; those that discovery left behind with no more noise are not
@@ -102,6 +104,7 @@ class AllPairs:
     max_wide_cells: int = 1 << 25
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
+    options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:
         for param, share in (("ones", self.ones), ("look", self.look)):
@@ -118,6 +121,20 @@ class AllPairs:
         if not (self.screen > 0 and self.screened_ones > 0 and self.screen + self.screened_ones < 1):
             together = "above 0, and below 1 together with `screened_ones`"
             raise InputError(invalid("screen", together, "Try the defaults."))
+
+    def split_rho(self, counted: bool) -> Shares:
+        """As where noise is small and no triples are found.
+
+        Whether pairs are screened instead, and what is spent on triples, is known once one-ways are released.
+        """
+        ones = Fraction(self.ones)
+        look = (1 - ones) * Fraction(self.look)
+        return {ONE_WAYS: ones, "pairs alike": look, "pairs by dependence": 1 - ones - look}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """All pairs alike."""
+        ones = self.split_rho(True)[ONE_WAYS]
+        return {ONE: ones / columns, PAIR: (1 - ones) / max(math.comb(columns, 2), 1)}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -14,6 +14,7 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.one_ways import all_cliques, apportioned, unmeasured
 from margrave.select.pace import Pace
+from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -27,7 +28,7 @@ POWER = 2.0 / 3.0
 
 @final
 @dataclass(frozen=True, slots=True)
-class Batched:
+class Batched(Strategy):
     """Buy pairs in batches, by how badly the model fits them for their price.
 
     1. One-way marginals share `ones` of rho in proportion to cells^(2/3); those that discovery left behind
@@ -83,6 +84,17 @@ class Batched:
         if not (math.isfinite(self.worth) and self.worth >= 0):
             raise InputError(invalid("worth", "a finite number of at least 0", "Try 0.5.", got=self.worth))
 
+    def split_rho(self, counted: bool) -> Shares:
+        """One-ways, and of the rest a part to appraise by."""
+        ones = Fraction(self.ones)
+        looks = (1 - ones) * Fraction(self.looks)
+        return {ONE_WAYS: ones, APPRAISE: looks, "pairs": 1 - ones - looks}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """About two pairs a column."""
+        split, pairs = self.split_rho(True), max(math.comb(columns, 2), 1)
+        return {ONE: split[ONE_WAYS] / columns, PAIR: split["pairs"] / min(2 * columns, pairs)}
+
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
@@ -123,7 +135,7 @@ class Batched:
 
     def _one_ways(self, curator: Curator, on_step: OnStep) -> None:
         everything = [(name,) for name in curator.domain.names]
-        shares = _shares(curator, everything, curator.remaining * Fraction(self.ones))
+        shares = _shares(curator, everything, curator.remaining * self.split_rho(True)[ONE_WAYS])
         wanted = {
             single: share
             for single, share in shares.items()

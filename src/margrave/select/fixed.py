@@ -5,6 +5,7 @@ AllKWay: measure every marginal of k attributes once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.one_ways import all_cliques, unmeasured
+from margrave.select.strategy import MEASURE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -27,7 +29,7 @@ ONE_WAY_SHARE = Fraction(1, 10)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Strategy):
     """Measure a list of cliques.
 
     A tenth of rho goes to the one-way marginals of attributes that discovery has not measured, unless
@@ -47,6 +49,15 @@ class Fixed:
     name: ClassVar[str] = "fixed"
     gaussian_only: ClassVar[bool] = True
 
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns of the cliques."""
+        return frozenset(name for clique in self.cliques for name in clique)
+
+    def split_rho(self, counted: bool) -> Shares:
+        """A tenth for one-ways where they are measured too."""
+        return _split_rho(self.one_ways)
+
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
@@ -64,6 +75,10 @@ class Fixed:
         return measure_all(curator, fitter, cliques, self.one_ways, on_step, deadline)
 
 
+def _split_rho(one_ways: bool) -> Shares:
+    return {ONE_WAYS: ONE_WAY_SHARE, MEASURE: 1 - ONE_WAY_SHARE} if one_ways else {MEASURE: Fraction(1)}
+
+
 def measure_all(
     curator: Curator,
     fitter: Fitter,
@@ -75,7 +90,7 @@ def measure_all(
     """Measure some one-ways and the cliques, each group with one scale of noise, and fit once."""
     fitter.admit(curator.domain, cliques)
     rho = curator.remaining
-    share = rho * ONE_WAY_SHARE / max(len(curator.domain), 1)
+    share = rho * _split_rho(True)[ONE_WAYS] / max(len(curator.domain), 1)
     singles = {clique for clique in cliques if len(clique) == 1}
     wanted = unmeasured(curator.domain, curator.measurements, curator.sigma(share)) if one_ways else []
     extra = [clique for clique in wanted if clique not in singles]
@@ -91,7 +106,7 @@ def measure_all(
 
 @final
 @dataclass(frozen=True, slots=True)
-class AllKWay:
+class AllKWay(Strategy):
     """Measure all cliques of `degree` attributes with one scale of Gaussian noise.
 
     With the graphical model the junction tree of all pairs is the whole domain, which only small
@@ -114,6 +129,18 @@ class AllKWay:
     def __post_init__(self) -> None:
         if self.degree < 1:
             raise InputError(invalid("degree", "at least 1", "Try degree=2.", got=self.degree))
+
+    def split_rho(self, counted: bool) -> Shares:
+        """A tenth for one-ways where they are not all there is."""
+        return _split_rho(self.degree > 1)
+
+    def share_marginal(self, columns: int) -> Shares:
+        """All cliques alike."""
+        if self.degree == 1:
+            return {ONE: Fraction(1, columns)}
+        split = self.split_rho(True)
+        pairs = {PAIR: split[MEASURE] / max(math.comb(columns, 2), 1)} if self.degree == 2 else {}
+        return {ONE: split[ONE_WAYS] / columns} | pairs
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast, final
+from typing import TYPE_CHECKING, ClassVar, cast, final
 
 import numpy as np
 
@@ -14,12 +14,11 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import fourier, numbers
+from margrave.select.strategy import ONE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from margrave.protocols import Curator, Fitter, Model
-    from margrave.release import NoisyMarginal, NoisyMoments
+    from margrave.protocols import Curator, Fitter, LearnsFrom, Model, MomentsFitter
+    from margrave.release import NoisyMoments
 
 __all__ = ["MeanEmbedding"]
 
@@ -28,24 +27,9 @@ WEIGHTS = Fraction(1, 10)
 """Share of rho for the labels' weights, or for the number of rows where there is no label."""
 
 
-class Embedder(Protocol):
-    """A fitter that can also make use of Fourier features."""
-
-    def fit_moments(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        moments: NoisyMoments | None,
-        *,
-        total: float | None = None,
-        effort: Effort = ...,
-    ) -> Model:
-        """The model that explains marginals and moments together."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
-class MeanEmbedding:
+class MeanEmbedding(Strategy):
     """The mean embedding of DP-MERF (Harder, Adamczewski and Park 2021), label by label.
 
     A tenth of rho measures the weights of the labels. The rest buys the embedding, of which both parts have
@@ -80,6 +64,8 @@ class MeanEmbedding:
     name: ClassVar[str] = "mean_embedding"
     needs_rows: ClassVar[bool] = True
     gaussian_only: ClassVar[bool] = True
+    learns_by: ClassVar[LearnsFrom] = "moments"
+    options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:
         for param in ("frequencies", "max_cells"):
@@ -87,6 +73,16 @@ class MeanEmbedding:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
         if self.width is not None and not (math.isfinite(self.width) and self.width > 0):
             raise InputError(invalid("width", "a finite number above 0", "Leave it out.", got=self.width))
+
+    def split_rho(self, counted: bool) -> Shares:
+        """With numbers and with listed columns; where there are none of one kind, the other gets all."""
+        half = (1 - WEIGHTS) / 2
+        return {"weights": WEIGHTS, "features": half, "pairs with the label": half}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """Half of the columns listed."""
+        pairs = self.split_rho(True)["pairs with the label"]
+        return {ONE if self.target is None else PAIR: pairs / max(columns // 2, 1)}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -98,9 +94,7 @@ class MeanEmbedding:
         Raises:
             InputError: The fitter takes no moments, or the target is no attribute.
         """
-        if not hasattr(fitter, "fit_moments"):
-            remedy = "Use model='merf'."
-            raise InputError(invalid("model", "one that takes Fourier features", remedy, got=fitter.name))
+        self.check_fitter(fitter)
         domain, rho = curator.domain, curator.remaining
         if self.target is not None and self.target not in domain:
             raise InputError(invalid("target", f"one of {list(domain.names)}", "Check it.", got=self.target))
@@ -110,10 +104,10 @@ class MeanEmbedding:
             first = []  # the number of rows is public, or every other table tells it
         fitter.admit(domain, [*first, *listed])
         on_step(Step("measure", "weights of the labels", 0, curator.progress))
-        curator.measure(first, rho * WEIGHTS if ordered or listed else rho)
+        curator.measure(first, rho * self.split_rho(True)["weights"] if ordered or listed else rho)
         found = self._bought(curator, listed, bool(ordered), on_step)
         on_step(Step("fit", "a generator", 0, 1.0))
-        return cast(Embedder, fitter).fit_moments(
+        return cast("MomentsFitter", fitter).fit_moments(
             domain,
             curator.measurements,
             found,

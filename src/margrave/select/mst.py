@@ -17,6 +17,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import buy_one_ways
+from margrave.select.strategy import CHOOSE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -29,7 +30,7 @@ THIRD = Fraction(1, 3)
 
 @final
 @dataclass(frozen=True, slots=True)
-class MST:
+class MST(Strategy):
     """Maximum spanning tree by the exponential mechanism.
 
     1. A third of rho: one-way marginals (those that discovery measured as well are not bought again, and
@@ -52,7 +53,20 @@ class MST:
     edges: Sequence[Clique] = ()
     max_cells: int = 10_000_000
     name: ClassVar[str] = "mst"
-    gaussian_only: ClassVar[bool] = False
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns of the given edges."""
+        return frozenset(name for edge in self.edges for name in edge)
+
+    def split_rho(self, counted: bool) -> Shares:
+        """Thirds; one-ways that are known already leave theirs to the pairs."""
+        return {ONE_WAYS: THIRD, CHOOSE: THIRD, "pairs": THIRD}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """A pair for each column but one."""
+        split = self.split_rho(True)
+        return {ONE: split[ONE_WAYS] / columns, PAIR: split["pairs"] / max(columns - 1, 1)}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -61,11 +75,11 @@ class MST:
 
         deadline: when a fit stops and returns the best so far.
         """
-        third, domain = curator.remaining * THIRD, curator.domain
-        buy_one_ways(curator, third, on_step)
+        rho, split, domain = curator.remaining, self.split_rho(True), curator.domain
+        buy_one_ways(curator, rho * split[ONE_WAYS], on_step)
         effort = Effort(deadline=deadline)
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
-        tree = self._tree(curator, fitter, model, third, on_step)
+        tree = self._tree(curator, fitter, model, rho * split[CHOOSE], on_step)
         if tree:
             on_step(Step("measure", f"{len(tree)} pairs", len(tree), curator.progress))
             curator.measure(tree, curator.remaining / len(tree))

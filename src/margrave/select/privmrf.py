@@ -26,6 +26,7 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, buy_one_ways, released_one_ways
 from margrave.select.pace import Pace
+from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -297,7 +298,7 @@ SAMPLED = 400
 
 @final
 @dataclass(frozen=True, slots=True)
-class PrivMRF:
+class PrivMRF(Strategy):
     """Grow a chordal graph over dependent attributes, then measure marginals inside its cliques.
 
     1. A share `ones` of rho: one-way marginals.
@@ -369,6 +370,17 @@ class PrivMRF:
         if self.degree < 2:
             raise InputError(invalid("degree", "at least 2", "Try 6.", got=self.degree))
 
+    def split_rho(self, counted: bool) -> Shares:
+        """One-ways, the two appraisals together, and the rest."""
+        ones, looks = Fraction(self.ones), Fraction(self.structure) + Fraction(self.errors)
+        return {ONE_WAYS: ones, APPRAISE: looks, "marginals of the graph": 1 - ones - looks}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """A marginal an attribute at first, and 0.8 by their error."""
+        split = self.split_rho(True)
+        marginals = Fraction(9, 5) * columns
+        return {ONE: split[ONE_WAYS] / columns, PAIR: split["marginals of the graph"] / marginals}
+
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
@@ -378,7 +390,7 @@ class PrivMRF:
         """
         domain, total, pace = curator.domain, curator.remaining, Pace(deadline)
         rng = np.random.default_rng(self.seed)
-        buy_one_ways(curator, total * Fraction(self.ones), on_step)
+        buy_one_ways(curator, total * self.split_rho(True)[ONE_WAYS], on_step)
         scores, rows = self._scores(curator, total * Fraction(self.structure))
         # What one of the marginals costs that the rest is planned for.
         left = curator.remaining - total * Fraction(self.errors)

@@ -20,6 +20,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, apportioned, buy_one_ways, released_one_ways
+from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -37,7 +38,7 @@ MOST_CLIQUES = 20_000
 
 @final
 @dataclass(frozen=True, slots=True)
-class PrivSyn:
+class PrivSyn(Strategy):
     """DenseMarg: choose pairs to minimise the noise of those chosen and the dependence of those left out.
 
     1. A share `ones` of rho: one-way marginals, those that discovery left behind with no more noise not
@@ -91,6 +92,19 @@ class PrivSyn:
             asked = "shares above 0 that leave something"
             raise InputError(invalid("ones and scores", asked, "Try a tenth each."))
 
+    def split_rho(self, counted: bool) -> Shares:
+        """One-ways, the appraisal of all pairs, and the rest."""
+        ones, scores = Fraction(self.ones), Fraction(self.scores)
+        return {ONE_WAYS: ones, APPRAISE: scores, "pairs and merged pairs": 1 - ones - scores}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """About two pairs a column."""
+        split, pairs = self.split_rho(True), max(math.comb(columns, 2), 1)
+        return {
+            ONE: split[ONE_WAYS] / columns,
+            PAIR: split["pairs and merged pairs"] / min(2 * columns, pairs),
+        }
+
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
@@ -100,10 +114,11 @@ class PrivSyn:
         """
         domain, rho = curator.domain, curator.remaining
         pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
-        buy_one_ways(curator, rho * Fraction(self.ones), on_step)
+        split = self.split_rho(True)
+        buy_one_ways(curator, rho * split[ONE_WAYS], on_step)
         cliques: list[Clique] = []
         if pairs:
-            errors = self._indif(curator, pairs, rho * Fraction(self.scores))
+            errors = self._indif(curator, pairs, rho * split[APPRAISE])
             cliques = self._chosen(curator, fitter, dict(zip(pairs, errors.tolist(), strict=True)))
         on_step(Step("select", f"{len(cliques)} marginals of pairs and more", 1, curator.progress))
         bought = cliques or [(name,) for name in domain.names]

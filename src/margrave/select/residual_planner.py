@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -25,6 +26,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, apportioned, closure
+from margrave.select.strategy import ONE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -38,7 +40,7 @@ LEAST = 1e-5
 
 @final
 @dataclass(frozen=True, slots=True)
-class ResidualPlanner:
+class ResidualPlanner(Strategy):
     """Measure the workload and what lies in it, with shares of rho that minimise the workload's variance.
 
     Xiao, He, Zhang and Kifer 2023, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals under
@@ -76,6 +78,17 @@ class ResidualPlanner:
             raise InputError(invalid("degree", "at least 1", "Try 2.", got=self.degree))
         if self.workload is not None and not all(weight > 0 for weight in self.workload.values()):
             raise InputError(invalid("workload", "cliques with weights above 0", "Drop the others."))
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns of the workload, where one was given."""
+        return frozenset(name for clique in self.workload or () for name in clique)
+
+    def share_marginal(self, columns: int) -> Shares:
+        """Nearly all goes to the pairs, which tell the one-ways too."""
+        if self.degree == 2 and columns > 1:
+            return {PAIR: Fraction(1, math.comb(columns, 2))}
+        return {ONE: Fraction(1, columns)}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

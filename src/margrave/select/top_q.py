@@ -19,6 +19,7 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques
 from margrave.select.pace import Pace
+from margrave.select.strategy import CHOOSE, MEASURE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -32,9 +33,12 @@ EACH = 5
 """Rounds for each attribute where their number is not given: what Chen et al. 2025, Table 10, give GEM."""
 
 
+TARGET = "pairs of the target"
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class TopQ:
+class TopQ(Strategy):
     """Adaptive rounds over a workload: draw q marginals by their error, measure them, fit again.
 
     1. The row count takes a share `count` of rho where it is not public and nothing has told it.
@@ -83,7 +87,7 @@ class TopQ:
     target: str | None = None
     told: Fraction = Fraction(1, 2)
     name: ClassVar[str] = "top_q"
-    gaussian_only: ClassVar[bool] = False
+    options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:
         for param in ("rounds", "q", "degree"):
@@ -93,6 +97,29 @@ class TopQ:
             share = getattr(self, param)
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share between 0 and 1", "Try the default.", got=share))
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The target and the columns of the workload, where they were given."""
+        target = [] if self.target is None else [self.target]
+        return frozenset([*target, *(name for clique in self.workload or () for name in clique)])
+
+    def split_rho(self, counted: bool) -> Shares:
+        """The row count where nothing has told it, the target's pairs, and draws and tables of all rounds."""
+        count = Fraction(0) if counted else Fraction(self.count)
+        told = Fraction(0) if self.target is None else (1 - count) * Fraction(self.told)
+        choose = (1 - count - told) * Fraction(self.choosing)
+        return {"count": count, TARGET: told, CHOOSE: choose, MEASURE: 1 - count - told - choose}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """As many pairs as all rounds draw, where something has told the row count."""
+        if self.degree != 2:
+            return {}
+        fresh = max(math.comb(columns, 2), 1)
+        if self.target is not None and not self.again:
+            fresh = max(fresh - (columns - 1), 1)
+        drawn = self.turns(columns, fresh) * self.drawn(columns, fresh)
+        return {PAIR: self.split_rho(True)[MEASURE] / drawn}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast, final
+from typing import TYPE_CHECKING, ClassVar, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
-from margrave.schema.domain import Domain
 from margrave.select.one_ways import buy_one_ways, released_one_ways
+from margrave.select.strategy import ONE, ONE_WAYS, Shares, Strategy
 
 if TYPE_CHECKING:
-    from margrave.protocols import Curator, Fitter, Learner, Model
-    from margrave.release import NoisyMarginal
+    from margrave.protocols import Curator, Fitter, LearnsFrom, Model, TrainedFitter
 
 __all__ = ["Training"]
 
-
-T = TypeVar("T")
 
 TOLD = 100
 """Steps from one word on progress to the next."""
 
 
-class Trainable(Protocol):
-    """A fitter whose model is trained by gradients."""
-
-    def prepare(self) -> None:
-        """Raise where it cannot run."""
-
-    def learner(
-        self, domain: Domain, target: str | None, ways: Mapping[str, NDArray[np.float64]], rows: float
-    ) -> Learner:
-        """What is to be trained."""
-
-    def alone(self, work: Callable[[], T]) -> T:
-        """What some work returns, done on one thread."""
-
-    def finished(
-        self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
-    ) -> Model:
-        """The model of what was trained."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
-class Training:
+class Training(Strategy):
     """DP-SGD (Abadi et al. 2016) for a generator that learns from rows: what TabDDPM asks of the door.
 
     A share of rho measures the one-ways, those that discovery has released left out: the weights of the
@@ -86,7 +61,9 @@ class Training:
     ones: Fraction = Fraction(1, 5)
     name: ClassVar[str] = "training"
     needs_rows: ClassVar[bool] = True
-    gaussian_only: ClassVar[bool] = False
+    learns_by: ClassVar[LearnsFrom] = "gradients"
+    keeps_deadline: ClassVar[bool] = False
+    options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.largest < 1:
@@ -102,7 +79,15 @@ class Training:
     @property
     def training(self) -> tuple[int, Fraction, Fraction]:
         """Steps, rate and share of rho, by which the order of the accounting is chosen."""
-        return self.steps, Fraction(self.rate), 1 - Fraction(self.ones)
+        return self.steps, Fraction(self.rate), self.split_rho(True)["gradients"]
+
+    def split_rho(self, counted: bool) -> Shares:
+        """One-ways and gradients."""
+        return {ONE_WAYS: Fraction(self.ones), "gradients": 1 - Fraction(self.ones)}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """All one-ways alike; no pair is bought."""
+        return {ONE: self.split_rho(True)[ONE_WAYS] / columns}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -117,16 +102,14 @@ class Training:
         """
         if deadline is not None:
             raise InputError(invalid("deadline", "left out of a training", "Set Training(steps=...)."))
-        if not hasattr(fitter, "learner"):
-            remedy = "Use model='diffusion'."
-            raise InputError(invalid("model", "one that is trained by gradients", remedy, got=fitter.name))
-        trainable, domain = cast(Trainable, fitter), curator.domain
+        self.check_fitter(fitter)
+        trainable, domain = cast("TrainedFitter", fitter), curator.domain
         if self.target is not None and self.target not in domain:
             raise InputError(invalid("target", f"one of {list(domain.names)}", "Check it.", got=self.target))
         trainable.prepare()
         even = {name: np.ones(domain[name]) for name in domain.names}
         trainable.learner(domain, self.target, even, 1.0)  # raises where it would be too large
-        buy_one_ways(curator, curator.remaining * self.ones, on_step)
+        buy_one_ways(curator, curator.remaining * self.split_rho(True)[ONE_WAYS], on_step)
         ways, total = released_one_ways(curator)
         rate = Fraction(self.rate)
         while rate * round(total) > self.largest and rate * 2**31 >= 1:

@@ -218,6 +218,7 @@ def estimates(
     replicates: int = REPLICATES,
     rng: np.random.Generator | int | None = None,
     on_refit: OnRefit = ignore_refit,
+    estimator: Fitter | None = None,
 ) -> list[Estimate]:
     """The tables of some columns, with standard errors.
 
@@ -229,6 +230,7 @@ def estimates(
         replicates: Refits of the bootstrap.
         rng: Of the bootstrap.
         on_refit: Told before each refit how many are done, and how many there are.
+        estimator: Fits the refits; by default the one that the release names.
 
     Raises:
         SchemaError: There is no such column.
@@ -248,7 +250,9 @@ def estimates(
     rest = [place for place in range(len(wanted)) if place not in found]
     if rest:
         asked = [wanted[place] for place in rest]
-        computed = _bootstrapped(release, model, asked, replicates, np.random.default_rng(rng), on_refit)
+        computed = _bootstrapped(
+            release, model, asked, replicates, np.random.default_rng(rng), on_refit, estimator
+        )
         found |= dict(zip(rest, computed, strict=True))
     return [found[place] for place in range(len(wanted))]
 
@@ -260,11 +264,12 @@ def _bootstrapped(
     replicates: int,
     rng: np.random.Generator,
     on_refit: OnRefit,
+    estimator: Fitter | None,
 ) -> list[Estimate]:
     public = release.guarantee.neighbours.rows_are_public
     return modelled(
         model,
-        resolve(release.fitter),
+        resolve(release.fitter) if estimator is None else estimator,
         release.measurements,
         cliques,
         total=release.total if public else None,

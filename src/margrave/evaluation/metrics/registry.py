@@ -44,8 +44,9 @@ from margrave.evaluation.metrics.regression import RegressionOverlap
 from margrave.evaluation.metrics.rules import BrokenRules
 from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
+from margrave.extensions import add_entry, find_entry
 
-__all__ = ["ATTACKS", "DEPENDENCE", "METRICS", "metric"]
+__all__ = ["ATTACKS", "DEPENDENCE", "METRICS", "metric", "register_metric"]
 
 
 ALL_PAIRS = "one table of counts a pair of columns, all pairs"
@@ -508,6 +509,7 @@ _ALL: tuple[Metric, ...] = (
             goal=1.0,
             source="SDMetrics 0.32, TVComplement; Greenewald et al. 2024, table 1",
             cost="one table of counts a column",
+            reads="rows",
         )
     ),
     UniqueExactMatch(
@@ -533,6 +535,16 @@ def metric(name: str) -> Metric:
     Raises:
         InputError: There is none.
     """
-    if name not in METRICS:
+    found = find_entry(METRICS, name)
+    if found is None:
         raise InputError(invalid("metrics", f"among {list(METRICS)}", "Check the spelling.", got=name))
-    return METRICS[name]
+    return found
+
+
+def register_metric(one: Metric) -> None:
+    """Add a metric, so that it can be asked for by its name.
+
+    Raises:
+        InputError: The name is taken by another metric.
+    """
+    add_entry(METRICS, one.facts.name, one, "the metric")

@@ -9,20 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
+from margrave.models._base.model import Model
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    from margrave import protocols
 
 __all__ = ["Carried"]
 
 
 Floats = NDArray[np.float64]
-Inner = TypeVar("Inner", bound="Model")
+Inner = TypeVar("Inner", bound="protocols.Model")
 
 
-class Carried(Generic[Inner]):
+class Carried(Model, Generic[Inner]):
     """All answers are the inner model's.
 
     Args:
@@ -41,6 +42,11 @@ class Carried(Generic[Inner]):
     def total(self) -> float:
         """The number of rows the model stands for; marginals sum to it."""
         return self.inner.total
+
+    @property
+    def converged(self) -> bool:
+        """Whether the inner model's fit met its tolerance."""
+        return self.inner.converged
 
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).

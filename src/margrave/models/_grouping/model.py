@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._base.constraints import sampled
 from margrave.models._base.evidence import Evidence
+from margrave.models._base.model import Model
 from margrave.models._grouping.coding import Coarse
 from margrave.models._grouping.wide_pairs import WidePair
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    from margrave import protocols
 
 __all__ = ["GroupedModel"]
 
 
 Floats = NDArray[np.float64]
-Inner = TypeVar("Inner", bound="Model")
+Inner = TypeVar("Inner", bound="protocols.Model")
 
 
-class GroupedModel(Generic[Inner]):
+class GroupedModel(Model, Generic[Inner]):
     """A model in which some attributes are modelled in groups of codes; see `Coarse`.
 
     Args:
@@ -53,7 +52,7 @@ class GroupedModel(Generic[Inner]):
     @property
     def converged(self) -> bool:
         """Whether the fit of the model over groups met its aim."""
-        return bool(getattr(self.inner, "converged", True))
+        return self.inner.converged
 
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).
@@ -76,30 +75,10 @@ class GroupedModel(Generic[Inner]):
                 table = wide.spread(table, clique)
         return table
 
-    def sample(
-        self,
-        rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, int | Codes] | None = None,
-        deadline: Deadline | None = None,
-    ) -> Encoded:
-        """Synthetic rows, conditioned on the codes in `given` and on the rules, as the model over groups.
-
-        Raises:
-            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
-        """
-
-        def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
-            return self._drawn(count, codes, rng, deadline)
-
-        def ways() -> dict[str, Floats]:
-            return {name: self.project((name,)) for name in self.domain.names}
-
-        return sampled(self.domain, rows, given, rng, drawn, ways)
-
-    def _drawn(
-        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    def draw_rows(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
     ) -> list[NDArray[np.int64]]:
+        """Rows of the model over groups, each code drawn from its group."""
         groups = self.coarse.groups
         inner: dict[str, Any] = {n: groups[n][codes] if n in groups else codes for n, codes in given.items()}
         found = self.inner.sample(rows, rng, inner, deadline)

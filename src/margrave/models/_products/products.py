@@ -6,52 +6,59 @@ Blocks: each attribute's part of a relaxed row, kept a distribution by softmax o
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.models._base.constraints import settled, sharpened
-from margrave.models._base.pooling import Pooled, one_ways, pool, rows_of, simplex
+from margrave.models._base.estimator import Estimator
+from margrave.models._base.model import Model
+from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
 from margrave.models._grouping.coding import coarsen, recalled
-from margrave.models._torch.device import Device
+from margrave.models._torch.device import Device, ready
 from margrave.models.mixture.model import GroupedMixture, MixtureModel, restored, ungrouped
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    from margrave import protocols
     from margrave.release import NoisyMarginal
 
-__all__ = ["alone", "cells_with", "check_size", "held_shares", "loaded", "mixed", "simplices", "softmaxes"]
+__all__ = [
+    "ProductsEstimator",
+    "alone",
+    "cells_with",
+    "check_size",
+    "held_shares",
+    "loaded",
+    "mixed",
+    "simplices",
+    "softmaxes",
+]
 
 
 Floats = NDArray[np.float64]
+Fitted = TypeVar("Fitted", bound=Model, covariant=True)
 HAZE = 0.02
 """Part of a start that is uniform."""
 Make = Callable[[Domain, Sequence[Pooled], float], Floats]
 
 
 def mixed(
-    domain: Domain, measurements: Sequence[NoisyMarginal], total: float | None, largest: int, make: Make
+    domain: Domain, tables: Sequence[Pooled], rows: float, largest: int, make: Make
 ) -> MixtureModel | GroupedMixture:
     """The mixture with equal weights whose products `make` finds.
 
     Args:
         domain: Names and sizes of the attributes.
-        measurements: What was released.
-        total: Rows to stand for; estimated from the measurements when None.
+        tables: What was released, one table a clique.
+        rows: To stand for.
         largest: Attributes with more codes are modelled in this many groups of codes.
         make: From a domain, one table a clique and the rows to shares of shape [codes, products].
-
-    Raises:
-        InputError: The tables do not fit the domain, or total is not positive.
-        SchemaError: A table names an attribute the domain does not have.
     """
-    rows = rows_of(measurements, total)
-    tables = pool(domain, measurements)
-    domain = settled(domain, tables)
     coarse = coarsen(domain, tables, largest)
     if coarse is None:
         return _model(domain, tables, rows, make)
@@ -117,7 +124,7 @@ def loaded(
     return GroupedMixture(restored(coarse.inner, state), coarse)
 
 
-def held_shares(model: Model | None, domain: Domain, count: int) -> Floats | None:
+def held_shares(model: protocols.Model | None, domain: Domain, count: int) -> Floats | None:
     """The shares of an earlier model over the same domain with as many products, if it is one."""
     inner = model.inner if isinstance(model, GroupedMixture) else model
     if not isinstance(inner, MixtureModel) or inner.domain != domain or len(inner.weights) != count:
@@ -182,3 +189,55 @@ def _simplex(torch: Any, block: Any) -> Any:
     levels = (falling.cumsum(0) - 1.0) / counts
     kept = (falling > levels).sum(0, keepdim=True).clamp(min=1)
     return (block - levels.gather(0, kept - 1)).clamp(min=0.0)
+
+
+class ProductsEstimator(Estimator[Fitted]):
+    """The base of families on PyTorch whose model is a mixture of products; a saved one needs no PyTorch."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def largest(self) -> int:
+        """Attributes with more codes are modelled in this many groups of codes."""
+
+    @property
+    @abstractmethod
+    def max_codes(self) -> int:
+        """Most codes all attributes may have together, groups counted as codes."""
+
+    @property
+    @abstractmethod
+    def max_cells(self) -> int:
+        """Most cells of a clique of three or more attributes."""
+
+    @property
+    @abstractmethod
+    def device(self) -> str | None:
+        """Where to compute."""
+
+    def prepare(self) -> None:
+        """Check that PyTorch is there, before anything is spent.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        ready(self.device)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check sizes and that PyTorch is there, before anything is measured.
+
+        Raises:
+            InputError: There are more codes than max_codes or a clique has more cells than max_cells.
+            MissingExtraError: PyTorch is not installed.
+        """
+        self.prepare()
+        check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
+        return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Codes that are modelled, large attributes in groups, and how many it takes at most."""
+        return float(sum(min(size, self.largest) for size in sizes)), float(self.max_codes)

@@ -5,6 +5,7 @@ Matching: which rows of a table go with given codes, and even picks among them.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,30 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compiled
-from margrave.models._base.constraints import obeying, sampled, settled
+from margrave.models._base.constraints import obeying, settled
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.memory import Room
+from margrave.models._base.model import Model
 from margrave.models._base.pooling import pool
 from margrave.models._sampling.rounding import draw_column
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.encoded import code_dtype
 
 if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
-__all__ = ["RowModel", "keyed", "mixed", "picks", "reached", "recalled", "row_dtype", "ruled_rows"]
+__all__ = [
+    "RowEstimator",
+    "RowModel",
+    "keyed",
+    "mixed",
+    "picks",
+    "reached",
+    "recalled",
+    "row_dtype",
+    "ruled_rows",
+]
 
 
 Longs = NDArray[np.int64]
@@ -99,7 +113,7 @@ def _reached(columns: Rows, attributes: Longs, codes: Longs, agreed: Longs) -> L
 Floats = NDArray[np.float64]
 
 
-class RowModel:
+class RowModel(Model):
     """The frequencies of rows that a generator has made, times uniform codes of attributes it knew nothing
     of.
 
@@ -155,34 +169,6 @@ class RowModel:
         scale = self._total / self.rows / spread
         return np.array(np.broadcast_to(counts.reshape(wide) * scale, shape))
 
-    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
-        """The marginals of many cliques."""
-        return [self.project(clique) for clique in cliques]
-
-    def sample(
-        self,
-        rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, int | Codes] | None = None,
-        deadline: Deadline | None = None,
-    ) -> Encoded:
-        """Rows of the table, each as often as any other to within one, conditioned on `given`; see the class.
-
-        Args:
-            rows: How many, at least 0.
-            rng: Source of randomness.
-            given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
-            deadline: Not used: rows are picked at once.
-
-        Raises:
-            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
-        """
-
-        def drawn(count: int, codes: Evidence) -> list[Rows]:
-            return self._drawn(count, codes, rng)
-
-        return sampled(self._domain, rows, given, rng, drawn, self._ways)
-
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `recalled` builds the same model again."""
         places = [self._domain.index(name) for name in self._names]
@@ -192,14 +178,18 @@ class RowModel:
             "rows": self._columns,
         }
 
-    def _ways(self) -> dict[str, Floats]:
+    def one_ways(self) -> dict[str, Floats]:
+        """Each attribute's distribution, [codes]."""
         return {name: self.project((name,)) / self._total for name in self._domain.names}
 
     def _column(self, name: str) -> Rows:
         column: Rows = self._columns[self._names.index(name)]
         return column
 
-    def _drawn(self, rows: int, given: Evidence, rng: np.random.Generator) -> list[Rows]:
+    def draw_rows(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
+    ) -> list[Rows]:
+        """Rows of the table, each as often as any other to within one; see the class."""
         held = {name: codes for name, codes in given.items() if name in self._names}
         chosen = self._chosen(rows, held, rng)
         found = []
@@ -263,9 +253,9 @@ def ruled_rows(model: RowModel, rng: np.random.Generator) -> Rows:
     """As many rows of a model as it is made of, all of which obey the rules, shape [names, rows]."""
 
     def drawn(count: int, codes: Evidence) -> list[Rows]:
-        return model._drawn(count, codes, rng)
+        return model.draw_rows(count, codes, rng)
 
-    columns = obeying(model.domain, model.rows, {}, rng, drawn, model._ways)
+    columns = obeying(model.domain, model.rows, {}, rng, drawn, model.one_ways)
     kept = [columns[model.domain.index(name)] for name in model._names]
     return np.array(kept, dtype=model._columns.dtype).reshape(len(kept), model.rows)
 
@@ -291,3 +281,41 @@ def recalled(
     if any(int(column.max()) >= domain[name] for name, column in zip(names, columns, strict=True)):
         raise ReleaseError(invalid("state", "codes of the domain", "The release is damaged."))
     return RowModel(settled(domain, pool(domain, measurements)), float(total), names, columns)
+
+
+class RowEstimator(Estimator[RowModel]):
+    """The base of families whose model is a table of rows within limits of rows and cells."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def room(self) -> Room:
+        """Rows and cells it may have."""
+
+    @property
+    def most_cells(self) -> int:
+        """Cells that all tables may have together."""
+        return self.room.most_cells
+
+    def restore(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
+    ) -> RowModel:
+        """The model whose `state` was saved, with no optimisation.
+
+        Raises:
+            ReleaseError: The state is not that of rows over this domain.
+        """
+        return recalled(domain, measurements, state)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """Check that the tables fit, before anything is measured.
+
+        Raises:
+            InputError: They have more cells than max_cells or max_memory allow.
+        """
+        self.room.admit(domain, cliques)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
+        """Cells of all tables with each one candidate, infinite where too many: shape [candidates]."""
+        return self.room.cells(domain, cliques, candidates)

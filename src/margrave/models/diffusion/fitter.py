@@ -9,25 +9,24 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import settled
 from margrave.models._base.delegating import Carried
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import pool
 from margrave.models._sampling.rows import RowModel, recalled, row_dtype
 from margrave.models._torch.device import ready, serial
 from margrave.models.diffusion.coding import coded
 from margrave.models.diffusion.denoiser import Denoiser, cosine, drawn, spoken
-from margrave.models.independent import Independent
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    from margrave.protocols import LearnsFrom
     from margrave.release import NoisyMarginal
 
 __all__ = ["Diffusion", "DiffusionModel", "remembered_weights"]
@@ -79,13 +78,12 @@ of all pairs, in whole numbers that have to stay below 2^63 (`measure.mechanisms
 
 
 @dataclass(frozen=True, slots=True)
-class Diffusion:
+class Diffusion(Estimator["DiffusionModel"]):
     """Gaussian and multinomial diffusion of rows (Kotelnikov, Baranchuk, Rubachev and Babenko 2023, TabDDPM).
 
     `learner` gives what `Training` has trained at the door, and `finished` draws rows with it: the model is
     those rows, so that rows given codes are those of them which have them, as for `GUM`. It learns from
-    gradients only: strategies that buy marginals are refused before anything is spent. What is left to a
-    training that was stopped, the released one-ways, gives independent columns (`fit`).
+    gradients only: strategies that buy marginals are refused before anything is spent.
 
     Args:
         widths: Of the hidden layers.
@@ -109,6 +107,8 @@ class Diffusion:
     most_rows: int = 100_000
     seed: int = 0
     device: str | None = None
+    name: ClassVar[str] = "diffusion"
+    learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"gradients"})
 
     def __post_init__(self) -> None:
         for param in ("times", "draws", "most_rows"):
@@ -125,11 +125,6 @@ class Diffusion:
         if not (math.isfinite(self.rate) and self.rate > 0 and 0 <= self.average < 1):
             remedy = "Try rate=0.008 and average=0.99."
             raise InputError(invalid("rate", "above 0, and average in [0, 1)", remedy, got=self.rate))
-
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "diffusion"
 
     def prepare(self) -> None:
         """Check that PyTorch and the device are there and will do, before anything is spent.
@@ -179,7 +174,7 @@ class Diffusion:
         weights: Sequence[Floats],
         measurements: Sequence[NoisyMarginal],
         total: float,
-    ) -> Model:
+    ) -> DiffusionModel:
         """The model of a trained learner.
 
         Args:
@@ -197,21 +192,9 @@ class Diffusion:
             RowModel(domain, total, domain.names, columns.astype(row_dtype(domain))), weights
         )
 
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
-    ) -> Model:
-        """Without a training: independent columns, which is what a network of zeros draws."""
-        return Independent().fit(domain, measurements, total=total, warm=warm, effort=effort)
-
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
-    ) -> Model:
+    ) -> DiffusionModel:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
 
         Raises:
@@ -219,19 +202,5 @@ class Diffusion:
         """
         weights = remembered_weights(state)
         if not weights:
-            return Independent().restore(domain, measurements, state)
+            raise ReleaseError(invalid("state", "with the network's weights", "The release is damaged."))
         return DiffusionModel(recalled(domain, measurements, state), weights)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Refuse: it learns from gradients, and what marginals cost would be lost.
-
-        Raises:
-            InputError: Always.
-        """
-        raise InputError(
-            invalid("model", "one that learns from marginals", "Use select=Training().", got=self.name)
-        )
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """One each, shape [candidates]: nothing of the model grows with marginals; `admit` refuses them."""
-        return np.ones(len(candidates))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import LEAST as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
@@ -70,7 +71,7 @@ for shares of atoms over that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     """Fits p(x) = sum_k w_k prod_i Q_ki(x_i) to all measured pairs at once.
 
     Minimises the squared residuals over their variances, plus `information` for each nat of dependence
@@ -141,6 +142,8 @@ class Mixture:
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
+    name: ClassVar[str] = "mixture"
+    options: ClassVar[frozenset[str]] = frozenset({"target", "max_memory"})
 
     def __post_init__(self) -> None:
         for param in ("components", "restarts", "steps", "max_codes", "largest"):
@@ -160,11 +163,6 @@ class Mixture:
         if not (np.isfinite(self.smoothness) and self.smoothness >= 0):
             raise InputError(invalid("smoothness", "at least 0", "Try 0.33.", got=self.smoothness))
         opened(self.device)
-
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "mixture"
 
     @property
     def most_codes(self) -> int:
@@ -293,6 +291,10 @@ class Mixture:
             raise InputError(invalid("codes", f"at most {self.most_codes}", remedy, got=codes))
         if self.target is not None:
             domain.index(self.target)
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """Codes that are modelled, large attributes in groups, and how many it takes at most."""
+        return float(sum(min(size, self.largest) for size in sizes)), float(self.most_codes)
 
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Cells of the stacked table, whatever is measured, shape [candidates]."""

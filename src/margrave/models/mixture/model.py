@@ -23,6 +23,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.constraints import sampled
 from margrave.models._base.evidence import Evidence
+from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
 from margrave.models._grouping.coding import Coarse
 from margrave.models._grouping.model import GroupedModel
@@ -156,7 +157,7 @@ BALANCED = 0.05
 """A fit counts as converged when the codes' prices are out of balance by less than this part of a nat's."""
 
 
-class MixtureModel:
+class MixtureModel(Model):
     """p(x) = sum_k w_k prod_i Q_ki(x_i); made by `Mixture`.
 
     Args:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import settled, sharpened
-from margrave.models._base.pooling import Pooled, pool, rows_of
+from margrave.limits import Effort
+from margrave.models._base.constraints import sharpened
+from margrave.models._base.estimator import Estimator
+from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rows import RowModel, recalled, row_dtype, ruled_rows
 from margrave.models._torch.device import opened, ready, serial
 from margrave.models.mixture.rules import Tie, ties
@@ -81,7 +82,7 @@ ROUGH = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Particles:
+class Particles(Estimator[RowModel]):
     """PrivPGD (Donhauser, Abad, Hulkund and Yang 2024): particles whose marginals are near in sliced W2.
 
     1. Projection: each noisy table becomes the distribution nearest to it in SW1 (`projection`), quantised.
@@ -135,6 +136,7 @@ class Particles:
     seed: int = 0
     max_cells: int = 1_000_000
     device: str | None = None
+    name: ClassVar[str] = "particles"
 
     def __post_init__(self) -> None:
         counts = ("particles", "epochs", "directions", "batch", "projection_directions", "max_cells")
@@ -155,19 +157,8 @@ class Particles:
         plain = {n: tuple(tuple(map(float, at)) for at in place) for n, place in self.places.items()}
         object.__setattr__(self, "places", plain)
 
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "particles"
-
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> RowModel:
         """The particles that come near to the measurements; see the class.
 
@@ -179,10 +170,7 @@ class Particles:
             SchemaError: A table or an argument names an attribute the domain does not have.
             MissingExtraError: PyTorch is not installed.
         """
-        rows = rows_of(measurements, total)
-        tables = pool(domain, measurements)
         self.admit(domain, [table.clique for table in tables])
-        domain = settled(domain, tables)
         seen = domain.canonical({name for table in tables for name in table.clique})
         if not seen:
             return RowModel(domain, rows, (), np.zeros((0, 1), dtype=row_dtype(domain)))

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
-from margrave.limits import FULL, Effort
+from margrave.limits import Effort
 from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import CELL_BYTES, LEAST, PROGRAM
-from margrave.models._base.pooling import Pooled, one_ways, pool, rows_of
+from margrave.models._base.pooling import Pooled, one_ways, pool
 from margrave.models._torch.device import opened
 from margrave.models.pgm.calibration import Held, forbidding, rule_tables
 from margrave.models.pgm.estimate import Solution, approach
@@ -79,7 +80,7 @@ CERTAINTY = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class PGM:
+class PGM(Estimator["GraphicalModel"]):
     """Fits p(x) = exp(sum_r theta_r(x_r) - log Z), one table of potentials a measured clique.
 
     Minimises log Z(theta) - <theta, y / N> + sum(c * theta^2) / 2 with c = strength * sigma / N
@@ -122,6 +123,8 @@ class PGM:
     max_cells: int = 1 << 28
     max_memory: int | None = None
     device: str | None = None
+    name: ClassVar[str] = "pgm"
+    options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
         for param, value in (("strength", self.strength), ("tolerance", self.tolerance)):
@@ -143,11 +146,6 @@ class PGM:
             raise InputError(invalid("device", "one with double precision", remedy, got=self.device))
 
     @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "pgm"
-
-    @property
     def most_cells(self) -> int:
         """Cells a junction tree may have under both limits."""
         device = opened(self.device)
@@ -158,21 +156,15 @@ class PGM:
             most = min(most, device.memory // A_TENSOR_CELL)
         return most
 
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> GraphicalModel:
         """The model that explains the measurements; see the class.
 
         Args:
             domain: Names and sizes of the attributes.
-            measurements: Noisy marginals of any cliques, several of one clique included.
-            total: Rows to stand for; the inverse-variance mean of the measurements' sums when None.
+            tables: One table a clique.
+            rows: To stand for.
             warm: An earlier fit over the same domain; its potentials are the starting point.
             effort: A rough fit stops at ROUGH times the tolerance; after the deadline the best so far is
                 returned. `model.converged` says whether the tolerance asked for was met.
@@ -180,11 +172,8 @@ class PGM:
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
         """
-        rows = rows_of(measurements, total)
         aware, names = self.penalty == "noise_aware", ranked(domain)
-        measured = pool(domain, measurements)
-        domain = settled(domain, measured)
-        measured = sharpened(domain, measured, CERTAINTY)
+        measured = sharpened(domain, tables, CERTAINTY)
         pooled = _explained(domain, measured) if aware else measured
         inference = self._open(domain, pooled)
         target = _flat(names, [table.values / rows for table in pooled], pooled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.constraints import sampled
 from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.model import Model
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.graph import ranked
 from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
 from margrave.models.pgm.sample import conditioned, cut, draw, draw_given
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
     from margrave.models.pgm.calibration import Calibration
@@ -29,7 +28,7 @@ FEW = 8
 """Fewer pairs than this are projected one by one."""
 
 
-class GraphicalModel:
+class GraphicalModel(Model):
     """p(x) = exp(sum_r theta_r(x_r) - log Z); made by `PGM`.
 
     Args:
@@ -116,38 +115,13 @@ class GraphicalModel:
             for clique, wanted in zip(cliques, engine, strict=True)
         ]
 
-    def sample(
-        self,
-        rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, int | Codes] | None = None,
-        deadline: Deadline | None = None,
-    ) -> Encoded:
-        """Synthetic rows by low-variance rounding, conditioned exactly on the codes in `given`.
-
-        Args:
-            rows: How many, at least 0.
-            rng: Source of randomness.
-            given: Codes by attribute, one for all rows or one a row; the rest is drawn from its exact
-                conditional distribution. With codes one a row, rows keep their order.
-            deadline: When rows are no longer moved towards the model's pairs; all are drawn in any case.
-
-        Raises:
-            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
-        """
-
-        def ways() -> dict[str, NDArray[np.float64]]:
-            return {name: self.project((name,)) for name in self._domain.names}
-
-        def drawn(count: int, codes: Evidence) -> list[NDArray[Any]]:
-            return self._drawn(count, codes, rng, deadline)
-
-        return sampled(self._domain, rows, given, rng, drawn, ways)
-
-    def _drawn(
-        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    def draw_rows(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
     ) -> list[NDArray[Any]]:
-        """A column an attribute, in the domain's order."""
+        """Rows by low-variance rounding, from the exact distribution conditional on `given`.
+
+        After the deadline rows are no longer moved towards the model's pairs; all are drawn in any case.
+        """
         layout, theta, belief = self._inference.layout, self._solution.theta, self._inference.belief
         if by_row(given):
             codes = {self._place[n]: np.broadcast_to(c, rows).astype(np.int64) for n, c in given.items()}

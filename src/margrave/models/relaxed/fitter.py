@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.limits import FULL, Effort
+from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
 from margrave.models._products.misfit import NOISE, Misfit
 from margrave.models._products.products import (
+    ProductsEstimator,
     alone,
-    cells_with,
-    check_size,
     held_shares,
     loaded,
     mixed,
@@ -33,7 +32,7 @@ from margrave.models._torch.descent import Plan, descend
 from margrave.models._torch.device import Device, opened, ready, serial
 from margrave.models.mixture.model import GroupedMixture, MixtureModel
 from margrave.models.relaxed.points import Points, Thresholds, thresholds
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -89,7 +88,7 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Relaxed:
+class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
     """Fits `rows` relaxed rows, each a product of distributions, to all measured marginals.
 
     RAP (Aydore et al. 2021): a synthetic table whose rows need not be one-hot answers marginals by products,
@@ -170,14 +169,8 @@ class Relaxed:
         """The name it is saved and resolved under."""
         return "relaxed_points" if self.blocks == "points" else "relaxed"
 
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> MixtureModel | GroupedMixture | PlacedModel:
         """The relaxed rows that explain the measurements; see the class.
 
@@ -200,7 +193,7 @@ class Relaxed:
             return shares
 
         with serial(ready(self.device)):
-            mixture = mixed(domain, measurements, total, self.largest, make)
+            mixture = mixed(domain, tables, rows, self.largest, make)
         return PlacedModel(mixture, placed[0]) if placed else mixture
 
     def restore(
@@ -212,28 +205,6 @@ class Relaxed:
             ReleaseError: The state is not that of a mixture over this domain.
         """
         return loaded(domain, measurements, state)
-
-    def prepare(self) -> None:
-        """Check that PyTorch is there, before anything is spent.
-
-        Raises:
-            MissingExtraError: PyTorch is not installed.
-        """
-        ready(self.device)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Check sizes and that PyTorch is there, before anything is measured.
-
-        Raises:
-            InputError: There are more codes than max_codes or a clique has more cells than max_cells.
-            MissingExtraError: PyTorch is not installed.
-        """
-        self.prepare()
-        check_size(domain, cliques, self.largest, self.max_codes, self.max_cells)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """Cells that a fit compares, infinite with a clique of more than max_cells, shape [candidates]."""
-        return cells_with(domain, cliques, candidates, self.largest, self.max_cells)
 
     def _plan(self, effort: Effort, rates: tuple[float, ...]) -> Plan:
         steps = max(self.steps // ROUGH, 1) if effort.rough else self.steps

@@ -8,9 +8,9 @@ The compiled loop of the genetic search: single codes changed while that brings 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,15 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.compiled import compiled
 from margrave.models._base.memory import Room
+from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import fresh_state, uniform
-from margrave.models._sampling.rows import RowModel, recalled
+from margrave.models._sampling.rows import RowEstimator, RowModel
 from margrave.models.rowwise.gum import finished
 from margrave.models.rowwise.targets import STARTS, Targets, targets
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
-    from margrave.release import NoisyMarginal
 
 __all__ = [
     "BEST",
@@ -230,7 +230,7 @@ ROUGH, ROUGH_ROWS = 10.0, 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Genetic:
+class Genetic(RowEstimator):
     """A table of rows searched for by edits of single codes: needs no gradient and no structure.
 
     The fitness is  sum over tables of precision * sum over cells of (count - target)^2, on consistent targets
@@ -289,6 +289,8 @@ class Genetic:
     max_cells: int = 1 << 25
     max_memory: int | None = None
     seed: int = 0
+    name: ClassVar[str] = "genetic"
+    options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -300,28 +302,12 @@ class Genetic:
         self.room  # noqa: B018 - checks the limits
 
     @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "genetic"
-
-    @property
     def room(self) -> Room:
         """Rows and cells it may have."""
         return Room(self.rows, self.max_rows, self.max_cells, self.max_memory)
 
-    @property
-    def most_cells(self) -> int:
-        """Cells that all tables may have together."""
-        return self.room.most_cells
-
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> RowModel:
         """Rows near to the measured marginals; see the class. `warm` is not used.
 
@@ -330,8 +316,8 @@ class Genetic:
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
         """
-        self.admit(domain, [m.clique for m in measurements])
-        return self.generate(targets(domain, measurements, total), effort)
+        self.admit(domain, [table.clique for table in tables])
+        return self.generate(targets(domain, tables, rows), effort)
 
     def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
         """Rows that meet targets, however those came about."""
@@ -341,28 +327,6 @@ class Genetic:
         if wanted.names:
             columns = self._searched(wanted, columns, rng, effort)
         return finished(wanted, columns, COPIES, rng, effort)
-
-    def restore(
-        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
-    ) -> RowModel:
-        """The model whose `state` was saved, with no optimisation.
-
-        Raises:
-            ReleaseError: The state is not that of rows over this domain.
-        """
-        return recalled(domain, measurements, state)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Check that the tables fit, before anything is measured.
-
-        Raises:
-            InputError: They have more cells than max_cells or max_memory allow.
-        """
-        self.room.admit(domain, cliques)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """Cells of all tables with each one candidate, infinite where too many: shape [candidates]."""
-        return self.room.cells(domain, cliques, candidates)
 
     def _searched(self, wanted: Targets, columns: Rows, rng: np.random.Generator, effort: Effort) -> Rows:
         found = Search(wanted, columns)

@@ -8,9 +8,9 @@ The compiled loop of GUM: one table's counts brought nearer to its target by mov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,14 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.compiled import compiled
 from margrave.models._base.memory import Room
+from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import fresh_state, shuffle, uniform
-from margrave.models._sampling.rows import RowModel, recalled, ruled_rows
+from margrave.models._sampling.rows import RowEstimator, RowModel, ruled_rows
 from margrave.models.rowwise.targets import STARTS, Targets, targets
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
-    from margrave.release import NoisyMarginal
 
 __all__ = ["GUM", "distance", "finished", "moved", "update"]
 
@@ -217,7 +217,7 @@ ROUGH_ITERATIONS, ROUGH_ROWS = 12, 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class GUM:
+class GUM(RowEstimator):
     """A table of rows with the measured marginals, found by moving rows from full cells to empty ones.
 
     1. *Consistency* (`margrave.models.rowwise.targets`): all tables sum to the rows and agree on what they
@@ -271,6 +271,8 @@ class GUM:
     max_cells: int = 1 << 25
     max_memory: int | None = None
     seed: int = 0
+    name: ClassVar[str] = "gum"
+    options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -280,28 +282,12 @@ class GUM:
         self.room  # noqa: B018 - checks the limits
 
     @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "gum"
-
-    @property
     def room(self) -> Room:
         """Rows and cells it may have."""
         return Room(self.rows, self.max_rows, self.max_cells, self.max_memory)
 
-    @property
-    def most_cells(self) -> int:
-        """Cells that all tables may have together."""
-        return self.room.most_cells
-
-    def fit(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        warm: Model | None = None,
-        effort: Effort = FULL,
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
     ) -> RowModel:
         """Rows with the measured marginals; see the class. `warm` is not used.
 
@@ -310,8 +296,8 @@ class GUM:
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
         """
-        self.admit(domain, [m.clique for m in measurements])
-        return self.generate(targets(domain, measurements, total), effort)
+        self.admit(domain, [table.clique for table in tables])
+        return self.generate(targets(domain, tables, rows), effort)
 
     def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
         """Rows that meet targets, however those came about: steps 2 and 3."""
@@ -321,28 +307,6 @@ class GUM:
         iterations = min(self.iterations, ROUGH_ITERATIONS) if effort.rough else self.iterations
         moved(wanted, columns, iterations, rng, effort)
         return finished(wanted, columns, iterations, rng, effort)
-
-    def restore(
-        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
-    ) -> RowModel:
-        """The model whose `state` was saved, with no optimisation.
-
-        Raises:
-            ReleaseError: The state is not that of rows over this domain.
-        """
-        return recalled(domain, measurements, state)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Check that the tables fit, before anything is measured.
-
-        Raises:
-            InputError: They have more cells than max_cells or max_memory allow.
-        """
-        self.room.admit(domain, cliques)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """Cells of all tables with each one candidate, infinite where too many: shape [candidates]."""
-        return self.room.cells(domain, cliques, candidates)
 
 
 def finished(

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.constraints import settled, sharpened
-from margrave.models._base.pooling import Pooled, pool, rows_of, simplex
+from margrave.models._base.constraints import sharpened
+from margrave.models._base.pooling import Pooled, simplex
 from margrave.models._sampling.rounding import draw_column, grouped
 from margrave.models._sampling.rows import row_dtype
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.release import NoisyMarginal
+    pass
 
 __all__ = [
     "STARTS",
@@ -187,14 +187,14 @@ class Targets:
     ones: tuple[Floats, ...]
 
 
-def targets(domain: Domain, measurements: Sequence[NoisyMarginal], total: float | None) -> Targets:
-    """PrivSyn's consistency steps on all measurements (`consistent`), rules obeyed.
+def targets(domain: Domain, tables: Sequence[Pooled], rows: float) -> Targets:
+    """PrivSyn's consistency steps on all tables (`consistent`), rules obeyed.
 
-    Raises:
-        InputError: The tables do not fit the domain, or total is not positive.
+    Args:
+        domain: With its rules, settled.
+        tables: Noisy counts, one table a clique.
+        rows: What each is to sum to.
     """
-    rows, tables = rows_of(measurements, total), pool(domain, measurements)
-    domain = settled(domain, tables)
     return gathered(domain, rows, tables, consistent(tables, rows, roomy(domain, tables)))
 
 

@@ -1,0 +1,123 @@
+"""Strategy: the base of what decides which marginals to buy. Needs and shares are declared."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from margrave.errors import InputError, invalid
+
+if TYPE_CHECKING:
+    from margrave.limits import Deadline
+    from margrave.progress import OnStep
+    from margrave.protocols import Curator, Fitter, LearnsFrom, Model
+
+__all__ = ["APPRAISE", "CHOOSE", "MEASURE", "ONE", "ONE_WAYS", "PAIR", "Shares", "Strategy"]
+
+
+ONE_WAYS, MEASURE, CHOOSE, APPRAISE = "one-way marginals", "measure", "choose", "appraise"
+"""Stages that several strategies have."""
+ONE, PAIR = "one-way marginal", "pair"
+"""What a plan foretells the noise of."""
+Own = TypeVar("Own", bound="Strategy")
+Shares = dict[str, Fraction]
+"""Shares of rho by stage, or by what is measured."""
+
+
+class Strategy(ABC):
+    """Decides which marginals to buy. It sees a curator, never data.
+
+    A strategy defines `name` and `run`, and states in `split_rho` how it shares out its rho: `run` spends by
+    that statement and a plan shows it, so that they cannot disagree. It is a frozen dataclass of its
+    settings: what a run adds to them (`options`) is set in a copy.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    """The name it is saved under."""
+    gaussian_only: ClassVar[bool] = False
+    """Whether all it asks has Gaussian noise, so that it never chooses: GDP accounting prices that better."""
+    learns_by: ClassVar[LearnsFrom] = "marginals"
+    """What the fitter has to learn from: marginals, moments of the rows, or gradients of the rows."""
+    needs_rows: ClassVar[bool] = False
+    """Whether it asks for more than marginals, so that the engine has to hold the rows."""
+    keeps_deadline: ClassVar[bool] = True
+    """Whether a time limit can end it early but complete."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Options of a run that it takes, each a field of this name: "target"."""
+
+    @abstractmethod
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when to be done, on the curator's stopwatch; a strategy ends early but complete, all of rho
+            spent. No other clock may decide what it asks.
+        """
+
+    def split_rho(self, counted: bool) -> Shares:
+        """The share of rho of each stage; they sum to 1.
+
+        Args:
+            counted: Whether something tells the number of rows before the strategy runs: discovery, or the
+                adjacency.
+        """
+        return {MEASURE: Fraction(1)}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """The share of rho that one typical one-way marginal (`ONE`) and one typical pair (`PAIR`) get.
+
+        Which marginals an adaptive strategy buys is not known before it runs: a typical number stands in.
+
+        Args:
+            columns: How many there are, at least 1.
+        """
+        return {ONE: Fraction(1, columns)}
+
+    @property
+    def training(self) -> tuple[int, Fraction, Fraction] | None:
+        """Steps, rate and share of rho of a training by gradients of samples; None without one."""
+        return None
+
+    @property
+    def max_seconds(self) -> float | None:
+        """Seconds of post-processing that it allows itself; None for no limit of its own."""
+        return None
+
+    @property
+    def target(self) -> str | None:
+        """An attribute that rows are meant to predict; a field of strategies that take one."""
+        return None
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns that it was told of by name: the target, and cliques where a strategy takes some."""
+        return frozenset() if self.target is None else frozenset({self.target})
+
+    def check_fitter(self, fitter: Fitter) -> None:
+        """Check, before anything is spent, that the fitter learns from what this strategy buys.
+
+        Raises:
+            InputError: It does not.
+        """
+        if self.learns_by not in fitter.learns_from:
+            able, remedy = REMEDIES[self.learns_by]
+            raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
+
+    def with_options(self: Own, **options: Any) -> Own:
+        """A copy with some of its `options` set."""
+        asked: Any = self
+        changed: Own = dataclasses.replace(asked, **options)
+        return changed
+
+
+REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
+    "marginals": ("learns from marginals", "Use select=Training()."),
+    "moments": ("takes Fourier features", "Use model='merf'."),
+    "gradients": ("is trained by gradients", "Use model='diffusion'."),
+}
+"""What a fitter has to do for a strategy, and which one does."""
