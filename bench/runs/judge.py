@@ -106,13 +106,12 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.engines.frames import read_table
     from margrave.limits import FULL
     from margrave.models._base.pooling import mu, pool, rows_of
-    from margrave.models.auto import MOST_CELLS, Auto, keep_measurements, rank_pairs
+    from margrave.models.auto import Auto, rank_pairs
     from margrave.models.mixture import Mixture
     from margrave.models.mixture.descent import Setting
     from margrave.models.mixture.fitter import EASED, price_rule
     from margrave.models.mixture.nest import group_attributes
     from margrave.models.mixture.trials import Trials
-    from margrave.models.pgm.fitter import PGM
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
 
@@ -141,13 +140,11 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     ]
     halves = [trials.fit_model(mixture, setting) for setting in settings]
     whole = [mixture.fit_at(setting, domain, measurements, total, FULL) for setting in settings]
-    ranked = rank_pairs(domain, tables, total, choice.dependence)
+    ranked = rank_pairs(domain, tables, choice.dependence)
     if ranked:
-        trees = PGM(max_cells=MOST_CELLS)
-        pairs = Auto().choose_tree(domain, ranked, MOST_CELLS)
         half = [table.measurement for table in trials.half]
-        halves.append(trees.fit(domain, keep_measurements(half, pairs), total=total))
-        whole.append(trees.fit(domain, keep_measurements(measurements, pairs), total=total))
+        halves.append(Auto().grow_tree(domain, half, ranked, total))
+        whole.append(Auto().grow_tree(domain, measurements, ranked, total))
     entered = [trials.enter(model, settings[0]) for model in halves]
     scores = [trials.compare(one, entered[0])[0] for one in entered]
     true = np.array([truth.errors(model) for model in halves])

@@ -9,11 +9,12 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import Deadline, Effort
+from margrave.models import auto
 from margrave.models._base.pooling import pool
-from margrave.models.auto import Auto, Trees, rank_pairs
+from margrave.models.auto import Auto, Trees, find_unjudged_model, rank_pairs
 from margrave.models.mixture.model import MixtureModel
 from margrave.protocols import Model
-from margrave.release import NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 SMALL = Domain(("a", "b", "c"), (12, 14, 16))
@@ -102,10 +103,10 @@ def test_damaged_trees_are_refused(precise: list[NoisyMarginal]) -> None:
 
 def test_the_target_and_the_memory_limit_reach_the_models() -> None:
     made = tables(SMALL, 5000.0, 5.0, 5)
-    auto = Auto(target="c", max_memory=600_000_000)
-    assert auto._mixture.target == "c"
-    assert auto._mixture.max_memory == auto._trees(10).max_memory == 600_000_000
-    assert auto.fit(SMALL, made).domain == SMALL
+    fitter = Auto(target="c", max_memory=600_000_000)
+    assert fitter._mixture.target == "c"
+    assert fitter._mixture.max_memory == fitter._trees.max_memory == 600_000_000
+    assert fitter.fit(SMALL, made).domain == SMALL
 
 
 def test_a_small_tree_is_judged_by_its_whole_fit() -> None:
@@ -124,13 +125,52 @@ def test_a_small_tree_is_judged_by_its_whole_fit() -> None:
     assert isinstance(Auto().fit(domain, made), Trees)
 
 
-def test_a_pair_that_noise_explains_is_not_taken_into_the_tree() -> None:
-    made = scattered(2.0)
-    pooled = pool(SMALL, made)
-    rows = made[-1].values.sum()
+def test_pairs_are_ranked_by_their_dependence() -> None:
+    pooled = pool(SMALL, scattered(2.0))
     strong = np.full((3, 3), 0.5)
-    assert len(rank_pairs(SMALL, pooled, rows, strong)) == 3
     strong[0, 2] = strong[2, 0] = 0.7
-    assert rank_pairs(SMALL, pooled, rows, strong)[0] == ("a", "c")
-    assert rank_pairs(SMALL, pooled, rows, np.full((3, 3), 1e-5)) == []
-    assert rank_pairs(SMALL, pooled, rows, None) == []
+    assert rank_pairs(SMALL, pooled, strong)[0] == ("a", "c")
+    assert len(rank_pairs(SMALL, pooled, strong)) == 3
+    assert rank_pairs(SMALL, pooled, None) == []
+
+
+def chain(rows: float, sigma: float) -> tuple[Domain, list[NoisyMarginal]]:
+    """One-ways and all pairs of x - y - z, in which x and z are alike through y alone."""
+    rng, domain = np.random.default_rng(7), Domain(("x", "y", "z"), (10, 12, 14))
+    first = rng.dirichlet(np.full(10 * 12, 0.2)).reshape(10, 12)
+    joint = rows * first[:, :, None] * rng.dirichlet(np.full(14, 0.1), size=12)[None]
+    made = []
+    for places in [p for k in (1, 2) for p in itertools.combinations(range(3), k)]:
+        exact = joint.sum(axis=tuple(i for i in range(3) if i not in places))
+        noisy = exact + sigma * rng.standard_normal(exact.shape)
+        made.append(NoisyMarginal(tuple(domain.names[i] for i in places), noisy, sigma))
+    return domain, made
+
+
+def test_a_tree_leaves_out_a_pair_that_others_imply() -> None:
+    domain, made = chain(20_000.0, 20.0)
+    grown = Auto().grow_tree(domain, made, [("x", "z"), ("x", "y"), ("y", "z")], 20_000.0)
+    assert set(grown.kept) == {("x", "y"), ("y", "z")}
+
+
+def test_a_tree_leaves_out_pairs_that_noise_explains() -> None:
+    domain, made = chain(500.0, 400.0)
+    assert Auto().grow_tree(domain, made, [("x", "y"), ("y", "z")], 500.0).kept == ()
+
+
+def test_a_tree_stays_below_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, made = chain(20_000.0, 20.0)
+    monkeypatch.setattr(auto, "MOST_CELLS", 140)
+    assert len(Auto().grow_tree(domain, made, [("x", "y"), ("y", "z")], 20_000.0).kept) == 1
+
+
+def test_pairs_that_nobody_looked_at_ask_for_the_model_of_all_that_was_measured() -> None:
+    domain, made = chain(20_000.0, 20.0)
+    some = [table for table in made if table.clique != ("x", "z")]
+    assert find_unjudged_model(domain, pool(domain, some)) == [("x", "y"), ("y", "z")]
+    assert find_unjudged_model(domain, pool(domain, made)) == []
+    fitted = Auto().fit(domain, some)
+    assert isinstance(fitted, Trees)
+    assert set(fitted.kept) == {("x", "y"), ("y", "z")}
+    appraised = InferredMarginal(("x", "z"), made[4].values, 20.0, 0.1, 0.1)
+    assert find_unjudged_model(domain, pool(domain, [*some, appraised], inferred=True)) == []

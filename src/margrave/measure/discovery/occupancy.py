@@ -107,7 +107,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
 
 
 def smoothed_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array]:
-    """Posterior mean of each cell's count and the chance that it holds rows, if counts are alike in stretches.
+    """Posterior mean of each cell's count and chance that it holds rows, if counts are alike in stretches.
 
     The model: the cells in order are parted into stretches at random, a new one beginning at each cell with
     a chance that is one of CHANGES, by how likely they make the noisy counts. In a stretch the count of
