@@ -16,7 +16,9 @@ __all__ = ["FITTERS", "resolve"]
 HOMES = {
     "auto": ("margrave.models.auto", "Auto"),
     "compressed": ("margrave.models.compressed", "Compressed"),
+    "conditional_pgm": ("margrave.models.conditional", "ConditionalPGM"),
     "diffusion": ("margrave.models.diffusion.fitter", "Diffusion"),
+    "gated": ("margrave.models.gated.fitter", "Gated"),
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
     "independent": ("margrave.models.independent", "Independent"),

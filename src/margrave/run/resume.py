@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from margrave.limits import Deadline
     from margrave.measure.curator import Curator
     from margrave.privacy.ledger.ledger import Ledger
-    from margrave.protocols import Model
+    from margrave.protocols import Fitter, Model
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
@@ -78,22 +78,24 @@ def modelled(
     ledger: Ledger,
     deadline: Deadline | None,
     on_step: OnStep,
+    fitter: Fitter,
 ) -> Model:
-    """Run the strategy; where a stop has cost all that was left of rho, fit what had been released by then.
+    """Run the strategy with a fitter; where a stop has cost all that was left of rho, fit what had been
+    released by then.
 
     Raises:
         BudgetError: A spend would pass the budget; or what was released does not speak of every column.
     """
     within = {} if deadline is None else {"deadline": deadline}
     try:
-        return synthesizer.strategy.run(curator, synthesizer.fitter, on_step, **within)
+        return synthesizer.strategy.run(curator, fitter, on_step, **within)
     except BudgetError:
         measured = {name for marginal in curator.measurements for name in marginal.clique}
         if not ledger.exhausted or measured != set(curator.domain.names):
             raise
     note = "what was left was spent when the run was stopped: fitted to what had been released"
     on_step(Step("fit", note, 0, 1.0))
-    return synthesizer.fitter.fit(curator.domain, curator.measurements, total=curator.public_rows)
+    return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows)
 
 
 def _described(part: object) -> str:
