@@ -37,7 +37,7 @@ ROOMS = {
     "regression": {"archive", "errors", "files", "models", "release", "schema", "tables"},
     "tables": {"archive", "errors", "files", "models", "release", "schema"},
     "archive": {"errors", "files", "privacy", "release", "schema"},
-    "run": BELOW_RUN,
+    "run": BELOW_RUN | {"protocols"},
     "auditing": BELOW_RUN | {"run"},
     "benchmark": BELOW_RUN | {"datasets", "run"},
     "cli": BELOW_RUN | {"auditing", "benchmark", "datasets", "run"},
@@ -53,7 +53,12 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "accounting": {"unit"},
         "ledger": {"accounting", "noise", "unit"},
     },
-    "measure": {"mechanisms": set(), "discovery": {"mechanisms"}, "curator": {"discovery", "mechanisms"}},
+    "measure": {
+        "mechanisms": set(),
+        "public": set(),
+        "discovery": {"mechanisms"},
+        "curator": {"discovery", "mechanisms", "public"},
+    },
     "models": {
         "registry": {"_base"},
         "_base": set(),
@@ -74,6 +79,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "residual": SHARED | {"rowwise"},
         "diffusion": SHARED | {"independent"},
         "auto": SHARED | {"mixture", "pgm"},
+        "gated": SHARED - {"_products"},
+        "conditional": SHARED | {"pgm"},
     },
     "report": {
         "html": set(),
@@ -211,6 +218,21 @@ def test_exact_counts_are_revealed_only_at_the_door_and_in_evaluation() -> None:
         room = path.relative_to(SRC).parts[0]
         if room not in {"measure", "evaluation"} and path.name != "counts.py":
             assert ".reveal(" not in path.read_text(encoding="utf-8"), path
+
+
+def test_public_columns_are_read_by_one_path() -> None:
+    """Only the curator makes a `PublicPart`, and rows are asked for there alone."""
+    users = {
+        path.relative_to(SRC).as_posix()
+        for path in SRC.rglob("*.py")
+        if "margrave.measure.public import" in path.read_text(encoding="utf-8")
+    }
+    assert users == {"measure/curator.py", "run/public.py"}
+    assert "if TYPE_CHECKING" in (SRC / "run" / "public.py").read_text(encoding="utf-8")
+    asked = {
+        path.relative_to(SRC).as_posix() for path in SRC.rglob("*.py") if ".read_rows(" in path.read_text()
+    }
+    assert asked == {"measure/public.py"}
 
 
 def test_folders_stay_small() -> None:

@@ -50,13 +50,15 @@ def save_release(release: Release, path: str | Path) -> None:
         InputError: The path cannot be written.
     """
     check_writable(path, "path")
-    arrays: dict[str, NDArray[np.float64]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     marginals = []
     for index, marginal in enumerate(release.measurements):
         arrays[f"marginal/{index}/values"] = marginal.values
         arrays[f"marginal/{index}/sigma"] = np.asarray(marginal.sigma, dtype=np.float64)
         marginals.append(list(marginal.clique))
     arrays |= {f"state/{name}": np.asarray(value) for name, value in release.state.items()}
+    if release.public:
+        arrays["public"] = np.frombuffer(release.public, dtype=np.uint8)
     blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
     document = {
         "margrave_release": VERSION if release.guarantee.warning else PRIVATE_VERSION,
@@ -123,15 +125,19 @@ def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee as JSON: epsilon and delta are null where the noise is known and nothing is promised."""
     known = guarantee.known_noise
     mark = None if known is None else {"seed": known.seed, "epsilon": known.epsilon, "delta": known.delta}
-    return ({} if mark is None else {"NOT PRIVATE": guarantee.warning, "known_noise": mark}) | {
-        "epsilon": guarantee.epsilon if known is None else None,
-        "delta": guarantee.delta if known is None else None,
-        "rho": guarantee.rho,
-        "accounting": guarantee.accounting,
-        "adjacency": guarantee.neighbours.adjacency,
-        "owner": guarantee.neighbours.unit.owner,
-        "max_rows": guarantee.neighbours.unit.max_rows,
-    }
+    return (
+        ({} if mark is None else {"NOT PRIVATE": guarantee.warning, "known_noise": mark})
+        | {
+            "epsilon": guarantee.epsilon if known is None else None,
+            "delta": guarantee.delta if known is None else None,
+            "rho": guarantee.rho,
+            "accounting": guarantee.accounting,
+            "adjacency": guarantee.neighbours.adjacency,
+            "owner": guarantee.neighbours.unit.owner,
+            "max_rows": guarantee.neighbours.unit.max_rows,
+        }
+        | ({"public": list(guarantee.neighbours.public)} if guarantee.neighbours.public else {})
+    )
 
 
 def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
@@ -144,7 +150,11 @@ def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
         float(promise["epsilon"]) if known is None else math.inf,
         float(promise["delta"]) if known is None else 1.0,
         float(promise["rho"]),
-        Neighbours(Unit(promise["owner"], promise["max_rows"]), promise["adjacency"]),
+        Neighbours(
+            Unit(promise["owner"], promise["max_rows"]),
+            promise["adjacency"],
+            tuple(promise.get("public", ())),
+        ),
         str(promise["accounting"]),
         known,
     )
@@ -200,6 +210,7 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         text=TextFormat.from_json(document.get("text", {})),
         provenance=_provenance(document.get("provenance", {})),
         rules_left_out=tuple(rule_from_json(entry) for entry in document.get("rules_left_out", [])),
+        public=np.asarray(arrays.get("arrays/public.npy", ()), dtype=np.uint8).tobytes(),
     )
 
 

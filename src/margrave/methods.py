@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, invalid
 from margrave.extensions import add_entry, find_entry
-from margrave.select.aim import AIM
+from margrave.select.aim import AIM, ConditionalAIM
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.mst import MST
+from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
@@ -57,6 +58,20 @@ METHODS: dict[str, Method] = {
             "docs/auto.md",
         ),
         Method("aim", AIM, "pgm", "Adaptive choice of marginals, graphical model.", "arXiv 2201.12677"),
+        Method(
+            "gated",
+            PrivatePairs,
+            "gated",
+            "Every pair with a private column, dependent ones at less noise; a mixture over the public rows.",
+            "docs/public.md",
+        ),
+        Method(
+            "conditional_aim",
+            ConditionalAIM,
+            "conditional_pgm",
+            "AIM on marginals with a private column; a graphical model drawn given the public columns.",
+            "arXiv 2504.10987",
+        ),
         Method(
             "batched",
             Batched,

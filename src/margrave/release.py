@@ -215,10 +215,9 @@ class Guarantee:
     def __str__(self) -> str:
         if self.warning:
             return self.warning
-        verb = "added or removed" if self.neighbours.adjacency == "add_remove" else "replaced"
         return (
             f"differential privacy with epsilon = {self.epsilon:g} and delta = {self.delta:g} for "
-            f"{self.neighbours.unit}, {verb}; {self.accountant}"
+            f"{self.neighbours.unit}, {self.neighbours.change}; {self.accountant}"
         )
 
     def _repr_html_(self) -> str:
@@ -230,11 +229,14 @@ class Guarantee:
         """The promise as names and values, in words for readers."""
         if self.warning:
             return (("NOT PRIVATE", self.warning.removeprefix("NOT PRIVATE: ")),)
-        verb = "adding or removing" if self.neighbours.adjacency == "add_remove" else "replacing"
+        who = self.neighbours
+        verb = "adding or removing one" if who.adjacency == "add_remove" else "replacing one"
+        if who.adjacency == "replace_private":
+            verb = f"replacing its private columns; public are {', '.join(who.public)}"
         return (
             ("epsilon", f"{self.epsilon:g}"),
             ("delta", f"{self.delta:g}"),
-            ("protects", f"{self.neighbours.unit}, {verb} one"),
+            ("protects", f"{who.unit}, {verb}"),
             ("accounting", f"{self.accountant.removeprefix('accounting ')}, rho = {self.rho:.6g}"),
         )
 
@@ -307,6 +309,8 @@ class Release:
         declared: Names of the columns of which nothing had to be discovered; None in files of older versions.
         provenance: Where it comes from.
         rules_left_out: Declared rules that no row could obey under what was discovered: rows may break them.
+        public: The public columns as they are, in the format of an Arrow IPC stream; empty where there are
+            none.
     """
 
     schema: Schema
@@ -324,6 +328,7 @@ class Release:
     declared: tuple[str, ...] | None = None
     provenance: Provenance = Provenance()
     rules_left_out: tuple[Rule, ...] = ()
+    public: bytes = b""
 
     @property
     def declared_columns(self) -> tuple[str, ...]:

@@ -37,10 +37,9 @@ class Claim:
     accounting: str = ""
 
     def __str__(self) -> str:
-        verb = "added or removed" if self.neighbours.adjacency == "add_remove" else "replaced"
         accounted = f" ({self.accounting}, rho = {self.rho:.4g})" if self.accounting else ""
         promise = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
-        return f"{promise} for {self.neighbours.unit}, {verb}{accounted}"
+        return f"{promise} for {self.neighbours.unit}, {self.neighbours.change}{accounted}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,10 @@ class MemorySource:
         """
         return MemoryEngine(encode(self._table, schema))
 
+    def read_rows(self) -> Any:
+        """The rows as they are, in order: an Arrow table. **Not private.**"""
+        return self._table
+
     def _normal(self, name: str, param: str = "column") -> Any:
         return forms.normal(self._array(name, param), name)
 

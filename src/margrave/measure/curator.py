@@ -19,6 +19,7 @@ from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
 from margrave.measure.mechanisms.verb import Verb, read_exact
+from margrave.measure.public import PublicPart
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
@@ -184,6 +185,21 @@ class Curator:
         if not self._ledger.neighbours.rows_are_public:
             return None
         return max(float(self._counts([()])[0].sum()), 1.0)
+
+    @stop_clock
+    def read_public(self) -> PublicPart | None:
+        """The columns that the ledger's promise leaves public, exactly; None where there are none.
+
+        **Privacy.** Free: neighbouring tables have the same public columns; see `margrave.measure.public`.
+
+        Raises:
+            InputError: The table is not held in memory.
+        """
+        public = set(self._ledger.neighbours.public)
+        if not public:
+            return None
+        names = [column.name for column in self._source.columns if column.name in public]
+        return PublicPart(self._source.only(names))
 
     def sigma(self, rho: Fraction) -> float:
         """Standard deviation of the noise that rho buys on one marginal, in rows."""

@@ -18,7 +18,9 @@ __all__ = ["FITTERS", "import_estimator", "register_estimator", "resolve"]
 HOMES = {
     "auto": ("margrave.models.auto", "Auto"),
     "compressed": ("margrave.models.compressed", "Compressed"),
+    "conditional_pgm": ("margrave.models.conditional", "ConditionalPGM"),
     "diffusion": ("margrave.models.diffusion.fitter", "Diffusion"),
+    "gated": ("margrave.models.gated.fitter", "Gated"),
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
     "independent": ("margrave.models.independent", "Independent"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,7 +11,7 @@ from margrave.errors import InputError, invalid
 __all__ = ["Adjacency", "Neighbours", "Unit"]
 
 
-Adjacency = Literal["add_remove", "replace_one"]
+Adjacency = Literal["add_remove", "replace_one", "replace_private"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,47 +58,100 @@ class Neighbours:
     """How far two neighbouring tables can differ, in exact integers.
 
     With k = unit.max_rows rows an owner, *add_remove* means that an owner's rows (at most k) come or go;
-    *replace_one* means that they are exchanged for at most k others. A statistic's sensitivity is its
+    *replace_one* means that they are exchanged for at most k others; *replace_private* means that the values
+    of the private columns in these rows are exchanged for any others, while the public columns, the owner of
+    each row, the order of the rows and their number stay as they are. A statistic's sensitivity is its
     largest change between neighbours:
 
-    ==============================  ==========  ===========
-    statistic                       add_remove  replace_one
-    ==============================  ==========  ===========
-    one marginal, L1                k           2 k
-    one marginal, squared L2        k^2         2 k^2
-    L1 distance marginal to fixed   k           2 k
-    row count                       k           0 (rows), k (owners)
-    new values of one column        k           k
-    ==============================  ==========  ===========
+    ==============================  ==========  ====================  ===============
+    statistic                       add_remove  replace_one           replace_private
+    ==============================  ==========  ====================  ===============
+    marginal, L1                    k           2 k                   2 k
+    marginal, squared L2            k^2         2 k^2                 2 k^2
+    marginal of public columns      k           2 k                   0
+    L1 distance marginal to fixed   k           2 k                   2 k
+    row count                       k           0 (rows), k (owners)  0
+    new values of one column        k           k                     k, public: 0
+    ==============================  ==========  ====================  ===============
 
     Squared L2 is reached when all k rows leave one cell (k^2) and enter another (2 k^2 in all). Under
     replace_one with single rows the number of rows is public; with owners it is not, since one owner
     may hold fewer rows than the other.
+
+    *Proof for replace_private.* Neighbours have the same rows in the same order but for the private columns
+    of at most k of them. A row is in one cell of a marginal, and which cell follows from the row's values of
+    the marginal's columns alone. If all of them are public, no row changes its cell: the change is 0, so the
+    table may be told exactly. If one is private, each of the k rows leaves one cell and enters another
+    inside the same public codes: the change is a sum of k differences of two unit vectors, at most 2 k in L1
+    and, by the triangle inequality, k sqrt(2) in L2. Both are reached where the k rows agree, so the noise
+    has to be sqrt(2) times that of add_remove; charging a sensitivity of k, as if a row were removed,
+    promises less than it says, since a row without its private part is no neighbour once the public rows are
+    given.
+
+    Args:
+        unit: Whom the guarantee protects.
+        adjacency: Which tables are neighbours.
+        public: Names of the public columns, for replace_private alone, which has one at least.
+
+    Raises:
+        InputError: There is no such adjacency; or columns are public under one that hides whose rows are in
+            the table, or none are under replace_private; or the owner's column is among them.
     """
 
     unit: Unit = Unit()
     adjacency: Adjacency = "add_remove"
+    public: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.adjacency not in get_args(Adjacency):
-            raise InputError(
-                invalid("adjacency", "'add_remove' or 'replace_one'", "Pick one.", got=self.adjacency)
+            known = "'add_remove', 'replace_one' or 'replace_private'"
+            raise InputError(invalid("adjacency", known, "Pick one.", got=self.adjacency))
+        object.__setattr__(self, "public", tuple(self.public))
+        if self.public and self.adjacency != "replace_private":
+            remedy = (
+                "Who is in the table is public once the public rows are given, so neither a row's "
+                "presence nor its public part can be hidden: use adjacency='replace_private'."
             )
+            raise InputError(
+                invalid("adjacency", "'replace_private' with public columns", remedy, got=self.adjacency)
+            )
+        if not self.public and self.adjacency == "replace_private":
+            remedy = "Name the public columns, or use adjacency='replace_one'."
+            raise InputError(invalid("public", "one column at least under replace_private", remedy))
+        if len(set(self.public)) < len(self.public):
+            raise InputError(invalid("public", "distinct names", "Name each column once."))
+        if self.unit.owner in self.public:
+            remedy = "The owner's column is never released: leave it out."
+            raise InputError(invalid("public", "without the owner's column", remedy, got=self.unit.owner))
 
     @property
     def marginal_l1(self) -> int:
         """Largest L1 change of one marginal table of counts; also of an L1 distance to a fixed table."""
-        return self.unit.max_rows * (2 if self.adjacency == "replace_one" else 1)
+        return self.unit.max_rows * (1 if self.adjacency == "add_remove" else 2)
 
     @property
     def marginal_l2_squared(self) -> int:
         """Square of the largest L2 change of one marginal table of counts."""
-        return self.unit.max_rows**2 * (2 if self.adjacency == "replace_one" else 1)
+        return self.unit.max_rows**2 * (1 if self.adjacency == "add_remove" else 2)
 
     @property
     def rows_are_public(self) -> bool:
         """Whether neighbouring tables always have the same number of rows."""
-        return self.adjacency == "replace_one" and self.unit.owner is None
+        exchanged = self.adjacency == "replace_one" and self.unit.owner is None
+        return exchanged or self.adjacency == "replace_private"
+
+    def moves(self, names: Iterable[str]) -> bool:
+        """Whether the marginal of these columns can differ between neighbours: not if all are public."""
+        return self.adjacency != "replace_private" or not set(names) <= set(self.public)
+
+    @property
+    def change(self) -> str:
+        """What happens to a unit between neighbours, in words that follow "for one row, "."""
+        if self.adjacency == "add_remove":
+            return "added or removed"
+        if self.adjacency == "replace_one":
+            return "replaced"
+        return f"its private columns replaced (public: {', '.join(self.public)})"
 
     @property
     def new_values(self) -> int:

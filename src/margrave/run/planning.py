@@ -168,7 +168,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
     noise = bins_for(guessed, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
     sizes = guess_sizes(schema, min(noise, fineness or noise))
     sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy)
-    counted = synthesizer.neighbours.adjacency == "replace_one"
+    counted = synthesizer.neighbours.adjacency != "add_remove"
     mean = sum(sizes) / len(sizes)
     cells = {ONE: mean, PAIR: mean**2}
     error = (

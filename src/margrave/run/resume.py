@@ -79,8 +79,10 @@ def modelled(
     ledger: Ledger,
     deadline: Deadline | None,
     on_step: OnStep,
+    fitter: Fitter,
 ) -> tuple[Model, Fitter]:
-    """Run the strategy; where a stop has cost all that was left of rho, fit what had been released by then.
+    """Run the strategy with a fitter; where a stop has cost all that was left of rho, fit what had been
+    released by then.
 
     A fitter that does not learn from marginals cannot do that: the columns are independent then.
 
@@ -91,15 +93,15 @@ def modelled(
         BudgetError: A spend would pass the budget; or what was released does not speak of every column.
     """
     try:
-        model = synthesizer.strategy.run(curator, synthesizer.fitter, on_step, deadline)
-        return model, synthesizer.fitter
+        return synthesizer.strategy.run(curator, fitter, on_step, deadline), fitter
     except BudgetError:
         measured = {name for marginal in curator.measurements for name in marginal.clique}
         if not ledger.exhausted or measured != set(curator.domain.names):
             raise
     note = "what was left was spent when the run was stopped: fitted to what had been released"
     on_step(Step("fit", note, 0, 1.0))
-    fitter = synthesizer.fitter if "marginals" in synthesizer.fitter.learns_from else resolve("independent")
+    if "marginals" not in fitter.learns_from:
+        fitter = resolve("independent")
     return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows), fitter
 
 

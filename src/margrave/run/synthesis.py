@@ -14,6 +14,7 @@ from margrave.errors import InputError, NotPrivateWarning, invalid
 from margrave.limits import Deadline, Limits, Stopwatch
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.run.public import attach_columns, give_public, modelled_names, pick_rows, unpack_table
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 
@@ -245,6 +246,10 @@ class Synthesis:
                 longer moved towards the model's pairs. `on_step` is told.
             on_step: Told that rows are drawn, and again at least every two seconds while that goes on.
 
+        Where columns are public, their rows come back as they are, in order, with the others drawn given
+        them: those of the table that was fitted, of another one that is `given`, or if `rows` says another
+        number, some of them drawn at random.
+
         Raises:
             InputError: rows is negative or not that of the given table, a column is unknown, a given value is
                 outside its column, or no row that obeys the schema's rules has the given values.
@@ -284,15 +289,20 @@ class Synthesis:
         """Synthetic rows as integer codes; as `sample` otherwise."""
         return self._drawn(rows, given, np.random.default_rng(rng))[0]
 
-    def _given(self, given: Any) -> Given:
+    def _given(self, given: Any) -> tuple[Given, Any]:
+        """What rows are conditioned on, and a given table's public columns, which come back as they are."""
         from margrave.engines.frames import read_table
         from margrave.schema.given import given_values
 
         if given is None or isinstance(given, Mapping):
-            return given_values(self.schema, given)
+            return given_values(self.schema, given), None
         text = self.release.text
         text = text.with_separator(given) if isinstance(given, (str, Path)) else text
-        return given_values(self.schema, read_table(given, text=text)[0])
+        table, known = read_table(given, text=text)[0], self.guarantee.neighbours.public
+        kept = [name for name in table.column_names if name in known]
+        loose = {name for name in kept if name not in modelled_names(kept, self.schema)}
+        asked = given_values(self.schema, table.select([n for n in table.column_names if n not in loose]))
+        return asked, (table.select(kept) if kept else None)
 
     def _drawn(
         self,
@@ -300,20 +310,28 @@ class Synthesis:
         given: Any,
         rng: np.random.Generator,
         deadline: Deadline | None = None,
-    ) -> tuple[Encoded, Given]:
-        """Rows as codes, and the given values with ranges and sets settled for each row."""
+    ) -> tuple[Encoded, Given, Any]:
+        """Rows as codes, the given values with ranges and sets settled for each row, and public columns.
+
+        Public columns are an Arrow table of them, as they are to come back; None where there are none.
+        """
         from margrave.models._base.constraints import agreeing
         from margrave.models._base.given import draw_choices
 
-        asked = self._given(given)
+        public = None
+        if given is None and (table := unpack_table(self.release)) is not None:
+            public = pick_rows(table, _checked_count(table.num_rows if rows is None else rows), rng)
+            asked = give_public(public, self.schema)
+        else:
+            asked, public = self._given(given)
         count = rows if rows is not None else self.rows if asked.rows is None else asked.rows
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise InputError(invalid("rows", "a whole number, not negative", "Try rows=1000.", got=rows))
+        _checked_count(count)
         if asked.rows is not None and count != asked.rows:
             remedy = "Leave rows out."
             raise InputError(invalid("rows", f"the {asked.rows} of the given table", remedy, got=rows))
         asked = draw_choices(self.model, asked, int(count), rng, self.release.dtypes)
-        return agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count)), deadline), asked
+        drawn = agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count)), deadline)
+        return drawn, asked, public
 
     def save(self, path: str | Path) -> None:
         """Write the release file: versioned JSON and arrays, no pickle; `load` reads it."""
@@ -370,11 +388,13 @@ class Synthesis:
         deadline = Limits(max_seconds=max_seconds).start(Stopwatch())
         with keep_telling(on_step) as tell:
             tell(Step("sample", "rows of the model", 0, 1.0))
-            encoded, asked = self._drawn(rows, given, generator, deadline)
+            encoded, asked, public = self._drawn(rows, given, generator, deadline)
             if deadline is not None and deadline.passed:
                 tell(Step("sample", "time is up: rows are left as they were drawn", 0, 1.0))
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
             table = decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+            if public is not None:
+                table = attach_columns(table, public, frame.kind, frame.dtypes or self.release.dtypes)
         return _marked(table, frame.kind, self.guarantee.warning)
 
     def _repr_html_(self) -> str:
@@ -397,6 +417,17 @@ class Synthesis:
 
     def __repr__(self) -> str:
         return f"Synthesis({self.release.strategy}, {self.release.fitter}, {self.guarantee})"
+
+
+def _checked_count(rows: Any) -> int:
+    """The number of rows, found to be one.
+
+    Raises:
+        InputError: It is none, or negative.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+        raise InputError(invalid("rows", "a whole number, not negative", "Try rows=1000.", got=rows))
+    return int(rows)
 
 
 def _marked(table: Any, kind: str, warning: str) -> Any:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from margrave import __version__
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Limits, one_blas_thread
-from margrave.methods import method as named
 from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
 from margrave.privacy.ledger.location import BookAttempt, Place
 from margrave.privacy.noise.source import RepeatableSource
@@ -40,6 +39,14 @@ from margrave.run.options import (
     use_strategy,
 )
 from margrave.run.planning import Plan
+from margrave.run.public import (
+    check_columns,
+    choose_recipe,
+    complete_schema,
+    condition_fitter,
+    condition_strategy,
+    pack_table,
+)
 from margrave.run.resume import check_clockless, check_unfinished, facts, modelled
 from margrave.run.synthesis import Rng, Synthesis
 from margrave.schema.columns import Listed
@@ -80,7 +87,10 @@ class Synthesizer:
         epsilon: Above 0.
         delta: Between 0 and 1, both excluded; far below one over the number of people.
         unit: Whom to protect: a `Unit`, the name of an owner column (one row each), or None for rows.
-        adjacency: "add_remove" or "replace_one".
+        adjacency: "add_remove", "replace_one", or with `public` "replace_private".
+        public: Names of columns that are public in every row, in their order; see docs/public.md. The rows of
+            these columns come back as they are, and what is promised is that the other columns of a unit's
+            rows may be replaced. "auto" then stands for "gated", which is made for it.
         schema: What is public about the columns: a `Schema`, the path of a schema.json, or None. What it says
             about the owner's column is ignored, since that column is not released.
         outside: What becomes of a value that the schema rules out: "refuse" ends the run with an error, which
@@ -133,6 +143,7 @@ class Synthesizer:
         delta: float = 1e-9,
         unit: Unit | str | None = None,
         adjacency: Adjacency = "add_remove",
+        public: Sequence[str] = (),
         schema: Schema | str | Path | None = None,
         outside: Literal["refuse", "absorb"] = "refuse",
         select: Strategy | None = None,
@@ -156,10 +167,10 @@ class Synthesizer:
         given = locals()
         self._params = {name: given[name] for name in parameters_of(type(self))}
         check_budget(epsilon, delta)
-        self.method, recipe = method, named(method)
+        self.method, recipe = method, choose_recipe(method, public)
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
-        self.neighbours = Neighbours(whom, adjacency)
+        self.neighbours = Neighbours(whom, adjacency, tuple(public))
         self.selection = Selection(columns, drop)
         self.selection.check_owner(whom.owner)
         self.schema = declared_schema(schema, outside, whom.owner, self.selection)
@@ -170,6 +181,8 @@ class Synthesizer:
         if target is not None:
             self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])
+        self.strategy = condition_strategy(self.strategy, self.neighbours.public)
+        self.selection.check_used("public", self.neighbours.public)
         self.selection.check_used("select", named_columns(self.strategy, self.fitter))
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.text = _text(text, self.schema)
@@ -211,13 +224,21 @@ class Synthesizer:
                 check_rows(source, declared)
             curator, ledger = self._door(source, declared, resume, attempt)
             with ledger:
-                rho = ledger.total * self.discovery_share(declared)
+                part = curator.read_public()
+                known = complete_schema(part, self.schema)
+                rho = ledger.total * self.discovery_share(
+                    declared if part is None else self._declared(source, known)
+                )
                 named, bins = named_columns(self.strategy, self.fitter), choose_fineness(self, declared)
-                schema = curator.discover(self.schema, rho, tell, named, most_bins=bins)
+                schema = curator.discover(
+                    known, rho, tell, named.union(self.neighbours.public), most_bins=bins
+                )
                 self._deadline = self.limits.start(curator.stopwatch)
-                model, fitter = modelled(self, curator, ledger, self._deadline, tell)
+                fitter = condition_fitter(self.fitter, part, schema)
+                model, fitter = modelled(self, curator, ledger, self._deadline, tell, fitter)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
+        release = dataclasses.replace(release, public=pack_table(part))
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
@@ -291,6 +312,7 @@ class Synthesizer:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
+        check_columns(self.neighbours.public, names)
         if self.target is not None and self.target not in set(names) - {owner}:
             raise InputError(invalid("target", f"one of {names}", "Check the spelling.", got=self.target))
         unknown = [name for name in self.text.columns if not (name in names or self.text.is_text(name))]
@@ -334,8 +356,8 @@ class Synthesizer:
         if self._ledger is not None:
             self._ledger.forget()
 
-    def _declared(self, source: Source) -> Schema:
-        """The columns to release, with what is declared about them.
+    def _declared(self, source: Source, known: Schema | None = None) -> Schema:
+        """The columns to release, with what is declared about them, or is known beside it.
 
         Raises:
             SchemaError: The schema is about other columns, or a rule about one of unknown kind.
@@ -343,7 +365,7 @@ class Synthesizer:
         from margrave.measure.discovery.discover import declare
 
         owner = self.neighbours.unit.owner
-        declared = declare(tuple(c for c in source.columns if c.name != owner), self.schema)
+        declared = declare(tuple(c for c in source.columns if c.name != owner), known or self.schema)
         check_ruled_kinds(declared)
         return declared
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from margrave.select.aim import AIM
+from margrave.select.aim import AIM, ConditionalAIM
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.mst import MST
+from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
@@ -21,10 +22,12 @@ __all__ = [
     "AllKWay",
     "AllPairs",
     "Batched",
+    "ConditionalAIM",
     "Fixed",
     "MeanEmbedding",
     "PrivMRF",
     "PrivSyn",
+    "PrivatePairs",
     "ResidualPlanner",
     "Strategy",
     "TopQ",

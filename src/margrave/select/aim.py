@@ -1,13 +1,18 @@
 """AIM: adaptive and iterative selection of marginals.
 
 McKenna, Mullins, Sheldon and Miklau 2022, "AIM", Algorithms 1 to 4 (arXiv 2201.12677).
+
+ConditionalAIM: AIM where some columns are public.
+
+Maddock, Gade, Cormode and Bullock 2025, "Leveraging Vertical Public-Private Split for Improved Synthetic Data
+Generation", section "Conditional generation" (arXiv 2504.10987).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -25,7 +30,7 @@ from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Shares, Strateg
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["AIM", "workload_weights"]
+__all__ = ["AIM", "ConditionalAIM", "workload_weights"]
 
 
 DRAWS = Fraction(1, 10)
@@ -67,6 +72,7 @@ class AIM(Strategy):
         max_clique_cells: Candidates with more cells are left out.
         rounds: Rounds the budget is planned for; 16 d by default.
         max_seconds: Of post-processing, for the whole of `run`; no limit by default.
+        known: Columns whose marginals are public: cliques of these alone are never bought.
     """
 
     workload: Mapping[Clique, int] | None = None
@@ -75,6 +81,7 @@ class AIM(Strategy):
     max_clique_cells: int = 1_000_000
     rounds: int | None = None
     max_seconds: float | None = None
+    known: tuple[str, ...] = ()
     name: ClassVar[str] = "aim"
 
     @property
@@ -138,10 +145,11 @@ class AIM(Strategy):
         workload = workload or {(name,): 1 for name in domain.names}
         weights = workload_weights(domain, workload)
         small = {c: w for c, w in weights.items() if domain.size(c) <= self.max_clique_cells or len(c) == 1}
-        return {c: w for c, w in small.items() if w > 0}
+        return {c: w for c, w in small.items() if w > 0 and not set(c) <= set(self.known)}
 
     def _one_ways(self, curator: Curator, rho: Fraction, on_step: OnStep) -> None:
         singles = unmeasured(curator.domain, curator.measurements, curator.sigma(rho))
+        singles = [clique for clique in singles if clique[0] not in self.known]
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
             curator.measure(singles, min(rho, curator.remaining / (2 * len(singles))))
@@ -182,6 +190,65 @@ class AIM(Strategy):
         )
         curator.measure([allowed[index]], curator.remaining if last else rho * split[MEASURE])
         return expected[index], allowed[index]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConditionalAIM:
+    """AIM whose workload is all cliques of `degree` columns that hold a private one.
+
+    Candidates, scores, annealing and the last round are AIM's (`margrave.select.aim.AIM`); cliques of public
+    columns alone are no candidates, since they are known, and one-way marginals are bought of private columns
+    only. Where no column is private nothing is spent.
+
+    **Privacy.** As AIM's: all private answers are the curator's. Its scores have the sensitivity of the
+    ledger's adjacency, 2 under replace_private.
+
+    Args:
+        public: Names of the public columns.
+        degree: Columns a clique of the workload.
+        max_cells: Junction tree cells at full spend, as for AIM.
+        max_seconds: Of post-processing, for the whole of `run`; no limit by default.
+    """
+
+    public: tuple[str, ...] = ()
+    degree: int = 3
+    max_cells: int = 1 << 22
+    max_seconds: float | None = None
+    name: ClassVar[str] = "conditional_aim"
+    gaussian_only: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.degree < 1:
+            raise InputError(invalid("degree", "at least 1", "Try 3.", got=self.degree))
+
+    def given_columns(self, names: Sequence[str]) -> ConditionalAIM:
+        """The same strategy where these columns are public."""
+        return replace(self, public=tuple(names))
+
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model fitted to all that was released.
+
+        deadline: when to be done; the nearer of it and `max_seconds` counts.
+        """
+        domain = curator.domain
+        workload = self.workload(domain)
+        if not workload:
+            return fitter.fit(domain, curator.measurements, total=curator.public_rows)
+        aim = AIM(
+            workload=dict.fromkeys(workload, 1),
+            max_cells=self.max_cells,
+            max_seconds=self.max_seconds,
+            known=self.public,
+        )
+        return aim.run(curator, fitter, on_step, deadline)
+
+    def workload(self, domain: Domain) -> list[Clique]:
+        """All cliques of `degree` columns with a private one; of all columns, if there are fewer."""
+        cliques = all_cliques(domain, self.degree, domain.size())
+        return [clique for clique in cliques if not set(clique) <= set(self.public)]
 
 
 def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Clique, int]:

@@ -185,6 +185,15 @@ class PushdownSource:
         found = fetched(self._table.aggregate(n=self._table.count()))
         return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
 
+    def read_rows(self) -> Any:
+        """Refuses: the rows are not held in memory.
+
+        Raises:
+            InputError: Always.
+        """
+        remedy = "Pass a frame or an Arrow table, or engine='memory' for a file."
+        raise InputError(invalid("public", "columns of a table that is held in memory", remedy))
+
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         held = self._stored(column)

@@ -136,6 +136,15 @@ class StreamSource:
         """How many rows there are: shape [1]."""
         return Counts(np.array([self._rows], dtype=np.int64))
 
+    def read_rows(self) -> Any:
+        """Refuses: the rows are not held in memory.
+
+        Raises:
+            InputError: Always.
+        """
+        remedy = "Pass a frame or an Arrow table, or engine='memory' for a file."
+        raise InputError(invalid("public", "columns of a table that is held in memory", remedy))
+
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         return self._sum(column, lambda part: part.kinds(column))

@@ -61,7 +61,7 @@ def owner_sizes(source: Source, most: int, ledger: Ledger, noise: BitSource | No
         raise InputError(invalid("owner", "a column", "Name the one that says whose row it is."))
     if most < 1:
         raise InputError(invalid("most", "at least 1", "Try most=64.", got=most))
-    squared = 2 if neighbours.adjacency == "replace_one" else 1
+    squared = 1 if neighbours.adjacency == "add_remove" else 2
     exact = source.sizes(neighbours.unit.owner, most)
     gaussian = Gaussian(ledger, ledger.choose_noise(noise), squared)
     rho = ledger.remaining

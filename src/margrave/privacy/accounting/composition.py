@@ -58,7 +58,8 @@ the same owner column (or rows in both) and the same adjacency, whatever max_row
 not who is protected. Replacing is removing and adding: an add_remove run counts towards a replace_one cap as
 two steps, with 2 epsilon, (1 + e^epsilon) delta (group privacy), 4 rho (Bun and Steinke 2016, Proposition
 1.9, step by step) and twice its search deltas. All else is refused: a replace_one run need not hide the row
-count, and rows say nothing about owners.
+count, and rows say nothing about owners. A replace_private run counts towards a cap of the same kind whose
+public columns include its own, and towards no other, since it tells who is in the table.
 """
 
 from __future__ import annotations
@@ -102,6 +103,10 @@ def steps(run: Neighbours, cap: Neighbours) -> int | None:
     """How many of the run's steps lead from a table to the cap's neighbour of it; None if not known."""
     if run.unit.owner != cap.unit.owner:
         return None
+    if cap.adjacency == "replace_private":
+        if run.adjacency == "replace_private":  # fewer public columns hide more
+            return 1 if set(run.public) <= set(cap.public) else None
+        return 1 if run.adjacency == "replace_one" else 2
     if run.adjacency == cap.adjacency:
         return 1
     return 2 if (run.adjacency, cap.adjacency) == ("add_remove", "replace_one") else None

@@ -120,7 +120,7 @@ def check_sampled(neighbours: Neighbours) -> None:
         InputError: It is not known to.
     """
     if neighbours.adjacency != "add_remove":
-        remedy = "Under replace_one sampling gains less, and how much is not built in: use add_remove."
+        remedy = "Where rows are replaced sampling gains less, and how much is not built in: use add_remove."
         raise InputError(invalid("adjacency", "'add_remove' for a training on samples of rows", remedy))
     if neighbours.unit.max_rows != 1:
         remedy = f"Rows are sampled, not owners: use Unit({neighbours.unit.owner!r}, max_rows=1)."

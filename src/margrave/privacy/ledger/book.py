@@ -97,6 +97,9 @@ class Book:
         check_budget(epsilon, delta)
         _check_name("dataset", dataset)
         _check_name("analyst", analyst, empty=True)
+        if neighbours.public:
+            remedy = "A cap does not keep which columns are public: use 'replace_one'."
+            raise InputError(invalid("adjacency", "'add_remove' or 'replace_one' for a cap", remedy))
         made = Cap(dataset, analyst, _bare(neighbours), float(epsilon), float(delta), current_minute())
         with self._file.writing() as db:
             for booked in runs_in(db, dataset, analyst):

@@ -312,7 +312,8 @@ def header_to_json(header: LedgerHeader) -> dict[str, object]:
             "adjacency": header.neighbours.adjacency,
             "owner": unit.owner,
             "max_rows": unit.max_rows,
-        },
+        }
+        | ({"public": list(header.neighbours.public)} if header.neighbours.public else {}),
         "accounting": header.accounting,
         "run": dict(header.run),
         "key": header.key,
@@ -338,7 +339,9 @@ def header_from_json(record: Mapping[str, object]) -> LedgerHeader:
         epsilon=float(str(record["epsilon"])),
         delta=float(str(record["delta"])),
         partition_delta=kept,
-        neighbours=Neighbours(Unit(who["owner"], who["max_rows"]), who["adjacency"]),
+        neighbours=Neighbours(
+            Unit(who["owner"], who["max_rows"]), who["adjacency"], tuple(who.get("public", ()))
+        ),
         accounting=str(record["accounting"]),
         version=version,
         run={str(name): str(fact) for name, fact in run.items()},

@@ -20,7 +20,7 @@ from margrave.report.release.record import (
     describe_texts,
     list_identifiers,
 )
-from margrave.report.release.summary import FALSE_ALARM, attack_power, describe_difference
+from margrave.report.release.summary import ADJACENCIES, FALSE_ALARM, attack_power, describe_difference
 from margrave.report.release.usefulness import Usefulness
 
 __all__ = ["QUESTIONS", "Question", "question_links", "questions_section"]
@@ -117,7 +117,7 @@ def _epsilon(case: Case) -> Markup:
 
 
 def _adjacency(case: Case) -> Markup:
-    name = "add or remove" if case.neighbours.adjacency == "add_remove" else "replace one"
+    name = ADJACENCIES[case.neighbours.adjacency]
     return join(
         f"Adjacency says which two tables the promise compares ({name}): those that differ by ",
         describe_difference(case.neighbours),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, Release
@@ -12,6 +13,7 @@ from margrave.schema.frame import type_warning
 from margrave.schema.schema import describe_rule
 
 __all__ = [
+    "ADJACENCIES",
     "FALSE_ALARM",
     "attack_power",
     "describe_difference",
@@ -192,6 +194,10 @@ def public_facts(release: Release) -> Markup:
         items.append(join("what was declared (values or bounds, and missingness) of ", _names(declared)))
     if found:
         items.append("what was declared of other columns, where a part of them was")
+    if public := release.guarantee.neighbours.public:
+        items.append(
+            join("the rows of these columns, in their order, and so who is in the table: ", _names(public))
+        )
     if release.guarantee.neighbours.rows_are_public:
         items.append("the number of rows, which neighbouring tables share under this adjacency")
     after = (
@@ -219,7 +225,7 @@ def public_facts(release: Release) -> Markup:
     )
 
 
-def _names(names: list[str]) -> Markup:
+def _names(names: Sequence[str]) -> Markup:
     shown = [join(named(name), "" if place == len(names) - 1 else ", ") for place, name in enumerate(names)]
     if len(shown) <= 20:
         return join(*shown)
@@ -228,6 +234,14 @@ def _names(names: list[str]) -> Markup:
 
 def _storage(release: Release) -> str:
     return ", ".join(sorted(set(release.dtypes.values())))
+
+
+ADJACENCIES = {
+    "add_remove": "add or remove",
+    "replace_one": "replace one",
+    "replace_private": "replace the private part",
+}
+"""What each adjacency is called in a report."""
 
 
 def describe_unit(neighbours: Neighbours) -> Markup:
@@ -243,6 +257,15 @@ def describe_difference(neighbours: Neighbours) -> Markup:
     """How two neighbouring tables differ."""
     unit = neighbours.unit
     gone = neighbours.adjacency == "add_remove"
+    if neighbours.adjacency == "replace_private":
+        shown = join(
+            "the values of its private columns being exchanged for any others; ", _names(neighbours.public)
+        )
+        if unit.owner is None:
+            return join("one row, ", shown, " stay as they are and are public")
+        rows = "one row" if unit.max_rows == 1 else f"at most {unit.max_rows} rows"
+        whose = join(f"{rows} of any one owner, as told by the column ", named(unit.owner), ", ")
+        return join(whose, shown, " stay as they are and are public")
     if unit.owner is None:
         return join(
             "one row being present or absent" if gone else "one row being exchanged for any other row"
@@ -309,7 +332,7 @@ def _one_in(delta: float) -> str:
 
 
 def _adjacency(neighbours: Neighbours) -> Markup:
-    name = "add or remove" if neighbours.adjacency == "add_remove" else "replace one"
+    name = ADJACENCIES[neighbours.adjacency]
     return join(f"{name}: neighbouring tables differ by ", describe_difference(neighbours))
 
 
@@ -317,6 +340,8 @@ def _meaning(guarantee: Guarantee) -> str:
     owner = guarantee.neighbours.unit.owner is not None
     whose = "a person's rows" if owner else "a person's row"
     what = "was used" if guarantee.neighbours.adjacency == "add_remove" else "was this one or another"
+    if guarantee.neighbours.adjacency == "replace_private":
+        what = "had these private values or others"
     return (
         "Suppose that somebody knows every other row of the table and wants to tell from "
         f"the release whether {whose} {what}. If they are to be wrong in at most "

@@ -1,0 +1,128 @@
+"""Kernels of the gate: each row's component probabilities, their sums by public code, and the gate's slopes.
+
+Public codes are numbered through: code s of the u-th public attribute is starts[u] + s, so that the gate is
+one table of log-odds, shape [public codes, components].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models._base.compiled import compiled, summing
+
+__all__ = ["gate_rows", "pull_gate", "sum_by_code"]
+
+
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+
+@summing
+def gate_rows(codes: Ints, gate: Singles, bias: Singles, shares: Singles) -> None:
+    """Write pi_k(a_i) = softmax_k(bias_k + sum_u gate[a_iu, k]) into `shares`.
+
+    Args:
+        codes: Numbered public codes of each row, shape [rows, public attributes].
+        gate: Log-odds of each code, shape [public codes, components].
+        bias: Log-odds of each component, shape [components].
+        shares: The answer, shape [rows, components].
+    """
+    components = len(bias)
+    for i in range(codes.shape[0]):
+        row = shares[i]
+        row[:] = bias
+        for u in range(codes.shape[1]):
+            own = gate[codes[i, u]]
+            for k in range(components):
+                row[k] += own[k]
+        top = row[0]
+        for k in range(components):
+            top = max(top, row[k])
+        whole = np.float32(0.0)
+        for k in range(components):
+            row[k] = np.exp(row[k] - top)
+            whole += row[k]
+        scale = np.float32(1.0) / whole
+        for k in range(components):
+            row[k] *= scale
+
+
+@compiled
+def sum_by_code(codes: Ints, weights: Singles, shares: Singles, sums: Singles, totals: Singles) -> None:
+    """Add the rows' component probabilities up, by public code and in all.
+
+    Args:
+        codes: Numbered public codes, shape [rows, public attributes].
+        weights: How many rows each row stands for, shape [rows].
+        shares: Of components in each row, shape [rows, components].
+        sums: S, the answer by code, shape [public codes, components]; begins at 0.
+        totals: N, the answer in all, shape [components]; begins at 0.
+    """
+    components = shares.shape[1]
+    held = np.empty(components, np.float32)
+    for i in range(codes.shape[0]):
+        for k in range(components):
+            held[k] = weights[i] * shares[i, k]
+            totals[k] += held[k]
+        for u in range(codes.shape[1]):
+            own = sums[codes[i, u]]
+            for k in range(components):
+                own[k] += held[k]
+
+
+@summing
+def pull_gate(
+    codes: Ints,
+    weights: Singles,
+    shares: Singles,
+    slopes: Singles,
+    offset: Singles,
+    known: Singles,
+    price: np.float32,
+    gradient: Singles,
+    pull: Singles,
+) -> float:
+    """The derivative of the objective by the gate's log-odds; returns what the rows' dependence costs.
+
+    The derivative by a row's shares is g_k = offset_k + sum_u slopes[a_iu, k] + price (log pi_k - known_k),
+    and that by its log-odds pi_k (g_k - sum_l pi_l g_l).
+
+    Args:
+        codes, weights, shares: As in `sum_by_code`.
+        slopes: Derivative by each entry of S, shape [public codes, components].
+        offset: Derivative by each entry of N, shape [components].
+        known: log(N / n), shape [components].
+        price: Of a nat between row and component, over the number of rows.
+        gradient: The answer for the gate, shape [public codes, components]; begins at 0.
+        pull: The answer for the bias, shape [components]; begins at 0.
+    """
+    components = shares.shape[1]
+    held = np.empty(components, np.float32)
+    paid = 0.0
+    tiny = np.float32(1e-30)
+    for i in range(codes.shape[0]):
+        row = shares[i]
+        held[:] = offset
+        for u in range(codes.shape[1]):
+            own = slopes[codes[i, u]]
+            for k in range(components):
+                held[k] += own[k]
+        if price > 0.0:
+            nats = np.float32(0.0)
+            for k in range(components):
+                cost = np.log(row[k] + tiny) - known[k]
+                nats += row[k] * cost
+                held[k] += price * cost
+            paid += weights[i] * nats
+        mean = np.float32(0.0)
+        for k in range(components):
+            mean += row[k] * held[k]
+        for k in range(components):
+            held[k] = weights[i] * row[k] * (held[k] - mean)
+            pull[k] += held[k]
+        for u in range(codes.shape[1]):
+            into = gradient[codes[i, u]]
+            for k in range(components):
+                into[k] += held[k]
+    return float(price * paid)

@@ -1,0 +1,390 @@
+"""GatedModel: rows whose public part is given and whose private part is a mixture of products with a gate."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, ReleaseError, invalid
+from margrave.limits import Deadline, one_blas_thread
+from margrave.models._base.constraints import sampled
+from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._sampling.balance import balance
+from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rows import picks, reached
+from margrave.models.gated.kernels import gate_rows, sum_by_code
+from margrave.models.gated.objective import PublicRows
+from margrave.schema.domain import Clique, Domain
+from margrave.schema.encoded import Codes, Encoded
+
+__all__ = ["GatedModel"]
+
+
+Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+CHUNK = 1 << 14
+"""Rows whose component probabilities are held at once."""
+PASSES, TRIED = 4, 1 << 16
+"""Swaps tried for each row and private attribute, and for an attribute in one pass at most: those of the
+mixture of products (`margrave.models.mixture.rows`)."""
+MAX_BALANCED = 4096
+"""Codes of all attributes together up to which rows are moved towards the expected tables."""
+
+
+class GatedModel:
+    """p(b | a) = sum_k pi_k(a) prod_j Q_kj(b_j) over the public rows a_1 .. a_n; made by `Gated`.
+
+    The joint distribution that it stands for is that of its public rows with private parts drawn given them.
+
+    Args:
+        domain: Names and sizes of the attributes.
+        total: Rows the model stands for.
+        rows: The public part of the rows.
+        gate: Log-odds of the components by public code, shape [public codes, components].
+        bias: Log-odds of the components, shape [components].
+        shares: Q of the private attributes, one below the other, shape [private codes, components].
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        total: float,
+        rows: PublicRows,
+        gate: NDArray[np.floating],
+        bias: NDArray[np.floating],
+        shares: NDArray[np.floating],
+    ) -> None:
+        self._domain, self._total, self.rows = domain, float(total), rows
+        self.gate = np.ascontiguousarray(gate, dtype=np.float32)
+        self.bias = np.ascontiguousarray(bias, dtype=np.float32)
+        self.private = tuple(name for name in domain.names if name not in rows.names)
+        exact = np.asarray(shares, dtype=np.float64).copy()
+        ends = np.cumsum(domain.shape(self.private), dtype=np.int64)
+        self._parts = {
+            name: slice(int(end) - domain[name], int(end))
+            for name, end in zip(self.private, ends, strict=True)
+        }
+        for part in self._parts.values():
+            exact[part] /= exact[part].sum(axis=0)
+        self.shares = exact
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self._domain
+
+    @property
+    def total(self) -> float:
+        """The number of rows the model stands for; marginals sum to it."""
+        return self._total
+
+    def block(self, name: str) -> Floats:
+        """Q of one private attribute, shape [codes, components]."""
+        return np.asarray(self.shares[self._parts[name]])
+
+    @functools.cached_property
+    def weights(self) -> Floats:
+        """N, the share of each component among the rows, shape [components]."""
+        return np.asarray(self._sums(np.zeros(len(self.rows.codes), np.int32), 1)[0])
+
+    def _sums(self, cells: NDArray[np.int32], count: int) -> Floats:
+        """The components' probabilities summed over the rows in each of some cells, [count, components]."""
+        sums, totals = np.zeros((count, len(self.bias)), np.float32), np.zeros_like(self.bias)
+        lines = cells[:, None]
+        for first in range(0, len(cells), CHUNK):
+            part = slice(first, first + CHUNK)
+            shares = self._gated(self.rows.codes[part])
+            sum_by_code(lines[part], self.rows.weights[part], shares, sums, totals)
+        return sums.astype(np.float64) / max(float(totals.sum(dtype=np.float64)), 1e-300)
+
+    def _gated(self, codes: NDArray[np.int32]) -> Singles:
+        shares = np.empty((len(codes), len(self.bias)), np.float32)
+        gate_rows(codes, self.gate, self.bias, shares)
+        return shares
+
+    def project(self, clique: Clique) -> Floats:
+        """The marginal of any clique, in rows, shape domain.shape(clique): expected over the public rows.
+
+        A clique of public attributes is counted, not modelled.
+
+        Raises:
+            InputError: The clique repeats an attribute.
+        """
+        if len(set(clique)) != len(clique):
+            raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
+        known = [name for name in clique if name in self.rows.names]
+        drawn = [name for name in clique if name not in self.rows.names]
+        cells = np.zeros(len(self.rows.codes), np.int64)
+        for name in known:
+            u = self.rows.names.index(name)
+            cells = cells * self._domain[name] + (self.rows.codes[:, u] - self.rows.starts[u])
+        held, places = np.unique(cells, return_inverse=True)
+        if drawn:
+            blocks = self.block(drawn[0])
+            for name in drawn[1:]:
+                blocks = (blocks[:, None, :] * self.block(name)[None, :, :]).reshape(-1, len(self.bias))
+            inner = self._sums(places.astype(np.int32), len(held)) @ blocks.T
+        else:
+            weights = self.rows.weights.astype(np.float64)
+            inner = (np.bincount(places, weights, minlength=len(held)) / weights.sum())[:, None]
+        table = np.zeros((self._domain.size(known), self._domain.size(drawn)))
+        table[held] = inner
+        order = [*known, *drawn]
+        found = table.reshape(self._domain.shape(order)).transpose([order.index(name) for name in clique])
+        return np.asarray(self._total * found)
+
+    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """The marginals of many cliques; pairs with a private attribute are products of one set of sums."""
+        pairs = [c for c in cliques if len(c) == 2 and c[0] != c[1] and not set(c) <= set(self.rows.names)]
+        if len(pairs) < len(self._domain):
+            return [self.project(clique) for clique in cliques]
+        sums, totals = self.expect()
+        at = _slices(self._domain, self.rows.names)
+
+        def factor(name: str) -> Floats:
+            return sums[at[name]] if name in at else self.block(name) * totals
+
+        def product(one: str, two: str) -> Floats:
+            if two in at:
+                return product(two, one).T
+            return np.asarray(self._total * (factor(one) @ self.block(two).T))
+
+        wanted = set(pairs)
+        return [product(*clique) if clique in wanted else self.project(clique) for clique in cliques]
+
+    def expect(self) -> tuple[Floats, Floats]:
+        """S, shape [public codes, components], and N, shape [components], in shares of the rows."""
+        sums, totals = np.zeros_like(self.gate), np.zeros_like(self.bias)
+        for first in range(0, len(self.rows.codes), CHUNK):
+            codes = self.rows.codes[first : first + CHUNK]
+            weights = self.rows.weights[first : first + CHUNK]
+            sum_by_code(codes, weights, self._gated(codes), sums, totals)
+        whole = float(totals.sum(dtype=np.float64))
+        return sums.astype(np.float64) / whole, totals.astype(np.float64) / whole
+
+    @one_blas_thread()
+    def sample(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        given: Mapping[str, int | Codes] | None = None,
+        deadline: Deadline | None = None,
+    ) -> Encoded:
+        """Rows with private codes drawn given public ones.
+
+        Public codes that are not given are those of the model's own rows: each about equally often, by how
+        well they go with what is given. Codes that no public row has together are met by the rows that have
+        the most of them.
+
+        Args:
+            rows: How many, at least 0.
+            rng: Source of randomness.
+            given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
+            deadline: When rows are no longer moved towards the expected tables.
+
+        Raises:
+            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
+        """
+
+        def drawn(count: int, codes: Evidence) -> list[Longs]:
+            return self._draw(count, codes, rng, deadline)
+
+        def ways() -> dict[str, Floats]:
+            return {name: self.project((name,)) for name in self._domain.names}
+
+        return sampled(self._domain, rows, given, rng, drawn, ways)
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """Arrays from which `Gated.restore` builds the same model again; the public rows are among them."""
+        rows = self.rows
+        return {
+            "total": np.asarray(self._total),
+            "public": np.asarray([self._domain.index(name) for name in rows.names], dtype=np.int64),
+            "rows": rows.codes,
+            "row_weights": rows.weights,
+            "places": rows.places,
+            "gate": self.gate,
+            "bias": self.bias,
+            "shares": self.shares,
+        }
+
+    def _draw(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    ) -> list[Longs]:
+        fixed = {name: np.broadcast_to(np.asarray(c, np.int64), rows) for name, c in given.items()}
+        missing = [name for name in self.rows.names if name not in fixed]
+        if missing:
+            chosen = self._choose_rows(rows, given, rng)
+            for name in missing:
+                u = self.rows.names.index(name)
+                fixed[name] = self.rows.codes[chosen, u].astype(np.int64) - self.rows.starts[u]
+        keys, sums, totals = self._components(rows, fixed, rng)
+        by, columns = grouped(keys, len(self.bias)), dict(fixed)
+        free = [name for name in self.private if name not in fixed]
+        for name in free:
+            columns[name] = draw_column(keys, by, np.ascontiguousarray(self.block(name).T), rng)
+        codes = sum(self._domain.sizes)
+        if free and rows > 1 and codes <= MAX_BALANCED and not (deadline is not None and deadline.passed):
+            self._balance(columns, keys, sums, totals, free, rng, deadline)
+        return [np.asarray(columns[name]) for name in self._domain.names]
+
+    def _components(
+        self, rows: int, fixed: Mapping[str, Longs], rng: np.random.Generator
+    ) -> tuple[Longs, Floats, Floats]:
+        """Each row's component given its fixed codes, [rows]; and sums of their probabilities, in rows.
+
+        Rows are drawn in an order in which neighbours have like public codes, with stratified starting
+        points, so that the components of like rows are near their expectations.
+
+        Returns:
+            The components; the sums by fixed code, shape [codes of all attributes, components], 0 for
+            attributes that are not fixed; and those in all, shape [components].
+        """
+        starts = np.concatenate([[0], np.cumsum(self._domain.sizes)]).astype(np.int64)
+        sums = np.zeros((int(starts[-1]), len(self.bias)), np.float32)
+        totals, whole = np.zeros_like(self.bias), np.zeros(len(self.bias))
+        names = [name for name in self._domain.names if name in fixed]
+        lines = np.stack(
+            [fixed[name] + starts[self._domain.index(name)] for name in names] or [np.zeros(rows, np.int64)]
+        ).astype(np.int32)[: len(names)]
+        public = np.stack(
+            [fixed[n] + s for n, s in zip(self.rows.names, self.rows.starts, strict=False)]
+            or [np.zeros(rows, np.int64)]
+        ).astype(np.int32)[: len(self.rows.names)]
+        order = np.lexsort(public) if len(public) else np.arange(rows)
+        likely = {
+            n: np.log(np.maximum(self.block(n), 1e-30)).astype(np.float32) for n in names if n in self._parts
+        }
+        keys = np.empty(rows, np.int64)
+        for first in range(0, rows, CHUNK):
+            part = order[first : first + CHUNK]
+            shares = self._gated(np.ascontiguousarray(public[:, part].T))
+            if likely:
+                logs = np.log(np.maximum(shares, np.float32(1e-30)))
+                for name, block in likely.items():
+                    logs += block[fixed[name][part]]
+                shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+                shares /= shares.sum(axis=1, keepdims=True)
+            ones = np.ones(len(part), np.float32)
+            sum_by_code(np.ascontiguousarray(lines[:, part].T), ones, shares, sums, totals)
+            whole += shares.sum(axis=0, dtype=np.float64)
+            each = np.arange(len(part))
+            keys[part] = draw_column(each, each, shares.astype(np.float64), rng)
+        return keys, sums.astype(np.float64), whole
+
+    def _balance(
+        self,
+        columns: dict[str, Longs],
+        keys: Longs,
+        sums: Floats,
+        totals: Floats,
+        free: Sequence[str],
+        rng: np.random.Generator,
+        deadline: Deadline | None,
+    ) -> None:
+        """Swap free private codes between rows of one component towards the expected tables, in place."""
+        names, blocks = self._domain.names, []
+        for name, part in _slices(self._domain, names).items():
+            blocks.append(self.block(name) if name in free else sums[part])
+        moving = np.concatenate(
+            [np.full(len(b), name in free) for name, b in zip(names, blocks, strict=True)]
+        )
+        stacked = np.concatenate(blocks)
+        scaled = np.where(moving[:, None], stacked * totals, stacked)
+        free_part = np.where(moving[:, None], stacked, 0.0)
+        expected = scaled @ free_part.T
+        expected = np.where(moving[None, :], expected, expected.T)
+        places = [self._domain.index(name) for name in free]
+        moved = balance(
+            [columns[name] for name in names], keys, expected, self._domain.sizes, PASSES, rng,
+            most=TRIED, movable=places, deadline=deadline,
+        )  # fmt: skip
+        for place in places:
+            columns[names[place]] = moved[place]
+
+    def _choose_rows(self, rows: int, given: Evidence, rng: np.random.Generator) -> Longs:
+        """A distinct public row for each row, by weight and by how well it goes with given codes, [rows]."""
+        if not given and rows == len(self.rows.places):
+            return self.rows.places
+        if not by_row(given):
+            return self._pick(rows, {name: int(code) for name, code in given.items()}, rng)
+        names = tuple(given)
+        lines = np.stack([np.broadcast_to(np.asarray(given[name], np.int64), rows) for name in names])
+        distinct, which = np.unique(lines, axis=1, return_inverse=True)
+        chosen = np.empty(rows, np.int64)
+        for place in range(distinct.shape[1]):
+            own = np.flatnonzero(which.ravel() == place)
+            chosen[own] = self._pick(
+                len(own), dict(zip(names, distinct[:, place].tolist(), strict=True)), rng
+            )
+        return chosen
+
+    def _pick(self, rows: int, given: Mapping[str, int], rng: np.random.Generator) -> Longs:
+        """Distinct public rows by weight times the likelihood of one set of given codes, [rows]."""
+        if not given:
+            return np.asarray(self.rows.places[picks(rows, len(self.rows.places), rng)])
+        known = [name for name in given if name in self.rows.names]
+        matching = np.arange(len(self.rows.codes))
+        if known:
+            places = [self.rows.names.index(name) for name in known]
+            codes = [given[name] + int(self.rows.starts[u]) for name, u in zip(known, places, strict=True)]
+            matching = reached(np.ascontiguousarray(self.rows.codes.T), places, codes)
+        weights = self.rows.weights[matching].astype(np.float64)
+        drawn = [name for name in given if name not in self.rows.names]
+        if drawn:
+            likely = np.prod([self.block(name)[given[name]] for name in drawn], axis=0)
+            for first in range(0, len(matching), CHUNK):
+                part = slice(first, first + CHUNK)
+                weights[part] *= self._gated(self.rows.codes[matching[part]]) @ likely
+        one = np.zeros(rows, np.int64)
+        return np.asarray(matching[draw_column(one, np.arange(rows), weights[None, :], rng)])
+
+
+def _slices(domain: Domain, names: Sequence[str]) -> dict[str, slice]:
+    """Where each attribute's codes are when those of all stand one below the other."""
+    ends = np.cumsum(domain.shape(names), dtype=np.int64)
+    return {name: slice(int(end) - domain[name], int(end)) for name, end in zip(names, ends, strict=True)}
+
+
+def restore_model(domain: Domain, state: Mapping[str, NDArray[np.generic]]) -> GatedModel:
+    """The model whose `state` was saved.
+
+    Raises:
+        ReleaseError: The state is not that of a gated mixture over this domain.
+    """
+    try:
+        places = [int(place) for place in np.asarray(state["public"], dtype=np.int64)]
+        names = tuple(domain.names[place] for place in places)
+        starts = np.concatenate([[0], np.cumsum(domain.shape(names), dtype=np.int64)]).astype(np.int64)
+        codes = np.ascontiguousarray(state["rows"], dtype=np.int32)
+        weights = np.ascontiguousarray(state["row_weights"], dtype=np.float32)
+        lines = np.asarray(state["places"], dtype=np.int64)
+        gate, bias, shares = (np.asarray(state[key], dtype=np.float64) for key in ("gate", "bias", "shares"))
+        total = float(np.asarray(state["total"], dtype=np.float64))
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise ReleaseError(_damaged()) from None
+    private = [name for name in domain.names if name not in names]
+    sound = (
+        total > 0
+        and np.isfinite(total)
+        and codes.shape == (len(weights), len(names))
+        and len(weights) > 0
+        and bool(((codes >= starts[:-1]) & (codes < starts[1:])).all())
+        and bool(np.isfinite(weights).all() and (weights > 0).all())
+        and bool(((lines >= 0) & (lines < len(weights))).all())
+        and gate.shape == (int(starts[-1]), len(bias))
+        and shares.shape == (sum(domain.shape(private)), len(bias))
+        and bool(np.isfinite(gate).all() and np.isfinite(bias).all() and (shares >= 0).all())
+    )
+    if not sound:
+        raise ReleaseError(_damaged())
+    return GatedModel(domain, total, PublicRows(names, starts, codes, weights, lines), gate, bias, shares)
+
+
+def _damaged() -> str:
+    return invalid("state", "a gated mixture over the domain", "The release is damaged.")

@@ -1,0 +1,253 @@
+"""Objective: how badly a gated mixture explains the measurements, as its rows are expected over the public
+ones.
+
+With a_i the public codes of row i out of n (given, exact), components k, P_ik = pi_k(a_i) and, as sums
+over the rows divided by n, S_u = the share of rows by code of public attribute u and component, N = sum_i P_ik / n,
+the tables that the model's rows are expected to have are products of matrices:
+
+    public u with private j:   S_u Q_j'              private j with j':   Q_j diag(N) Q_j''
+    private one-way:           Q_j N                 public alone:        exact, whatever the model is
+
+and the value is
+
+    F = sum over measured tables of (expected - noisy)^2 / variance
+      + price * sum_k N_k sum_j KL(Q_kj || m_j) + gate_price * mean_i KL(P_i || N)
+
+with m_j = Q_j N. The rows are the rows: their public part has no sampling noise, so the tables differ from
+what was measured by privacy noise alone, and the sum of a table over its private codes is met whatever is
+fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.models._base.pooling import Pooled
+from margrave.models.gated.kernels import gate_rows, pull_gate, sum_by_code
+from margrave.schema.domain import Domain
+
+__all__ = ["Objective", "Point", "PublicRows", "Targets", "collect_targets"]
+
+
+Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+FLOOR = np.float32(1e-12)
+"""Least share that a logarithm is taken of or that divides."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicRows:
+    """The public part of the rows, numbered through, equal rows pooled.
+
+    Args:
+        names: The public attributes, in the domain's order.
+        starts: Where each one's codes begin, and their number at the end, shape [public attributes + 1].
+        codes: Of each distinct row, shape [distinct, public attributes], numbered from `starts`.
+        weights: The share of the rows that each one stands for, shape [distinct]; they sum to 1.
+        places: The distinct row of each row, shape [rows].
+    """
+
+    names: tuple[str, ...]
+    starts: NDArray[np.int64]
+    codes: Ints
+    weights: Singles
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, domain: Domain, names: Sequence[str], columns: Sequence[NDArray[np.integer]]) -> PublicRows:
+        """Pool rows of public codes; without a public attribute one row stands for all."""
+        sizes = domain.shape(names)
+        starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+        if not names:
+            one = np.ones(1, np.float32)
+            return cls((), starts, np.zeros((1, 0), np.int32), one, np.zeros(1, np.int64))
+        lines = np.stack(
+            [np.asarray(c, np.int32) + np.int32(s) for c, s in zip(columns, starts, strict=False)]
+        )
+        order = np.lexsort(lines)
+        ranked = lines[:, order]
+        fresh = np.concatenate([[True], (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)])
+        places = np.empty(len(order), np.int64)
+        places[order] = np.cumsum(fresh) - 1
+        distinct = np.ascontiguousarray(ranked[:, fresh].T)
+        weights = np.bincount(places) / len(places)
+        return cls(tuple(names), starts, distinct, weights.astype(np.float32), places)
+
+    def part(self, count: int, rng: np.random.Generator) -> PublicRows:
+        """About `count` of the distinct rows, drawn alike with their weights; all if there are no more."""
+        if len(self.codes) <= count:
+            return self
+        chosen = np.sort(rng.choice(len(self.codes), count, replace=False))
+        weights = self.weights[chosen] / self.weights[chosen].sum()
+        return PublicRows(self.names, self.starts, self.codes[chosen], weights, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What was measured, in shares of the rows, with precisions; 0 where nothing was.
+
+    Args:
+        mixed, mixed_weights: Public with private codes, shape [public codes, private codes].
+        pairs, pair_weights: Private codes with private ones, symmetric, shape [private codes, private codes].
+        ones, one_weights: Private codes, shape [private codes].
+        starts: Where each private attribute's codes begin, and their number, shape [private attributes + 1].
+    """
+
+    mixed: Singles
+    mixed_weights: Singles
+    pairs: Singles
+    pair_weights: Singles
+    ones: Singles
+    one_weights: Singles
+    starts: NDArray[np.int64]
+
+
+def collect_targets(
+    domain: Domain, public: Sequence[str], private: Sequence[str], tables: Sequence[Pooled], rows: float
+) -> Targets:
+    """Sort measured tables into `Targets`; larger ones count through their pairs, public ones for nothing."""
+    firsts = {names: _firsts(domain, names) for names in (tuple(public), tuple(private))}
+    p, q = firsts[tuple(public)], firsts[tuple(private)]
+    codes = sum(domain.shape(public)), sum(domain.shape(private))
+    shapes = codes, (codes[1], codes[1]), (codes[1],)
+    values, weights = ([np.zeros(shape) for shape in shapes] for _ in range(2))
+
+    def add(kind: int, at: tuple[slice, ...], table: Floats, variances: Floats) -> None:
+        precision = rows**2 / variances
+        values[kind][at] += precision * (table / rows)
+        weights[kind][at] += precision
+
+    for table in tables:
+        if table.inferred:
+            continue
+        squares = table.sigma**2
+        if len(table.clique) == 1 and table.clique[0] in q:
+            add(2, (q[table.clique[0]],), table.values, squares)
+        for a, b in combinations(range(len(table.clique)), 2):
+            one, two = table.clique[a], table.clique[b]
+            others = tuple(axis for axis in range(len(table.clique)) if axis not in (a, b))
+            counts, noise = table.values.sum(axis=others), squares.sum(axis=others)
+            if one in q and two in q:
+                add(1, (q[one], q[two]), counts, noise)
+                add(1, (q[two], q[one]), counts.T, noise.T)
+            elif one in p and two in q:
+                add(0, (p[one], q[two]), counts, noise)
+            elif one in q and two in p:
+                add(0, (p[two], q[one]), counts.T, noise.T)
+    for sums, precision in zip(values, weights, strict=True):
+        np.divide(sums, precision, out=sums, where=precision > 0)
+    starts = np.concatenate([[0], np.cumsum(domain.shape(private), dtype=np.int64)]).astype(np.int64)
+    (mixed, pairs, ones), (mixed_weights, pair_weights, one_weights) = (
+        [table.astype(np.float32) for table in kind] for kind in (values, weights)
+    )
+    return Targets(mixed, mixed_weights, pairs, pair_weights, ones, one_weights, starts)
+
+
+def _firsts(domain: Domain, names: Sequence[str]) -> dict[str, slice]:
+    ends = np.cumsum(domain.shape(names))
+    return {name: slice(int(end) - domain[name], int(end)) for name, end in zip(names, ends, strict=True)}
+
+
+@dataclass(slots=True)
+class Point:
+    """Where a descent stands.
+
+    Args:
+        gate: Log-odds of the components by public code, shape [public codes, components].
+        bias: Log-odds of the components, shape [components].
+        logs: log Q of the private codes, shape [private codes, components].
+        shares: Q, shape of logs; `settle` brings it up to date.
+    """
+
+    gate: Singles
+    bias: Singles
+    logs: Singles
+    shares: Singles
+
+    def settle(self, starts: NDArray[np.int64]) -> None:
+        """Normalise log Q in every attribute and component, and bring Q up to date."""
+        np.maximum(self.logs, np.float32(-30.0), out=self.logs)
+        for first, end in pairwise(starts):
+            part = self.logs[first:end]
+            part -= part.max(axis=0)
+            part -= np.log(np.exp(part).sum(axis=0))
+        np.exp(self.logs, out=self.shares)
+
+
+class Objective:
+    """The value and the gradients over some public rows.
+
+    After a call the gradients stand in `gate`, `bias` and `logs`, of the shapes of a `Point`'s. That of log
+    Q is
+    natural: the derivative by Q_k over N_k, centred under Q_k; that of the gate is over the code's share in
+    the component.
+
+    Args:
+        rows: The public rows.
+        targets: What was measured.
+        price: Of a nat between component and private attributes, in units of the squares.
+        gate_price: Of a nat between row and component.
+    """
+
+    def __init__(self, rows: PublicRows, targets: Targets, price: float, gate_price: float) -> None:
+        self.rows, self.targets = rows, targets
+        self._price, self._gate_price = np.float32(price), np.float32(gate_price)
+        self._shares = np.empty((0, 0), np.float32)
+        self.gate = self.bias = self.logs = np.empty(0, np.float32)
+
+    def expect(self, at: Point) -> tuple[Singles, Singles]:
+        """S, shape [public codes, components], and N, shape [components], both in shares of the rows."""
+        rows, components = self.rows, len(at.bias)
+        if self._shares.shape != (len(rows.codes), components):
+            self._shares = np.empty((len(rows.codes), components), np.float32)
+        sums, totals = np.zeros_like(at.gate), np.zeros_like(at.bias)
+        gate_rows(rows.codes, at.gate, at.bias, self._shares)
+        sum_by_code(rows.codes, rows.weights, self._shares, sums, totals)
+        return sums, totals
+
+    def __call__(self, at: Point) -> float:
+        """The value; the gradients are left in `gate`, `bias` and `logs`."""
+        t, q = self.targets, at.shares
+        sums, totals = self.expect(at)
+        miss = sums @ q.T - t.mixed
+        pull = 2.0 * t.mixed_weights * miss
+        value = 0.5 * float(np.vdot(pull, miss))
+        slopes, logs = pull @ q, pull.T @ sums
+        scaled = q * totals
+        miss = scaled @ q.T - t.pairs
+        pull = 2.0 * t.pair_weights * miss
+        value += 0.25 * float(np.vdot(pull, miss))
+        mean = q @ totals
+        single = 2.0 * t.one_weights * (mean - t.ones)
+        value += 0.5 * float(np.vdot(single, mean - t.ones))
+        turned = pull @ q
+        logs += turned * totals + np.multiply.outer(single, totals)
+        offset = 0.5 * (turned * q).sum(axis=0) + single @ q
+        logs /= np.maximum(totals, FLOOR)
+        nats = self._price * (at.logs - np.log(np.maximum(mean, FLOOR))[:, None])
+        paid = (q * nats).sum(axis=0)
+        logs += nats
+        value += float(paid @ totals)
+        offset += paid
+        self.gate, self.bias = np.zeros_like(at.gate), np.zeros_like(at.bias)
+        known = np.log(np.maximum(totals, FLOOR))
+        value += pull_gate(
+            self.rows.codes, self.rows.weights, self._shares, slopes, offset, known,
+            self._gate_price, self.gate, self.bias,
+        )  # fmt: skip
+        self.gate /= np.maximum(sums, FLOOR)
+        self.bias /= np.maximum(totals, FLOOR)
+        self._centre(logs, q)
+        self.logs = logs
+        return value
+
+    def _centre(self, logs: Singles, shares: Singles) -> None:
+        for first, end in zip(self.targets.starts[:-1], self.targets.starts[1:], strict=True):
+            part = logs[first:end]
+            part -= (part * shares[first:end]).sum(axis=0)

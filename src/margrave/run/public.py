@@ -1,0 +1,220 @@
+"""Public columns of a run: what is known of them, who is told of them, and how they come back in the rows.
+
+All of it starts from a `PublicPart`, which the curator hands out (`Curator.read_public`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from margrave.errors import InputError, ReleaseError, invalid
+from margrave.methods import Method, method
+from margrave.protocols import ConditionalFitter, ConditionalStrategy
+from margrave.schema.columns import Categorical, Omitted
+from margrave.schema.encode import encode_column
+from margrave.schema.encoded import Codes
+from margrave.schema.given import Given, given_values
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.measure.public import PublicPart
+    from margrave.protocols import Fitter, Strategy
+    from margrave.release import Release
+    from margrave.schema.columns import Column
+
+__all__ = [
+    "attach_columns",
+    "check_columns",
+    "choose_recipe",
+    "complete_schema",
+    "condition_fitter",
+    "condition_strategy",
+    "give_public",
+    "modelled_names",
+    "pack_table",
+    "pick_rows",
+    "unpack_table",
+]
+
+
+MAX_VALUES = 256
+"""Most values of a public text column that are codes of their own; the others share one. They come back in
+the rows as they are: only what a private column can follow from is coarser."""
+
+
+def choose_recipe(name: str, public: Sequence[str]) -> Method:
+    """The method of a name; `auto` with public columns is the one that is made for them."""
+    return method("gated" if name == "auto" and public else name)
+
+
+def condition_strategy(strategy: Strategy, public: Sequence[str]) -> Strategy:
+    """The strategy, told which columns are public if it makes use of that."""
+    if public and isinstance(strategy, ConditionalStrategy):
+        return strategy.given_columns(public)
+    return strategy
+
+
+def condition_fitter(fitter: Fitter, part: PublicPart | None, schema: Schema) -> Fitter:
+    """The fitter, given the public rows if it makes use of them."""
+    if part is not None and isinstance(fitter, ConditionalFitter):
+        return fitter.given_rows(part.encode(schema))
+    return fitter
+
+
+def check_columns(public: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse public columns that the table does not have.
+
+    Raises:
+        InputError: There is one.
+    """
+    unknown = [name for name in public if name not in names]
+    if unknown:
+        raise InputError(invalid("public", f"among {list(names)}", "Check the spelling.", got=unknown))
+
+
+def complete_schema(part: PublicPart | None, declared: Schema | None) -> Schema | None:
+    """What is declared, with public columns read off the public rows where nothing is declared of them.
+
+    Numbers are cut into bins of like mass, text has its most frequent values, and text in which most rows
+    have a value of their own is no attribute: it comes back in the rows, and no private column follows from
+    it.
+
+    Raises:
+        InputError: The table is not held in memory.
+    """
+    if part is None:
+        return declared
+    from margrave.evaluation.observed import identifying, observed_schema
+
+    public = set(part.names)
+    mine = [] if declared is None else [column for column in declared.columns if column.name in public]
+    known = Schema(tuple(mine)) if mine else None
+    found = observed_schema(part.source, (), known)
+    ids = set(identifying(found, part.source, known)) if found.attributes else set()
+    columns: list[Column] = []
+    for column in found.columns:
+        if column.name in ids:
+            columns.append(Omitted(name=column.name))
+        elif column.name in {one.name for one in mine} or not isinstance(column, Categorical):
+            columns.append(column)
+        else:
+            columns.append(_merge_rare(column, part))
+    rest = () if declared is None else tuple(c for c in declared.columns if c.name not in public)
+    return Schema((*columns, *rest), () if declared is None else declared.rules)
+
+
+def _merge_rare(column: Categorical, part: PublicPart) -> Column:
+    """A text column with its most frequent values, where it has very many."""
+    if column.values is None or len(column.values) <= MAX_VALUES:
+        return column
+    values = part.read_values().column(column.name).value_counts().to_pylist()
+    counts = {str(one["values"]): one["counts"] for one in values if one["values"] is not None}
+    kept = sorted(counts, key=lambda text: (-counts[text], text))[: MAX_VALUES - 1]
+    return dataclasses.replace(column, values=tuple(sorted(kept)), other="(other)", strict=False)
+
+
+def pack_table(part: PublicPart | None) -> bytes:
+    """The public columns as they are, for a release: an Arrow IPC stream, empty where there are none."""
+    if part is None:
+        return b""
+    table = part.read_values()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def unpack_table(release: Release) -> Any:
+    """The public columns of a release, an Arrow table; None where it has none.
+
+    Raises:
+        ReleaseError: They are damaged.
+    """
+    if not release.public:
+        return None
+    try:
+        table = pa.ipc.open_stream(release.public).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):
+        raise ReleaseError(invalid("public", "an Arrow table", "The release is damaged.")) from None
+    return table
+
+
+def pick_rows(table: Any, rows: int, rng: np.random.Generator) -> Any:
+    """The public rows as they are, if that many are asked for; else some, each about as often as any."""
+    there = table.num_rows
+    if rows == there:
+        return table
+    if rows and not there:
+        raise InputError(invalid("rows", "0, as there is no public row", "Give rows to draw for."))
+    turns = [rng.permutation(there) for _ in range(-(-rows // there))] if there else []
+    places = np.concatenate([np.zeros(0, np.int64), *turns])[:rows]
+    return table.take(pa.array(places.astype(np.int64)))
+
+
+def give_public(table: Any, schema: Schema) -> Given:
+    """Public rows as given values: codes, and the numbers of binned columns, which others may be relative to.
+
+    A value outside a column's declaration is absorbed by its codes, and its number is then not used.
+    """
+    codes: dict[str, Codes] = {}
+    numbers: dict[str, Any] = {}
+    for name in modelled_names(table.column_names, schema):
+        try:
+            found = given_values(schema, table.select([name]))
+            codes[name] = np.asarray(found.codes[name])
+            numbers |= found.numbers
+        except InputError:
+            codes[name] = encode_column(table.column(name), dataclasses.replace(schema[name], strict=False))
+    return Given(table.num_rows, codes, numbers)
+
+
+def modelled_names(names: Sequence[str], schema: Schema) -> list[str]:
+    """The columns among some that models see: not those that only come back as they are."""
+    return [name for name in names if name in schema.names and not isinstance(schema[name], Omitted)]
+
+
+def attach_columns(rows: Any, public: Any, kind: str, dtypes: Mapping[str, str]) -> Any:
+    """The drawn rows with the public columns put in as they are, bit for bit.
+
+    Args:
+        rows: A pandas or polars frame or an Arrow table, with the private columns.
+        public: An Arrow table of as many rows.
+        kind: "pandas", "polars" or "arrow".
+        dtypes: The storage type of each column, in the table's order.
+    """
+    drawn = list(rows.schema.names) if kind == "arrow" else list(rows.columns)
+    names = [*dtypes, *(name for name in drawn if name not in dtypes)]
+    names = [name for name in names if name in drawn or name in public.column_names]
+    if kind == "arrow":
+        fields = [(public if n in public.column_names else rows).schema.field(n) for n in names]
+        arrays = [(public if n in public.column_names else rows).column(n) for n in names]
+        return pa.table(arrays, schema=pa.schema(fields, metadata=rows.schema.metadata))
+    library = importlib.import_module(kind)
+    columns = {
+        name: _as_stored(public.column(name), kind, dtypes.get(name, ""))
+        if name in public.column_names
+        else rows[name]
+        for name in names
+    }
+    return library.DataFrame(columns)
+
+
+def _as_stored(values: Any, kind: str, dtype: str) -> Any:
+    """A public column in the library and the storage type that it came in."""
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow(values)
+    import pandas
+
+    if values.null_count and pa.types.is_integer(values.type):
+        return pandas.Series(pandas.array(values.to_pylist(), dtype=dtype))
+    series = values.to_pandas()
+    return series if not dtype or str(series.dtype) == dtype else series.astype(dtype)
