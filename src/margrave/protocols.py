@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from margrave.schema.schema import Schema
 
 __all__ = [
-    "ConditionalFitter",
-    "ConditionalStrategy",
     "Curator",
     "Engine",
     "Fitter",
@@ -489,19 +487,3 @@ class Strategy(Protocol):
         deadline: when to be done, on the curator's stopwatch; a strategy ends early but complete, all of
             rho spent. No other clock may decide what it asks.
         """
-
-
-@runtime_checkable
-class ConditionalFitter(Fitter, Protocol):
-    """A fitter that makes use of public rows: its model is fitted to be drawn given them."""
-
-    def given_rows(self, rows: Encoded) -> Fitter:
-        """The same fitter for these public rows, as codes of the public attributes."""
-
-
-@runtime_checkable
-class ConditionalStrategy(Strategy, Protocol):
-    """A strategy that does not buy what is public."""
-
-    def given_columns(self, names: Sequence[str]) -> Strategy:
-        """The same strategy where these columns are public."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.delegating import Carried
+from margrave.models._base.estimator import Estimator
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.model import GraphicalModel
 from margrave.release import NoisyMarginal
@@ -47,7 +48,7 @@ class ConditionalModel(Carried[GraphicalModel]):
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionalPGM:
+class ConditionalPGM(Estimator[ConditionalModel]):
     """Private-PGM where some columns of the rows are public (Maddock et al. 2025, Conditional AIM).
 
     The model is that of all columns, fitted to what was measured and to the exact one-way marginals of the
@@ -63,15 +64,8 @@ class ConditionalPGM:
     given: Encoded | None = None
     pgm: PGM = field(default_factory=PGM)
     max_memory: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "conditional_pgm"
-
-    def given_rows(self, rows: Encoded) -> ConditionalPGM:
-        """The same fitter, for these public rows."""
-        return replace(self, given=rows)
+    name: ClassVar[str] = "conditional_pgm"
+    options: ClassVar[frozenset[str]] = frozenset({"given", "max_memory"})
 
     @property
     def _inner(self) -> PGM:

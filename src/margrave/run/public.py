@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.methods import Method, method
-from margrave.protocols import ConditionalFitter, ConditionalStrategy
 from margrave.schema.columns import Categorical, Omitted
 from margrave.schema.encode import encode_column
 from margrave.schema.encoded import Codes
@@ -55,15 +54,15 @@ def choose_recipe(name: str, public: Sequence[str]) -> Method:
 
 def condition_strategy(strategy: Strategy, public: Sequence[str]) -> Strategy:
     """The strategy, told which columns are public if it makes use of that."""
-    if public and isinstance(strategy, ConditionalStrategy):
-        return strategy.given_columns(public)
+    if public and "public" in strategy.options:
+        return strategy.with_options(public=tuple(public))
     return strategy
 
 
 def condition_fitter(fitter: Fitter, part: PublicPart | None, schema: Schema) -> Fitter:
     """The fitter, given the public rows if it makes use of them."""
-    if part is not None and isinstance(fitter, ConditionalFitter):
-        return fitter.given_rows(part.encode(schema))
+    if part is not None and "given" in fitter.options:
+        return fitter.with_options(given=part.encode(schema))
     return fitter
 
 

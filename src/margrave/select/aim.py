@@ -11,7 +11,7 @@ Generation", section "Conditional generation" (arXiv 2504.10987).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
@@ -194,7 +194,7 @@ class AIM(Strategy):
 
 @final
 @dataclass(frozen=True, slots=True)
-class ConditionalAIM:
+class ConditionalAIM(Strategy):
     """AIM whose workload is all cliques of `degree` columns that hold a private one.
 
     Candidates, scores, annealing and the last round are AIM's (`margrave.select.aim.AIM`); cliques of public
@@ -216,15 +216,23 @@ class ConditionalAIM:
     max_cells: int = 1 << 22
     max_seconds: float | None = None
     name: ClassVar[str] = "conditional_aim"
-    gaussian_only: ClassVar[bool] = False
+    options: ClassVar[frozenset[str]] = frozenset({"public"})
 
     def __post_init__(self) -> None:
         if self.degree < 1:
             raise InputError(invalid("degree", "at least 1", "Try 3.", got=self.degree))
 
-    def given_columns(self, names: Sequence[str]) -> ConditionalAIM:
-        """The same strategy where these columns are public."""
-        return replace(self, public=tuple(names))
+    def split_rho(self, counted: bool) -> Shares:
+        """As AIM's."""
+        return self._aim.split_rho(counted)
+
+    def share_marginal(self, columns: int) -> Shares:
+        """As AIM's, of all columns."""
+        return self._aim.share_marginal(columns)
+
+    @property
+    def _aim(self) -> AIM:
+        return AIM(max_cells=self.max_cells, max_seconds=self.max_seconds, known=self.public)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -237,12 +245,7 @@ class ConditionalAIM:
         workload = self.workload(domain)
         if not workload:
             return fitter.fit(domain, curator.measurements, total=curator.public_rows)
-        aim = AIM(
-            workload=dict.fromkeys(workload, 1),
-            max_cells=self.max_cells,
-            max_seconds=self.max_seconds,
-            known=self.public,
-        )
+        aim = replace(self._aim, workload=dict.fromkeys(workload, 1))
         return aim.run(curator, fitter, on_step, deadline)
 
     def workload(self, domain: Domain) -> list[Clique]:

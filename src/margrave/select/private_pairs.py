@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -14,6 +14,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, apportioned, measure_shares, unmeasured
+from margrave.select.strategy import ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -24,7 +25,7 @@ __all__ = ["PrivatePairs"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class PrivatePairs:
+class PrivatePairs(Strategy):
     """Measure the pairs that hold a private column, twice, for a model that is drawn given the public ones.
 
     With p public and q private columns these are p q + q (q - 1) / 2 of all pairs: the fewer private columns,
@@ -58,15 +59,25 @@ class PrivatePairs:
     max_clique_cells: int = 1_000_000
     name: ClassVar[str] = "private_pairs"
     gaussian_only: ClassVar[bool] = True
+    options: ClassVar[frozenset[str]] = frozenset({"public"})
 
     def __post_init__(self) -> None:
         for param, share in (("ones", self.ones), ("look", self.look)):
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share above 0 and below 1", "Try the default.", got=share))
 
-    def given_columns(self, names: Sequence[str]) -> PrivatePairs:
-        """The same strategy where these columns are public."""
-        return replace(self, public=tuple(names))
+    def split_rho(self, counted: bool) -> Shares:
+        """One-ways, all pairs alike, and the rest by dependence; as where a private column has a pair."""
+        looked = (1 - self.ones) * self.look
+        return {ONE_WAYS: self.ones, "pairs alike": looked, "pairs by dependence": 1 - self.ones - looked}
+
+    def share_marginal(self, columns: int) -> Shares:
+        """Those of the private columns; a pair gets as much as the average one."""
+        private = max(columns - len(self.public), 1)
+        pairs = private * (columns - private) + private * (private - 1) // 2
+        if not pairs:
+            return {ONE: Fraction(1, private)}
+        return {ONE: self.ones / private, PAIR: (1 - self.ones) / pairs}
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -97,7 +108,7 @@ class PrivatePairs:
             on_step(Step("measure", f"{len(private)} one-way marginals", 0, curator.progress))
             curator.measure([(name,) for name in private], curator.remaining / len(private))
             return
-        share = curator.remaining * self.ones / len(private)
+        share = curator.remaining * self.split_rho(True)[ONE_WAYS] / len(private)
         domain = curator.domain.project(private)
         own = [m for m in curator.measurements if set(m.clique) <= set(private)]
         singles = unmeasured(domain, own, curator.sigma(share))

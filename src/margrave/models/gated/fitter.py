@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
 from margrave.models.gated.descent import descend, start
 from margrave.models.gated.model import GatedModel, restore_model
@@ -44,7 +45,7 @@ SURE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class Gated(Estimator["GatedModel"]):
     """Fits p(b | a) = sum_k pi_k(a) prod_j Q_kj(b_j), with pi_k(a) = softmax_k(c_k + sum_u t_u[a_u, k]).
 
     a is a row's public part, which is given and exact, b its private part. What is fitted are the tables that
@@ -92,6 +93,8 @@ class Gated:
     last: int = 100
     seed: int = 0
     max_memory: int | None = None
+    name: ClassVar[str] = "gated"
+    options: ClassVar[frozenset[str]] = frozenset({"given", "max_memory"})
 
     def __post_init__(self) -> None:
         for param in ("components", "steps", "part", "last"):
@@ -102,15 +105,6 @@ class Gated:
             raise InputError(invalid("rate", "a finite number above 0", "Try 0.2.", got=self.rate))
         if self.information is not None and not (np.isfinite(self.information) and self.information >= 0):
             raise InputError(invalid("information", "at least 0", "Leave it out.", got=self.information))
-
-    @property
-    def name(self) -> str:
-        """The name it is saved and resolved under."""
-        return "gated"
-
-    def given_rows(self, rows: Encoded) -> Gated:
-        """The same fitter, for these public rows."""
-        return replace(self, given=rows)
 
     def fit(
         self,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.constraints import sampled
 from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.model import Model
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, grouped
 from margrave.models._sampling.rows import picks, reached
 from margrave.models.gated.kernels import gate_rows, sum_by_code
 from margrave.models.gated.objective import PublicRows
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded
 
 __all__ = ["GatedModel"]
 
@@ -36,7 +36,7 @@ MAX_BALANCED = 4096
 """Codes of all attributes together up to which rows are moved towards the expected tables."""
 
 
-class GatedModel:
+class GatedModel(Model):
     """p(b | a) = sum_k pi_k(a) prod_j Q_kj(b_j) over the public rows a_1 .. a_n; made by `Gated`.
 
     The joint distribution that it stands for is that of its public rows with private parts drawn given them.
@@ -151,7 +151,7 @@ class GatedModel:
 
         def product(one: str, two: str) -> Floats:
             if two in at:
-                return product(two, one).T
+                return np.asarray(product(two, one).T)
             return np.asarray(self._total * (factor(one) @ self.block(two).T))
 
         wanted = set(pairs)
@@ -167,39 +167,7 @@ class GatedModel:
         whole = float(totals.sum(dtype=np.float64))
         return sums.astype(np.float64) / whole, totals.astype(np.float64) / whole
 
-    @one_blas_thread()
-    def sample(
-        self,
-        rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, int | Codes] | None = None,
-        deadline: Deadline | None = None,
-    ) -> Encoded:
-        """Rows with private codes drawn given public ones.
-
-        Public codes that are not given are those of the model's own rows: each about equally often, by how
-        well they go with what is given. Codes that no public row has together are met by the rows that have
-        the most of them.
-
-        Args:
-            rows: How many, at least 0.
-            rng: Source of randomness.
-            given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
-            deadline: When rows are no longer moved towards the expected tables.
-
-        Raises:
-            InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
-        """
-
-        def drawn(count: int, codes: Evidence) -> list[Longs]:
-            return self._draw(count, codes, rng, deadline)
-
-        def ways() -> dict[str, Floats]:
-            return {name: self.project((name,)) for name in self._domain.names}
-
-        return sampled(self._domain, rows, given, rng, drawn, ways)
-
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `Gated.restore` builds the same model again; the public rows are among them."""
         rows = self.rows
         return {
@@ -213,9 +181,22 @@ class GatedModel:
             "shares": self.shares,
         }
 
-    def _draw(
-        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
+    @one_blas_thread()
+    def draw_rows(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
     ) -> list[Longs]:
+        """Rows with private codes drawn given public ones.
+
+        Public codes that are not given are those of the model's own rows: each about equally often, by how
+        well they go with what is given. Codes that no public row has together are met by the rows that have
+        the most of them.
+
+        Args:
+            rows: How many.
+            given: Checked codes by attribute, one for all rows or one a row; rows keep the order of those.
+            rng: Source of randomness.
+            deadline: When rows are no longer moved towards the expected tables.
+        """
         fixed = {name: np.broadcast_to(np.asarray(c, np.int64), rows) for name, c in given.items()}
         missing = [name for name in self.rows.names if name not in fixed]
         if missing:
