@@ -45,8 +45,15 @@ ONE_HOT = {
         "native-country",
     ),
     "acsincome": ("COW", "MAR", "RELP", "RAC1P"),
+    "acsemployment": ("MAR", "RELP", "CIT", "MIL", "ANC", "RAC1P"),
+    "acsmobility": ("MAR", "CIT", "MIL", "ANC", "RELP", "RAC1P", "GCL", "COW", "ESR"),
 }
-FILES = {"adult": "adult", "acsincome": "ACSincome-LIN"}
+FILES = {
+    "adult": "adult",
+    "acsincome": "ACSincome-LIN",
+    "acsemployment": "ACSemployment",
+    "acsmobility": "ACSmobility",
+}
 SIZES = {
     "adult": {
         "age": 32,
@@ -76,11 +83,55 @@ SIZES = {
         "RAC1P": 9,
         "PINCP": 20,
     },
+    "acsemployment": {
+        "AGEP": 95,
+        "SCHL": 25,
+        "MAR": 5,
+        "RELP": 18,
+        "DIS": 2,
+        "ESP": 9,
+        "CIT": 5,
+        "MIG": 3,
+        "MIL": 5,
+        "ANC": 4,
+        "NATIVITY": 2,
+        "DEAR": 2,
+        "DEYE": 2,
+        "DREM": 2,
+        "SEX": 2,
+        "RAC1P": 9,
+        "ESR": 2,
+    },
+    "acsmobility": {
+        "AGEP": 16,
+        "SCHL": 24,
+        "MAR": 5,
+        "SEX": 2,
+        "DIS": 2,
+        "CIT": 5,
+        "MIL": 4,
+        "ANC": 4,
+        "NATIVITY": 2,
+        "RELP": 2,
+        "DEAR": 2,
+        "DEYE": 2,
+        "DREM": 2,
+        "RAC1P": 9,
+        "GCL": 3,
+        "COW": 10,
+        "ESR": 6,
+        "WKHP": 100,
+        "JWMNP": 100,
+        "PINCP": 10,
+        "MIG": 2,
+    },
 }
 TARGETS = {
     ("adult", "linear"): "education-num",
     ("adult", "logistic"): "income>50K",
     ("acsincome", "linear"): "PINCP",
+    ("acsemployment", "logistic"): "ESR",
+    ("acsmobility", "logistic"): "MIG",
 }
 
 
