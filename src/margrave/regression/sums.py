@@ -160,6 +160,23 @@ class MeasuredSums:
             known[design.places(j)] = self._tables.holds((name, design.target))
         return *self.residual(np.zeros(design.size)), known
 
+    def correction(self, model: Model) -> Floats:
+        """What noisy tables of one column say beyond the model's, in X'X: shape [p, p].
+
+        Each cell's difference is shrunk by twice the part of its square that is noise (James and Stein 1961,
+        positive part). Only products of numbers of the same column, and with the constant, are corrected.
+        """
+        design = self._design
+        found = np.zeros((design.size, design.size))
+        for j, (name, matrix) in enumerate(zip(design.names, design.matrices, strict=True)):
+            off = self._tables.table((name,)) - model.project((name,))
+            noise = 2.0 * self._tables.variances((name,))
+            beyond = np.maximum(1.0 - noise / np.maximum(off**2, 1e-300), 0.0) * off
+            at = design.places(j)
+            found[0, at] = found[at, 0] = matrix @ beyond
+            found[np.ix_(at, at)] = (matrix * beyond) @ matrix.T
+        return found
+
     def _rows(self) -> list[tuple[NDArray[np.int64], Floats]]:
         """Places of the constant's and of each feature's numbers, and the numbers of its codes."""
         design = self._design

@@ -56,7 +56,7 @@ class PooledTables:
         self._domain = domain
         self._measurements = tuple(measurements)
         self._sets = [frozenset(table.clique) for table in self._measurements]
-        self._pooled: dict[Clique, tuple[Floats, dict[int, Floats]]] = {}
+        self._pooled: dict[Clique, tuple[Floats, dict[int, Floats], Floats]] = {}
 
     @property
     def measurements(self) -> tuple[NoisyMarginal, ...]:
@@ -74,6 +74,10 @@ class PooledTables:
         The clique has to be held (`holds`).
         """
         return self._pool(clique)[0]
+
+    def variances(self, clique: Clique) -> Floats:
+        """The variance of each cell's noise in the pooled table. The clique has to be held (`holds`)."""
+        return self._pool(clique)[2]
 
     def shares(self, clique: Clique) -> Mapping[int, Floats]:
         """The weight of each measurement's cells in the pooled table, by the measurement's place.
@@ -106,8 +110,8 @@ class PooledTables:
                 self._add_noise(found, parts, place, table)
         return found
 
-    def _pool(self, clique: Clique) -> tuple[Floats, dict[int, Floats]]:
-        """The pooled table, and the weight of each measurement's cells in it by the measurement's place."""
+    def _pool(self, clique: Clique) -> tuple[Floats, dict[int, Floats], Floats]:
+        """The pooled table, the weight of each measurement's cells in it by its place, and its variances."""
         if clique not in self._pooled:
             weighted: Floats = np.zeros(self._domain.shape(clique))
             total: Floats = np.zeros(self._domain.shape(clique))
@@ -118,7 +122,8 @@ class PooledTables:
                     weighted += sum_out(table.values, table.clique, clique) * precision
                     total += precision
                     shares[place] = precision
-            self._pooled[clique] = (weighted / total, {place: part / total for place, part in shares.items()})
+            parts = {place: part / total for place, part in shares.items()}
+            self._pooled[clique] = (weighted / total, parts, 1.0 / total)
         return self._pooled[clique]
 
     def _add_noise(self, found: Floats, parts: list[Term], place: int, table: NoisyMarginal) -> None:
