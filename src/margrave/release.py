@@ -19,6 +19,7 @@ from margrave.privacy.unit import Neighbours
 from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
+from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
@@ -31,6 +32,7 @@ __all__ = [
     "KnownNoise",
     "NoisyMarginal",
     "NoisyMoments",
+    "NoisySums",
     "Provenance",
     "Release",
     "check_marked_name",
@@ -129,6 +131,23 @@ class NoisyMoments:
     embedding: Embedding
     values: NDArray[np.float64]
     sigma: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySums:
+    """Released sums over rows of all products of two numbers of a row, see `RowNumbers`.
+
+    Args:
+        numbers: Of the codes, as they were summed.
+        values: Z'Z plus symmetric noise, in rows: shape [p, p].
+        sigma: Standard deviation of the noise of an entry off the diagonal, in rows.
+        diagonal_sigma: Of one on it.
+    """
+
+    numbers: RowNumbers
+    values: NDArray[np.float64]
+    sigma: float
+    diagonal_sigma: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from margrave.privacy.accounting.accountants import ZCDP, Renyi
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.embedding import Embedding
+from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 
 SCHEMA = Schema.from_sizes({"a": 3, "b": 2})
@@ -120,6 +121,10 @@ class Odd(Verb):
         return tables[1][1:2]
 
 
+def _sums(curator: Curator) -> Any:
+    return curator.sums(RowNumbers(("a", "b"), (np.ones((1, 3)), np.ones((1, 2)))), RHO)
+
+
 VERBS: dict[str, Callable[[Curator], Any]] = {
     "answer": lambda curator: curator.answer(Odd(), RHO),
     "appraise": lambda curator: curator.appraise([("a", "b"), ("a",)], _tables(), RHO),
@@ -129,6 +134,7 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
     "measure": lambda curator: curator.measure([("a",), ("a", "b")], RHO),
     "moments": _moments,
     "public_rows": lambda curator: curator.public_rows,
+    "sums": _sums,
     "train": _train,
 }
 """Whatever may touch the rows, each done once."""

@@ -1,178 +1,204 @@
-"""Sums of columns: found where totals are their parts, paid for, and none made where there are none."""
+"""sums: exact in whole numbers, of the sensitivity it says, recorded first, and noisy as it says."""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 import pytest
-from test_relations import discover, relatives
+import scipy.stats
+from numpy.typing import NDArray
 
-import margrave as mg
-from margrave.engines.opening import open_source
-from margrave.measure.discovery.pairs import Link
-from margrave.measure.discovery.relations import Relations
-from margrave.measure.discovery.sums import SUM_EDGES, Candidate, attach, choose_sums
+import margrave.measure.mechanisms.sums as door
+from margrave.engines.memory import open_source
+from margrave.engines.opening import open_source as open_any
+from margrave.errors import BudgetError, InputError, SchemaError
+from margrave.measure.curator import Curator
+from margrave.privacy.accounting.accountants import GDP, ZCDP, event_rho
 from margrave.privacy.accounting.events import GaussianEvent
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.schema.columns import Binned, Integer, Relative
+from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.schema import Schema
+from seeded_noise import SeededSource
 
-ROWS = 6000
-SUMS = {"total": {"net", "tax", "ship"}, "persons": {"young", "adults", "old"}}
-
-
-def bills(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
-    """Amounts to the cent with their total, half of them paid at once, persons by age, and a stray number."""
-    rng = np.random.default_rng(seed)
-    net = np.round(rng.lognormal(5, 0.8, rows), 2)
-    tax = np.round(net * rng.choice([0, 0.07, 0.19], rows), 2)
-    ship = np.round(rng.choice([0, 4.9, 9.9, 25.0], rows) + rng.integers(0, 300, rows) / 100, 2)
-    total = np.round(net + tax + ship, 2)
-    young, adults, old = (rng.poisson(mean, rows) for mean in (3, 8, 20))
-    return pd.DataFrame(
-        {
-            "net": net,
-            "tax": tax,
-            "ship": ship,
-            "total": total,
-            "paid": np.round(total * np.where(rng.random(rows) < 0.5, 1.0, rng.random(rows)), 2),
-            "young": young,
-            "adults": adults,
-            "old": old,
-            "persons": young + adults + old,
-            "stray": rng.lognormal(4, 1, rows).round(2),
-        }
-    )
+RHO = Fraction(1, 10)
+SIZES = {"y": 3, "a": 5, "b": 4}
+NUMBERS = RowNumbers(
+    ("y", "a", "b"),
+    (np.linspace(-1, 1, 3)[None, :], np.linspace(-1, 1, 5)[None, :], np.eye(4)[1:]),
+)
+SCHEMA = Schema.from_sizes(SIZES)
+ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 
 
-def sums(schema: Any) -> dict[str, set[str]]:
-    return {c.name: set(c.bases) for c in relatives(schema).values() if c.others}
+def _drawn(rng: np.random.Generator, rows: int) -> NDArray[np.int64]:
+    return rng.integers(0, list(SIZES.values()), (rows, 3))
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_totals_are_found_and_coded(epsilon: float) -> None:
-    schema, ledger, curator = discover(bills(), epsilon)
-    assert sums(schema) == SUMS
-    for name in SUMS:
-        column = relatives(schema)[name]
-        measured = [m for m in curator.measurements if m.clique == (name,)]
-        assert [m.values.shape for m in measured] == [(column.size,)]
-        assert column.share is not None
-        assert column.share[0] > 0.9
-    assert len({m.clique for m in curator.measurements}) == len(curator.measurements)
-    assert ledger.planned >= ledger.total * 2 / 3
-    assert [event for event in ledger.events if "columns with sums of others" in event.what]
+def _table(rows: int = 500) -> pa.Table:
+    return pa.table(dict(zip(SIZES, _drawn(np.random.default_rng(5), rows).T, strict=True)))
 
 
-def test_synthetic_rows_add_up(tmp_path: Path) -> None:
-    path = tmp_path / "bills.csv"
-    bills().to_csv(path, index=False)
-    synthesis = mg.Synthesizer("independent", epsilon=2.0, delta=1e-6).fit(path)
-    made = synthesis.sample_arrow(rng=0).to_pandas()
-    parts = made["net"] + made["tax"] + made["ship"]
-    assert ((made["total"] - parts).abs() < 0.005).mean() >= 0.95
-    assert (made["persons"] == made["young"] + made["adults"] + made["old"]).mean() >= 0.95
-    # What else was found of the total is kept beside the sum.
-    assert (made["paid"] > made["total"] + 0.005).mean() <= 0.02
-    assert "total is net + tax + ship" in str(synthesis.schema)
+def _vectors(codes: NDArray[np.int64], matrices: Any) -> NDArray[Any]:
+    """A row a line: the constant, then each column's numbers of its code."""
+    parts = [np.full((len(codes), 1), matrices[0][0, 0])]
+    parts += [matrix.T[codes[:, place]] for place, matrix in enumerate(matrices[1:])]
+    return np.hstack(parts)
 
 
-def test_a_sum_that_few_rows_break_keeps_them() -> None:
-    data = bills()
-    rows = np.random.default_rng(1).random(ROWS) < 0.15
-    data.loc[rows, "persons"] += 7
-    column = relatives(discover(data, 6.0)[0])["persons"]
-    assert set(column.bases) == SUMS["persons"]
-    assert column.part.edge_array[-1] > 7
+def _curator(ledger: Ledger) -> Curator:
+    held = _table()
+    if ledger.neighbours.unit.owner:
+        held = held.append_column("id", pa.array(np.arange(len(held))))
+    curator = Curator(open_source(held)[0], ledger, SeededSource(1))
+    curator.discover(SCHEMA)
+    return curator
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_none_are_made_where_there_are_none(seed: int) -> None:
-    """Columns in order whose means add up, but not row by row; the look that says so is paid for."""
-    rng = np.random.default_rng(seed)
-    parts = {name: rng.poisson(mean, 4000) for name, mean in (("a", 4), ("b", 9), ("c", 12))}
-    data = pd.DataFrame(parts | {"d": 13 + rng.poisson(12, 4000), "e": 40 + rng.poisson(9, 4000)})
-    schema, ledger, _ = discover(data, 3.0, seed)
-    assert [event for event in ledger.events if "columns with sums" in event.what]
-    assert not sums(schema)
+def _ledger(neighbours: Neighbours, gdp: bool = False, **more: Any) -> Ledger:
+    options = {"epsilon": 2.0, "delta": 1e-5, **more}
+    return Ledger(neighbours=neighbours, accountant=GDP() if gdp else ZCDP(), **options)
 
 
-def test_no_look_is_taken_where_no_column_is_above_others() -> None:
-    rng = np.random.default_rng(0)
-    data = pd.DataFrame({f"n{i}": rng.normal(100, 20 + i, 4000).round(1) for i in range(6)})
-    _, ledger, _ = discover(data)
-    assert [event for event in ledger.events if "pairs of columns" in event.what]
-    assert not [event for event in ledger.events if "columns with sums" in event.what]
+def test_the_sums_are_products_of_the_rows() -> None:
+    codes = np.column_stack([_table()[name] for name in SIZES])
+    found = _curator(_ledger(Neighbours(), epsilon=1e9)).sums(NUMBERS, Fraction(10) ** 8)
+    vectors = _vectors(codes, [np.ones((1, 1)), *found.numbers.numbers])
+    np.testing.assert_allclose(found.values, vectors.T @ vectors, atol=0.02)
+    np.testing.assert_array_equal(found.values, found.values.T)
+    for cut, asked in zip(found.numbers.numbers, NUMBERS.numbers, strict=True):
+        assert (np.abs(cut) <= np.abs(asked)).all()
+        assert np.abs(cut - asked).max() <= 2.0**-10
 
 
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("k", [1, 3])
-def test_a_unit_moves_the_look_by_no_more_than_is_declared(
-    adjacency: Adjacency, k: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What one run asked about sums, asked of two neighbours of which one holds an owner's k odd rows."""
-    asked: list[Any] = []
-    true = Relations._compared
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_neighbour_moves_the_sums_further_than_it_says(adjacency: Adjacency) -> None:
+    """In exact integers: at most k rows come, go or are exchanged for at most k others."""
+    rng, reached = np.random.default_rng(7), 0.0
+    for _ in range(3000):
+        k = int(rng.integers(1, 4))
+        shared = [rng.uniform(-1, 1, (int(rng.integers(1, 3)), size)) for size in SIZES.values()]
+        if rng.random() < 0.5:  # far ends of few columns: rows that are orthogonal, or as long as can be
+            shared = [np.round(part) for part in shared]
+        matrices = RowNumbers(NUMBERS.names, tuple(shared)).cut(64)
+        mine = _drawn(rng, int(rng.integers(1, k + 1)))
+        other = _drawn(rng, int(rng.integers(0, k + 1)) if adjacency == "replace_one" else 0)
+        if rng.random() < 0.7:
+            mine, other = (np.repeat(part[:1], k if len(part) else 0, axis=0) for part in (mine, other))
+        one, two = (_vectors(part, matrices) for part in (mine, other))
+        moved = one.T @ one - two.T @ two
+        upper = np.triu_indices(len(moved))
+        square = int(((moved[upper] * np.where(upper[0] == upper[1], door.ON, door.OFF)) ** 2).sum())
+        units = Neighbours(Unit("id", k), adjacency).marginal_l2_squared
+        assert square <= door._sensitivity(matrices, units)
+        reached = max(reached, square / door._sensitivity(matrices, units))
+    assert reached > (0.9 if adjacency == "add_remove" else 0.6)
 
-    def note(self: Relations, column: Any, bases: Any, *how: Any) -> Any:
-        asked.append((column.name, bases[0].name, *how, [base.name for base in bases[1:]]))
-        return true(self, column, bases, *how)
 
-    monkeypatch.setattr(Relations, "_compared", note)
-    data, unit = bills().assign(who=np.arange(ROWS) // k), Unit("who", k)
-    _, ledger, _ = discover(data, unit=unit, adjacency=adjacency)
-    (event,) = [event for event in ledger.events if "columns with sums" in event.what]
+def test_orthogonal_rows_come_near_the_bound_of_replace_one() -> None:
+    numbers = RowNumbers(("a",), (np.array([[1.0, 1.0], [1.0, -1.0]]),), constant=False)
+    matrices = numbers.cut(1)
+    one, two = matrices[0].T[:1], matrices[0].T[1:]
+    moved = one.T @ one - two.T @ two
+    assert moved.tolist() == [[0, 2], [2, 0]]
+    assert (moved[0, 1] * door.OFF) ** 2 == door._sensitivity(matrices, 2) == 36
+
+
+@pytest.mark.parametrize("gdp", [False, True])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_the_event_prices_all_products_together(adjacency: Adjacency, k: int, gdp: bool) -> None:
+    ledger = _ledger(Neighbours(Unit("id", k) if k else Unit(), adjacency), gdp)
+    found = _curator(ledger).sums(NUMBERS, RHO)
+    (event,) = ledger.events
     assert isinstance(event, GaussianEvent)
-    tables = int(event.what.split()[2])
-    assert event.l2_squared == tables * Neighbours(unit, adjacency).marginal_l2_squared
-    questions = [one for one in asked if one[4] and len(one[3]) == len(SUM_EDGES[0])]
-    assert len(questions) == tables
-    odd = data.iloc[[0] * k].assign(total=-1e9, net=1e9, persons=-5, who=-1)
-    other = data.iloc[[1] * k].assign(total=1e9, net=-1e9, persons=10**6, who=-1)
-    frames = [pd.concat([data, odd]), data if adjacency == "add_remove" else pd.concat([data, other])]
-    sources = [open_source(table)[0].bounded("who", k) for table in frames]
-    moved = 0
-    for question in questions:
-        answers = [source.differences(*question).reveal() for source in sources]
-        moved += int(((answers[0] - answers[1]) ** 2).sum())
-    assert event.l2_squared / 2 <= moved <= event.l2_squared
+    assert event.rounded is gdp
+    units = max(k, 1) ** 2 * (2 if adjacency == "replace_one" else 1)
+    assert event.l2_squared == door._sensitivity(NUMBERS.cut(1 << 10), units)
+    assert RHO * Fraction(999_999, 1_000_000) < event_rho(event) <= RHO
+    bound = 4.0  # the constant, two numbers within 1, and one of three levels: R^2
+    expected = math.sqrt(units) * bound / math.sqrt(2) / math.sqrt(2 * float(RHO))
+    assert found.sigma == pytest.approx(expected, rel=1e-3)
+    assert found.diagonal_sigma == pytest.approx(1.5 * expected, rel=1e-3)
 
 
-def numbers(*names: str) -> list[Binned]:
-    return [Integer(name=name, lower=0, upper=9, bins=3, missing=False) for name in names]
+@pytest.mark.parametrize("gdp", [False, True])
+def test_the_noise_is_of_the_recorded_size(gdp: bool) -> None:
+    many = RowNumbers(("y", "a", "b"), (np.zeros((60, 3)), np.zeros((20, 5)), np.zeros((20, 4))))
+    found = _curator(_ledger(Neighbours(), gdp)).sums(many, RHO)
+    noise = found.values.copy()
+    noise[0, 0] -= 500
+    off, diagonal = noise[np.triu_indices(101, 1)], np.diag(noise)
+    assert scipy.stats.kstest(off, scipy.stats.norm(scale=found.sigma).cdf).pvalue > 1e-4
+    assert scipy.stats.kstest(off / 2, scipy.stats.norm(scale=found.sigma).cdf).pvalue < 1e-20
+    assert scipy.stats.kstest(diagonal, scipy.stats.norm(scale=found.diagonal_sigma).cdf).pvalue > 1e-4
 
 
-def test_the_simplest_of_the_sums_that_hold_is_taken() -> None:
-    a, b, c, t = numbers("a", "b", "c", "t")
-    candidates = [Candidate(t, (a, b, c), 0.1), Candidate(t, (a, b), 0.1), Candidate(t, (a, c), 0.1)]
-    counts = [np.array([0.0, exact, 1000.0 - exact, 0, 0, 0]) for exact in (1001.0, 999.0, 700.0)]
-    (link,) = choose_sums(candidates, counts, 10.0)
-    assert (link.column, link.base, link.others) == ("t", "a", ("b",))
-    # One that holds no better than the equality with one part alone is none.
-    assert not choose_sums([Candidate(t, (a, b), 0.98)], [counts[1]], 10.0)
-    assert not choose_sums([Candidate(t, (a, b), 0.1)], [np.array([0.0, 520.0, 480.0, 0, 0, 0])], 10.0)
+def test_a_file_in_batches_and_a_frame_give_the_same_sums(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(_table(), tmp_path / "t.parquet")
+    answers = []
+    for engine in ("memory", "stream"):
+        source, _ = open_any(str(tmp_path / "t.parquet"), engine=engine)
+        curator = Curator(source, _ledger(Neighbours()), SeededSource(3))
+        curator.discover(SCHEMA)
+        answers.append(curator.sums(NUMBERS, RHO).values)
+    np.testing.assert_array_equal(*answers)
 
 
-def test_no_sum_leads_back_to_itself_and_totals_keep_their_other_links() -> None:
-    a, b, c = numbers("a", "b", "c")
-    exact = np.array([0.0, 1000.0, 0.0, 0, 0, 0])
-    links = choose_sums([Candidate(a, (b, c), 0.0), Candidate(b, (a, c), 0.0)], [exact, exact - 1], 1.0)
-    assert [link.column for link in links] == ["a"]
-    plain, total = Link("b", "d", 1, 0.5), Link("a", "t", 0, 9.0, ("b",))
-    more = [Link("t", "d", -1, 0.9), Link("t", "a", -1, 0.8), Link("e", "t", 1, 0.7)]
-    found = {link.column: link for link in attach([total], [plain], more)}
-    assert found["d"].base == "t"  # it tells more than the link to b
-    assert "a" not in found  # t is made of a
-    assert (found["e"].base, found["e"].sign) == ("t", -1)
+def test_what_cannot_be_paid_or_drawn_is_refused(tmp_path: Path) -> None:
+    ledger = _ledger(Neighbours(), path=tmp_path / "l.jsonl")
+    curator = _curator(ledger)
+    with pytest.raises(BudgetError):
+        curator.sums(NUMBERS, 2 * ledger.total)
+    for rho in (Fraction(0), Fraction(-1), Fraction(1, 1 << 60)):
+        with pytest.raises(InputError, match="rho"):
+            curator.sums(NUMBERS, rho)
+    with pytest.raises(SchemaError, match="of the domain's sizes"):
+        curator.sums(RowNumbers(("a",), (np.zeros((1, 4)),)), RHO)
+    with pytest.raises(SchemaError):
+        curator.sums(RowNumbers(("z",), (np.zeros((1, 4)),)), RHO)
+    assert ledger.events == read_ledger(tmp_path / "l.jsonl")[1] == ()
 
 
-def test_a_relative_total_is_a_column_as_others_are(tmp_path: Path) -> None:
-    synthesis = mg.Synthesizer("mst", epsilon=3.0, delta=1e-6).fit(bills(2500))
-    synthesis.save(tmp_path / "bills.margrave")
-    again = mg.load(tmp_path / "bills.margrave")
-    assert again.schema == synthesis.schema
-    assert any(isinstance(column, Relative) and column.others for column in again.schema.columns)
-    given = again.sample_arrow(20, rng=0, given={"net": 100.0}).to_pandas()
-    assert (given["net"] == 100.0).all()
+def test_the_event_is_on_disk_before_noise_is_drawn(tmp_path: Path) -> None:
+    path, seen = tmp_path / "l.jsonl", []
+
+    class Watched(SeededSource):
+        def words(self, n: int) -> NDArray[np.uint64]:
+            seen.append(len(read_ledger(path)[1]))
+            return super().words(n)
+
+    curator = _curator(_ledger(Neighbours(), path=path))
+    curator._noise = Watched(1)
+    curator.sums(NUMBERS, RHO)
+    assert set(seen) == {1}
+
+
+def test_little_rho_makes_coarser_steps_and_not_an_overflow() -> None:
+    ledger = _ledger(Neighbours(Unit("id", 100), "replace_one"))
+    found = _curator(ledger).sums(NUMBERS, Fraction(1, 1 << 20))
+    assert np.isfinite(found.values).all()
+    assert "2^-10" not in ledger.events[0].what
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        ((), ()),
+        (("a", "a"), (np.zeros((1, 2)),) * 2),
+        (("a",), (np.zeros(2),)),
+        (("a",), (np.array([[0.0, 1.5]]),)),
+        (("a",), (np.array([[0.0, np.nan]]),)),
+    ],
+)
+def test_numbers_that_bound_no_row_are_refused(names: Any, numbers: Any) -> None:
+    with pytest.raises(SchemaError, match="numbers must"):
+        RowNumbers(names, numbers)

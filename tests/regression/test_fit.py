@@ -271,7 +271,7 @@ def test_a_quadratic_form_agrees_with_the_residuals(table: dict[str, Any]) -> No
         sums = linear(release, "pay", features=["age", "ward"]).fit.sums
         along = np.array([0.3, -1.0, 0.5, 2.0])
         zero, one = sums.residual(0.0 * along), sums.residual(along)
-        value, error = sums.quadratic(along)
+        (value, _), (error, _) = sums.quadratic(np.column_stack([along, 2.0 * along]))
         assert value == pytest.approx(float(along @ (zero[0] - one[0])))
         even = (one[1] + sums.residual(-along)[1]) / 2.0 - zero[1]  # what labels share with the rest cancels
         assert error**2 == pytest.approx(float(along @ even @ along))

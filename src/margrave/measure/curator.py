@@ -18,15 +18,17 @@ from margrave.measure.mechanisms.choose import choose
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
+from margrave.measure.mechanisms.sums import sums
 from margrave.measure.mechanisms.verb import Verb, read_exact
 from margrave.measure.public import PublicPart
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
-from margrave.release import NoisyMarginal, NoisyMoments
+from margrave.release import NoisyMarginal, NoisyMoments, NoisySums
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
 from margrave.schema.encoded import Encoded
+from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -320,6 +322,20 @@ class Curator:
         """
         shape, rows = embedding.shape(self.domain), self._rows()
         return moments(lambda: rows, embedding, rho, shape, self._ledger, self._noise)
+
+    @stop_clock
+    def sums(self, numbers: RowNumbers, rho: Fraction) -> NoisySums:
+        """Release sums over rows of all products of two numbers of a row, with Gaussian noise; rho for all.
+
+        See `margrave.measure.mechanisms.sums` for the proof. It needs tables of two attributes alone, so any
+        engine answers it.
+
+        Args:
+            numbers: Of the codes of attributes of the domain, public.
+            rho: What the answer may cost, above 0.
+        """
+        numbers.check(self.domain)
+        return sums(self._counts, numbers, rho, self._ledger, self._noise)
 
     @stop_clock
     def train(

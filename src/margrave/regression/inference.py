@@ -84,16 +84,9 @@ def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) 
     vectors = np.zeros((size, len(free)))
     vectors[free] = inner
     weak = values <= EXACT * max(float(values.max(initial=0.0)), 1e-300)
-    clear = 0
     if sums is not None:
-        for place in range(len(values)):
-            along = scale * vectors[:, place]
-            measured, error = sums.quadratic(along)
-            weak[place] |= min(float(values[place]), measured) <= CLEAR * error
-            far = float(values[place]) > FAR * CLEAR * error and not weak[place]
-            clear = clear + 1 if far else 0
-            if clear == 3:
-                break
+        measured, errors = sums.quadratic(scale[:, None] * vectors)
+        weak |= np.minimum(values, measured) <= CLEAR * errors
     return Directions(scale, vectors[:, ~weak], vectors[:, weak])
 
 

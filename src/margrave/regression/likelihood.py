@@ -60,20 +60,18 @@ class Line:
     Args:
         gamma: By which X'X is multiplied, shape [p].
         remainder: Sum over rows of x times what the line leaves of the mean, shape [p].
-        curvature: Minus the derivative of the score, up to X'X of the model: see `score_at`, shape [p, p].
         beta: Slope of the line.
     """
 
     gamma: Floats
     remainder: Floats
-    curvature: Floats
     beta: float
 
 
 def score_at(theta: Floats, design: Design, rows: ModelRows, family: Family) -> Line:
     """The line and the remainder at coefficients of the centred design, shape [p].
 
-    The score is b - G gamma - remainder, and minus its derivative is beta G + curvature.
+    The score is b - G gamma - remainder, and minus its derivative is beta G + `curvature_at`.
     """
     predictor = rows.numbers @ theta
     mean, slope = family.mean(predictor), family.slope(predictor)
@@ -85,11 +83,17 @@ def score_at(theta: Floats, design: Design, rows: ModelRows, family: Family) -> 
     gamma = beta * theta
     gamma[0] += alpha - design.middle
     if family.affine:
-        empty = np.zeros((design.size, design.size))
-        return Line(gamma, np.zeros(design.size), empty, beta)
+        return Line(gamma, np.zeros(design.size), beta)
     remainder = rows.weight * (rows.numbers.T @ (mean - alpha - beta * predictor))
-    curvature = rows.weight * ((rows.numbers * (slope - beta)[:, None]).T @ rows.numbers)
-    return Line(gamma, remainder, curvature, beta)
+    return Line(gamma, remainder, beta)
+
+
+def curvature_at(theta: Floats, line: Line, design: Design, rows: ModelRows, family: Family) -> Floats:
+    """What the remainder adds to minus the derivative of the score, shape [p, p]; 0 for linear models."""
+    if family.affine:
+        return np.zeros((design.size, design.size))
+    beyond = rows.weight * (family.slope(rows.numbers @ theta) - line.beta)
+    return np.asarray((rows.numbers * beyond[:, None]).T @ rows.numbers)
 
 
 def fit_model(
@@ -112,7 +116,7 @@ def fit_model(
         theta = _maximise(design, rows, family, labelled)
     line = score_at(theta, design, rows, family)
     for _ in range(1 if family.affine else STEPS):
-        hessian = line.beta * crossed + line.curvature
+        hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
         score = labelled - crossed @ line.gamma - line.remainder
         step = _solve(hessian, score, design.free)
         moved = score_at(theta + step, design, rows, family)
@@ -122,7 +126,7 @@ def fit_model(
         theta, line = theta + step, moved
         if np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
             break
-    return theta, line.beta * crossed + line.curvature
+    return theta, line.beta * crossed + curvature_at(theta, line, design, rows, family)
 
 
 def _solve(hessian: Floats, score: Floats, free: NDArray[np.int64], ridge: float = RIDGE) -> Floats:
@@ -137,29 +141,37 @@ def _solve(hessian: Floats, score: Floats, free: NDArray[np.int64], ridge: float
 
 
 def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats) -> Floats:
-    """The maximum of theta'X'y - sum of A(theta'x) over the model's rows, by Newton steps that are halved."""
+    """The maximum of theta'X'y - sum of A(theta'x) over the model's rows, by Newton steps that are halved.
+
+    A Hessian costs rows times p^2, everything else rows times p. So a Hessian is used again for as long as
+    each step leaves at most a tenth of what there was to gain.
+    """
     numbers, free, weight = rows.numbers, design.free, rows.weight
     pull = labelled + design.middle * weight * numbers.sum(axis=0)
     ridge = SEPARATED * weight * max(len(numbers), 1)
-    theta = np.zeros(design.size)
+    theta, predictor = np.zeros(design.size), np.zeros(len(numbers))
 
-    def value(at: Floats) -> float:
-        total = weight * float(family.cumulant(numbers @ at).sum())
+    def value(at: Floats, predicted: Floats) -> float:
+        total = weight * float(family.cumulant(predicted).sum())
         return float(pull @ at) - total - 0.5 * ridge * float(at @ at)
 
-    best = value(theta)
+    best, last = value(theta, predictor), 0.0
+    hessian: Floats | None = None
     for _ in range(STEPS):
-        predictor = numbers @ theta
         score = pull - weight * (numbers.T @ family.mean(predictor)) - ridge * theta
-        hessian = weight * ((numbers * family.slope(predictor)[:, None]).T @ numbers)
-        hessian[np.diag_indices_from(hessian)] += ridge
-        step = _solve(hessian, score, free)
-        gain = float(score @ step)
-        part = 1.0
-        while part > 1e-6 and value(theta + part * step) < best + 1e-4 * part * gain:
-            part /= 2.0
-        theta = theta + part * step
-        best = value(theta)
-        if gain <= PRECISE * max(abs(best), 1.0):
+        step = np.zeros(0) if hessian is None else _solve(hessian, score, free)
+        if hessian is None or float(score @ step) > 0.1 * last:
+            hessian = weight * ((numbers * family.slope(predictor)[:, None]).T @ numbers)
+            hessian[np.diag_indices_from(hessian)] += ridge
+            step = _solve(hessian, score, free)
+        last = float(score @ step)
+        along, size = numbers @ step, 1.0
+        while (
+            size > 1e-6 and value(theta + size * step, predictor + size * along) < best + 1e-4 * size * last
+        ):
+            size /= 2.0
+        theta, predictor = theta + size * step, predictor + size * along
+        best = value(theta, predictor)
+        if last <= PRECISE * max(abs(best), 1.0):
             break
     return theta

@@ -8,9 +8,9 @@ T_jk the table of columns j and k, X'X has the blocks A_j T_jk A_k', and A_j dia
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from margrave.regression.design import Design
 from margrave.schema.domain import Clique
-from margrave.tables.functionals import PooledTables, Term
+from margrave.tables.functionals import PooledTables
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -70,6 +70,13 @@ class MeasuredSums:
     With gamma fixed they are linear in the tables, so that they are unbiased, and their noise is Gaussian
     with a covariance that is known exactly.
 
+    All sums are over columns: the constant (0), the features (1 to J) and the target (J + 1), each with the
+    numbers A_u of its codes. Column u's part of the residual is A_u applied to the sum over columns w of
+    T_uw c_w, where c_w = -A_w'gamma_w for the constant and features, and the labels for the target. So one
+    measured table M adds A_u (sum of its variances times F_u F_v, over all but columns u and v) A_v' to the
+    covariance, where F_u = sum over w of c_w times the weight of M's cells in the pooled T_uw: arrays of the
+    size of M, whatever the number of coefficients.
+
     Args:
         design: Target and features.
         tables: The release's noisy tables.
@@ -80,6 +87,8 @@ class MeasuredSums:
         self._design = design
         self._tables = tables
         self._public_rows = public_rows
+        self._columns = (None, *design.names, design.target)
+        self._parts: list[_Part] | None = None
 
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:
@@ -93,70 +102,175 @@ class MeasuredSums:
         """Whether noisy tables hold all pairs, and no row is left out for want of a target."""
         return self._design.whole and not self.missing_pairs
 
-    def quadratic(self, along: Floats) -> tuple[float, float]:
-        """v'Gv for a direction v, shape [p], and the deviation of its noise. All pairs have to be held."""
-        design, place = self._design, np.zeros(1, dtype=np.int64)
-        scores = [along[design.places(j)] @ matrix for j, matrix in enumerate(design.matrices)]
-        terms = []
-        if self._public_rows is None:
-            terms.append(Term((), place, np.full(1, along[0] ** 2)))
-        for name, one in zip(design.names, scores, strict=True):
-            terms.append(Term((name,), place, (one * (2.0 * along[0] + one))[None, :]))
-        for j, k in combinations(range(len(scores)), 2):
-            weights = 2.0 * np.multiply.outer(scores[j], scores[k])
-            terms.append(Term((design.names[j], design.names[k]), place, weights[None, :, :]))
-        value = float(self._tables.values(terms, 1)[0])
-        if self._public_rows is not None:
-            value += float(along[0] ** 2) * self._public_rows
-        return value, math.sqrt(float(self._tables.covariance(terms, 1)[0, 0]))
+    def quadratic(self, along: Floats) -> tuple[Floats, Floats]:
+        """v'Gv for directions v, and the deviation of its noise. All pairs have to be held.
 
-    def residual(self, gamma: Floats) -> tuple[Floats, Floats]:
+        Args:
+            along: The directions, shape [p, directions].
+
+        Returns:
+            Both of shape [directions].
+        """
+        design = self._design
+        scores = [along[:1].T, *(along[design.places(j)].T @ m for j, m in enumerate(design.matrices))]
+        value = np.zeros(along.shape[1])
+        for u, left in enumerate(scores):
+            for w in range(u, len(scores)):
+                table = self._pooled(u, w)
+                if u == w or u == 0:
+                    value += (1 + (u < w)) * (left * scores[w]) @ table.reshape(-1)
+                else:
+                    value += 2.0 * ((left @ table) * scores[w]).sum(axis=1)
+        variance = np.zeros(along.shape[1])
+        for part in self._noise_parts():
+            field: Floats = np.zeros((along.shape[1], *part.variances.shape))
+            for (u, w), weights in part.weights.items():
+                if u <= w < len(scores):
+                    factor = 1.0 if u == w else 2.0
+                    field += factor * part.spread(scores[u], u) * part.spread(scores[w], w) * weights
+            variance += (field**2).reshape(len(field), -1) @ part.variances.reshape(-1)
+        return value, np.sqrt(variance)
+
+    def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], and the covariance of its noise, shape [p, p]. All pairs have to be held.
 
         Args:
             gamma: Shape [p].
+            labelled: Whether b is in it; without, it is -G gamma.
         """
-        terms = self._crossed_terms(gamma) + self._label_terms(range(len(self._design.names)))
-        size = self._design.size
-        values = self._tables.values(terms, size)
-        if self._public_rows is not None:
-            values[0] -= gamma[0] * self._public_rows
-        return values, self._tables.covariance(terms, size)
+        design, size = self._design, self._design.size
+        scores = [-gamma[:1], *(-gamma[design.places(j)] @ m for j, m in enumerate(design.matrices))]
+        if labelled:
+            scores.append(design.labels)
+        values = np.zeros(size)
+        for u, (places, matrix) in enumerate(self._rows()):
+            for w, score in enumerate(scores):
+                if score.any() and self._held(u, w):
+                    table = self._pooled(u, w)
+                    crossed = table * score if u == w or not u or not w else table @ score
+                    values[places] += matrix @ (crossed if u else crossed.sum(keepdims=True))
+        return values, self._covariance(scores)
 
     def labelled(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the covariance of its noise, shape [p, p]; and which of it noisy tables hold."""
         design = self._design
-        held = [j for j, name in enumerate(design.names) if self._tables.holds((name, design.target))]
         known = np.zeros(design.size, dtype=np.bool_)
         known[0] = self._tables.holds((design.target,))
-        for j in held:
-            known[design.places(j)] = True
-        terms = self._label_terms(held) if known[0] else []
-        size = design.size
-        return self._tables.values(terms, size), self._tables.covariance(terms, size), known
-
-    def _label_terms(self, features: Sequence[int]) -> list[Term]:
-        design = self._design
-        terms = [Term((design.target,), np.zeros(1, dtype=np.int64), design.labels[None, :])]
-        for j in features:
-            weights = design.matrices[j][:, :, None] * design.labels
-            terms.append(Term((design.names[j], design.target), design.places(j), weights))
-        return terms
-
-    def _crossed_terms(self, gamma: Floats) -> list[Term]:
-        """-G gamma."""
-        design, terms = self._design, []
-        first = np.zeros(1, dtype=np.int64)
-        if self._public_rows is None:
-            terms.append(Term((), first, np.full(1, -gamma[0])))
-        scores = [gamma[design.places(j)] @ matrix for j, matrix in enumerate(design.matrices)]
         for j, name in enumerate(design.names):
-            terms.append(Term((name,), first, -scores[j][None, :]))
-            terms.append(Term((name,), design.places(j), -design.matrices[j] * (gamma[0] + scores[j])))
-        for j, k in combinations(range(len(scores)), 2):
-            pair = (design.names[j], design.names[k])
-            left = -design.matrices[j][:, :, None] * scores[k]
-            right = -scores[j][None, :, None] * design.matrices[k][:, None, :]
-            terms.append(Term(pair, design.places(j), left))
-            terms.append(Term(pair, design.places(k), right))
-        return terms
+            known[design.places(j)] = self._tables.holds((name, design.target))
+        return *self.residual(np.zeros(design.size)), known
+
+    def correction(self, model: Model) -> Floats:
+        """What noisy tables of one column say beyond the model's, in X'X: shape [p, p].
+
+        Each cell's difference is shrunk by twice the part of its square that is noise (James and Stein 1961,
+        positive part). Only products of numbers of the same column, and with the constant, are corrected.
+        """
+        design = self._design
+        found = np.zeros((design.size, design.size))
+        for j, (name, matrix) in enumerate(zip(design.names, design.matrices, strict=True)):
+            off = self._tables.table((name,)) - model.project((name,))
+            noise = 2.0 * self._tables.variances((name,))
+            beyond = np.maximum(1.0 - noise / np.maximum(off**2, 1e-300), 0.0) * off
+            at = design.places(j)
+            found[0, at] = found[at, 0] = matrix @ beyond
+            found[np.ix_(at, at)] = (matrix * beyond) @ matrix.T
+        return found
+
+    def _rows(self) -> list[tuple[NDArray[np.int64], Floats]]:
+        """Places of the constant's and of each feature's numbers, and the numbers of its codes."""
+        design = self._design
+        return [
+            (np.zeros(1, dtype=np.int64), np.ones((1, 1))),
+            *((design.places(j), matrix) for j, matrix in enumerate(design.matrices)),
+        ]
+
+    def _clique(self, u: int, w: int) -> Clique:
+        """The columns of T_uw; the constant is in every table."""
+        return tuple(name for name in dict.fromkeys((self._columns[u], self._columns[w])) if name is not None)
+
+    def _held(self, u: int, w: int) -> bool:
+        return self._tables.holds(self._clique(u, w))
+
+    def _pooled(self, u: int, w: int) -> Floats:
+        """T_uw, shape [codes of u, codes of w]; of one column where u = w or one is the constant."""
+        if u == w == 0 and self._public_rows is not None:
+            return np.asarray([self._public_rows])
+        table = self._tables.table(self._clique(u, w))
+        return table.reshape(1) if u == w == 0 else table
+
+    def _noise_parts(self) -> list[_Part]:
+        """What each measured table adds to sums, worked out once."""
+        if self._parts is None:
+            places = range(len(self._tables.measurements))
+            self._parts = [part for place in places if (part := self._part(place)).weights]
+        return self._parts
+
+    def _part(self, place: int) -> _Part:
+        measured = self._tables.measurements[place]
+        inside = {name: axis for axis, name in enumerate(measured.clique)}
+        columns = {u: inside[name] for u, name in enumerate(self._columns) if name in inside}
+        part = _Part(measured.sigmas**2, columns, {})
+        for u, w in product((0, *columns), repeat=2):
+            if u == w == 0 and self._public_rows is not None:
+                continue
+            clique = self._clique(u, w)
+            share = self._tables.shares(clique)[place]
+            shape = [1] * measured.values.ndim
+            for name, codes in zip(clique, share.shape, strict=True):
+                shape[inside[name]] = codes
+            in_order = [clique.index(name) for name in measured.clique if name in clique]
+            part.weights[u, w] = share.transpose(in_order).reshape(shape)
+        return part
+
+    def _covariance(self, scores: Sequence[Floats]) -> Floats:
+        """The covariance of the noise of a residual with these c_w, shape [p, p]."""
+        found = np.zeros((self._design.size, self._design.size))
+        last = len(self._columns) - 1
+        rows = self._rows()
+        used = {w for w, score in enumerate(scores) if score.any()}
+        for part in self._noise_parts():
+            fields: dict[int, Floats] = {}
+            for (u, w), weights in part.weights.items():
+                if u < last and w in used:
+                    fields[u] = fields.get(u, 0.0) + part.spread(scores[w][None, :], w)[0] * weights
+            full = {u: np.broadcast_to(field, part.variances.shape) for u, field in fields.items()}
+            for u, left in full.items():
+                weighted = part.variances * left
+                for w, right in full.items():
+                    if u <= w:
+                        block = part.collapse(weighted * right, u, w)
+                        found[np.ix_(rows[u][0], rows[w][0])] += rows[u][1] @ block @ rows[w][1].T
+        return np.asarray(np.triu(found) + np.triu(found, 1).T)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one measured table adds to sums.
+
+    Args:
+        variances: Of its cells, shape of the table.
+        axes: Axis of each of the regression's columns that it holds, by the column's index.
+        weights: Of its cells in the pooled T_uw, by (u, w), with one axis an attribute of the table.
+    """
+
+    variances: Floats
+    axes: dict[int, int]
+    weights: dict[tuple[int, int], Floats]
+
+    def spread(self, scores: Floats, column: int) -> Floats:
+        """Numbers of a column's codes, [n, codes], along the table's axes: [n, 1 or codes of each]."""
+        shape = [len(scores)] + [1] * self.variances.ndim
+        if column:
+            shape[1 + self.axes[column]] = scores.shape[1]
+        return scores.reshape(shape)
+
+    def collapse(self, cells: Floats, u: int, w: int) -> Floats:
+        """Sums over all but the columns u and w: [codes of u, codes of w]; on the diagonal where u = w."""
+        kept = {self.axes[column] for column in (u, w) if column}
+        summed = cells.sum(axis=tuple(axis for axis in range(cells.ndim) if axis not in kept))
+        if u == w:
+            return np.diag(summed) if u else np.asarray(summed).reshape(1, 1)
+        if not u or not w:
+            return np.asarray(summed).reshape((1, -1) if not u else (-1, 1))
+        return np.asarray(summed if self.axes[u] < self.axes[w] else summed.T)

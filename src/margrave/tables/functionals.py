@@ -10,7 +10,7 @@ Everything here is post-processing of released numbers and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,12 @@ class PooledTables:
         self._domain = domain
         self._measurements = tuple(measurements)
         self._sets = [frozenset(table.clique) for table in self._measurements]
-        self._pooled: dict[Clique, tuple[Floats, list[tuple[int, Floats]]]] = {}
+        self._pooled: dict[Clique, tuple[Floats, dict[int, Floats], Floats]] = {}
+
+    @property
+    def measurements(self) -> tuple[NoisyMarginal, ...]:
+        """The released tables, by their place."""
+        return self._measurements
 
     def holds(self, clique: Sequence[str]) -> bool:
         """Whether a measured table has all these columns."""
@@ -69,6 +74,18 @@ class PooledTables:
         The clique has to be held (`holds`).
         """
         return self._pool(clique)[0]
+
+    def variances(self, clique: Clique) -> Floats:
+        """The variance of each cell's noise in the pooled table. The clique has to be held (`holds`)."""
+        return self._pool(clique)[2]
+
+    def shares(self, clique: Clique) -> Mapping[int, Floats]:
+        """The weight of each measurement's cells in the pooled table, by the measurement's place.
+
+        Each is an array of shape domain.shape(clique): a measured cell counts by the weight of the cell of
+        the clique that it is summed into. The clique has to be held (`holds`).
+        """
+        return self._pool(clique)[1]
 
     def values(self, terms: Sequence[Term], functions: int) -> Floats:
         """Estimates of linear functions, in rows times the weights' unit: shape [functions]."""
@@ -93,19 +110,20 @@ class PooledTables:
                 self._add_noise(found, parts, place, table)
         return found
 
-    def _pool(self, clique: Clique) -> tuple[Floats, list[tuple[int, Floats]]]:
-        """The pooled table, and the weight of each measurement's cells in it by the measurement's place."""
+    def _pool(self, clique: Clique) -> tuple[Floats, dict[int, Floats], Floats]:
+        """The pooled table, the weight of each measurement's cells in it by its place, and its variances."""
         if clique not in self._pooled:
             weighted: Floats = np.zeros(self._domain.shape(clique))
             total: Floats = np.zeros(self._domain.shape(clique))
-            shares = []
+            shares = {}
             for place, table in enumerate(self._measurements):
                 if self._sets[place] >= frozenset(clique):
                     precision = 1.0 / sum_out(table.sigmas**2, table.clique, clique)
                     weighted += sum_out(table.values, table.clique, clique) * precision
                     total += precision
-                    shares.append((place, precision))
-            self._pooled[clique] = (weighted / total, [(place, part / total) for place, part in shares])
+                    shares[place] = precision
+            parts = {place: part / total for place, part in shares.items()}
+            self._pooled[clique] = (weighted / total, parts, 1.0 / total)
         return self._pooled[clique]
 
     def _add_noise(self, found: Floats, parts: list[Term], place: int, table: NoisyMarginal) -> None:
@@ -113,7 +131,7 @@ class PooledTables:
         used = np.unique(np.concatenate([term.rows for term in parts]))
         spread = []
         for term in parts:
-            share = dict(self._pool(term.clique)[1])[place]
+            share = self._pool(term.clique)[1][place]
             axes = [term.clique.index(name) for name in table.clique if name in term.clique]
             shape = [size if name in term.clique else 1 for name, size in self._sizes(table)]
             turned = (term.weights * share).transpose(0, *(axis + 1 for axis in axes))
