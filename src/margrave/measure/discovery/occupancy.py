@@ -45,6 +45,9 @@ LEVELS = tuple(range(-12, 13, 3))
 """The multiple of a stretch that is not empty has a mean of 2 ** level: the means are averaged over."""
 EMPTY_STRETCH = 0.5
 """Chance that a stretch is empty."""
+CLEAR = 20.0
+"""Noise standard deviations of rows from which counts are smoothed: below that, noise hides all but where
+rows are, and far cells together would weigh too much; bench/LOG.md."""
 MOST_TOGETHER = 128
 """Cells whose partitions are averaged over together: time goes with their square."""
 FLOOR = 0.05
@@ -95,7 +98,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     """
     counts, held = expected_counts(noisy, sigma, prior, leave=min(LEAVES / len(noisy), MOST_LEAVES))
     first, last = trimmed_range(counts)
-    if last - first > 1:
+    if last - first > 1 and float(prior.sum()) >= CLEAR * sigma:
         inside = slice(first, last)
         counts, held = counts.copy(), held.copy()
         counts[inside], held[inside] = smoothed_counts(noisy[inside], sigma, prior[inside])
@@ -107,7 +110,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
 
 
 def smoothed_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array]:
-    """Posterior mean of each cell's count and the chance that it holds rows, if counts are alike in stretches.
+    """Posterior mean of each cell's count, and the chance that it holds rows, where stretches are alike.
 
     The model: the cells in order are parted into stretches at random, a new one beginning at each cell with
     a chance that is one of CHANGES, by how likely they make the noisy counts. In a stretch the count of
