@@ -45,6 +45,11 @@ LEVELS = tuple(range(-12, 13, 3))
 """The multiple of a stretch that is not empty has a mean of 2 ** level: the means are averaged over."""
 EMPTY_STRETCH = 0.5
 """Chance that a stretch is empty."""
+SHARPEST = 1e-5
+"""Noise as a share of the greatest count below which double precision does not tell partitions apart."""
+CLEAR = 20.0
+"""Noise standard deviations of rows from which counts are smoothed: below that, noise hides all but where
+rows are, and far cells together would weigh too much; bench/LOG.md."""
 MOST_TOGETHER = 128
 """Cells whose partitions are averaged over together: time goes with their square."""
 FLOOR = 0.05
@@ -95,7 +100,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     """
     counts, held = expected_counts(noisy, sigma, prior, leave=min(LEAVES / len(noisy), MOST_LEAVES))
     first, last = trimmed_range(counts)
-    if last - first > 1:
+    if last - first > 1 and float(prior.sum()) >= CLEAR * sigma:
         inside = slice(first, last)
         counts, held = counts.copy(), held.copy()
         counts[inside], held[inside] = smoothed_counts(noisy[inside], sigma, prior[inside])
@@ -107,7 +112,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
 
 
 def smoothed_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array]:
-    """Posterior mean of each cell's count and chance that it holds rows, if counts are alike in stretches.
+    """Posterior mean of each cell's count, and the chance that it holds rows, where stretches are alike.
 
     The model: the cells in order are parted into stretches at random, a new one beginning at each cell with
     a chance that is one of CHANGES, by how likely they make the noisy counts. In a stretch the count of
@@ -127,6 +132,7 @@ def smoothed_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Ar
     """
     cells = len(noisy)
     means = np.maximum(prior, max(float(prior.sum()), 1e-9) * FLOOR / cells)
+    sigma = max(sigma, SHARPEST * float(np.abs(noisy).max()))
     blocks = np.array_split(np.arange(cells), math.ceil(cells / MOST_TOGETHER))
     parts = [_smoothed_block(noisy[block], sigma, means[block]) for block in blocks]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -150,11 +156,12 @@ def _smoothed_block(noisy: Array, sigma: float, means: Array) -> tuple[Array, Ar
     # By first cell and the one after the last; normed, since CHANGES are averaged over as well.
     chances = chances.sum(axis=0) / np.exp(forward[:, cells] - forward[:, cells].max()).sum()
 
-    def over_cells(values: Array) -> Array:
+    def over_cells(values: Array | float) -> Array:
         weighted = chances * values
-        return np.asarray(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells])
+        return np.maximum(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells], 0.0)
 
-    return over_cells(multiple) * means, over_cells(held)
+    covered = np.maximum(over_cells(1.0), 1e-9)  # 1 but for rounding
+    return over_cells(multiple) * means / covered, np.minimum(over_cells(held) / covered, 1.0)
 
 
 def _stretches(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array, Array]:
