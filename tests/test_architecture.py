@@ -12,7 +12,8 @@ SRC = Path(__file__).parents[1] / "src" / "margrave"
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 BELOW_RUN = {
     "archive", "engines", "errors", "evaluation", "extensions", "files", "html_card", "limits", "measure",
-    "methods", "models", "privacy", "progress", "regression", "release", "report", "schema", "select", "tables",
+    "methods", "models", "privacy", "progress", "regression", "release", "report", "schema", "select",
+    "tables",
 }  # fmt: skip
 ROOMS = {
     "errors": set(),
