@@ -19,7 +19,7 @@ from margrave import select
 from margrave.errors import InputError
 from margrave.methods import METHODS
 from margrave.models.diffusion import Diffusion
-from margrave.models.merf import Merf
+from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.ledger.journal import read_ledger
