@@ -37,6 +37,8 @@ class Method:
         fitter: Name of the model family.
         summary: What it is, in a sentence.
         source: Where it comes from.
+        page: Where it is described, below docs/.
+        extra: What has to be installed besides, as in `pip install 'margrave[gpu]'`; empty for nothing.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Method:
     fitter: str
     summary: str
     source: str
+    page: str = ""
+    extra: str = ""
 
 
 METHODS: dict[str, Method] = {
@@ -55,14 +59,23 @@ METHODS: dict[str, Method] = {
             "auto",
             "Every pair, dependent ones twice; a mixture of products, nested, or a graphical model.",
             "docs/auto.md",
+            page="auto.md",
         ),
-        Method("aim", AIM, "pgm", "Adaptive choice of marginals, graphical model.", "arXiv 2201.12677"),
+        Method(
+            "aim",
+            AIM,
+            "pgm",
+            "Adaptive choice of marginals, graphical model.",
+            "arXiv 2201.12677",
+            page="methods/aim.md",
+        ),
         Method(
             "batched",
             Batched,
             "pgm",
             "All pairs appraised at once and bought in a few batches, graphical model.",
             "margrave, after arXiv 2201.12677",
+            page="methods/batched.md",
         ),
         Method(
             "mst",
@@ -70,6 +83,7 @@ METHODS: dict[str, Method] = {
             "compressed",
             "One-ways and a private spanning tree of pairs, graphical model of the codes above the noise.",
             "McKenna, Miklau and Sheldon 2021",
+            page="methods/mst.md",
         ),
         Method(
             "privsyn",
@@ -77,6 +91,7 @@ METHODS: dict[str, Method] = {
             "gum",
             "Pairs whose dependence outweighs their noise, merged to cliques; rows moved to fit them.",
             "Zhang et al. 2021, USENIX Security",
+            page="methods/privsyn.md",
         ),
         Method(
             "privmrf",
@@ -84,6 +99,7 @@ METHODS: dict[str, Method] = {
             "pgm",
             "Marginals inside the cliques of a triangulated graph of dependence, graphical model.",
             "Cai et al. 2021, VLDB 14",
+            page="methods/privmrf.md",
         ),
         Method(
             "mwem",
@@ -91,6 +107,7 @@ METHODS: dict[str, Method] = {
             "pmw",
             "The worst-fitted pair of every round, multiplicative weights on all cells: small domains.",
             "arXiv 1012.4763",
+            page="methods/mwem.md",
         ),
         Method(
             "rap",
@@ -98,6 +115,8 @@ METHODS: dict[str, Method] = {
             "relaxed",
             "The worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
             "arXiv 2103.06641",
+            page="methods/rap.md",
+            extra="gpu",
         ),
         Method(
             "rap_pp",
@@ -105,6 +124,8 @@ METHODS: dict[str, Method] = {
             "relaxed_points",
             "As rap, with numbers as points, sigmoids that grow steep and random linear thresholds.",
             "Vietri et al. 2022, NeurIPS 35",
+            page="methods/rap.md",
+            extra="gpu",
         ),
         Method(
             "gem",
@@ -112,6 +133,8 @@ METHODS: dict[str, Method] = {
             "network",
             "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
             "arXiv 2106.07153",
+            page="methods/gem.md",
+            extra="gpu",
         ),
         Method(
             "dp_merf",
@@ -119,6 +142,8 @@ METHODS: dict[str, Method] = {
             "merf",
             "Random Fourier features of the numbers by label, pairs with the label; a generator network.",
             "arXiv 2002.11603",
+            page="methods/dp_merf.md",
+            extra="gpu",
         ),
         Method(
             "tabddpm",
@@ -126,6 +151,8 @@ METHODS: dict[str, Method] = {
             "diffusion",
             "One-ways, and a diffusion of rows whose network is trained by noisy gradients.",
             "arXiv 2209.15421",
+            page="methods/tabddpm.md",
+            extra="gpu",
         ),
         Method(
             "privpgd",
@@ -133,6 +160,8 @@ METHODS: dict[str, Method] = {
             "particles",
             "All pairs alike; particles moved to them by sliced optimal transport.",
             "Donhauser et al. 2024, ICML, PMLR 235",
+            page="methods/privpgd.md",
+            extra="gpu",
         ),
         Method(
             "private_gsd",
@@ -140,9 +169,15 @@ METHODS: dict[str, Method] = {
             "genetic",
             "All pairs alike; a genetic search for rows that have them.",
             "arXiv 2306.03257",
+            page="methods/private_gsd.md",
         ),
         Method(
-            "aim_grem", AIM, "residual", "AIM's choice, marginals rebuilt from residuals.", "arXiv 2410.01091"
+            "aim_grem",
+            AIM,
+            "residual",
+            "AIM's choice, marginals rebuilt from residuals.",
+            "arXiv 2410.01091",
+            page="methods/residual.md",
         ),
         Method(
             "residual_planner",
@@ -150,6 +185,7 @@ METHODS: dict[str, Method] = {
             "residual",
             "All pairs with optimal noise, rebuilt from residuals without a negative count.",
             "arXiv 2305.08175 and 2410.01091",
+            page="methods/residual.md",
         ),
         Method(
             "independent",
@@ -157,6 +193,7 @@ METHODS: dict[str, Method] = {
             "independent",
             "One-way marginals only; columns independent. A baseline.",
             "folklore",
+            page="methods/independent.md",
         ),
     )
 }
