@@ -12,7 +12,8 @@ SRC = Path(__file__).parents[1] / "src" / "margrave"
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 BELOW_RUN = {
     "archive", "engines", "errors", "evaluation", "extensions", "files", "html_card", "limits", "measure",
-    "methods", "models", "privacy", "progress", "regression", "release", "report", "schema", "select", "tables",
+    "methods", "models", "privacy", "progress", "regression", "release", "report", "schema", "select",
+    "tables",
 }  # fmt: skip
 ROOMS = {
     "errors": set(),
@@ -70,14 +71,11 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "mixture": SHARED - {"_products"},
         "rowwise": SHARED - {"_products"},
         "independent": SHARED | {"pgm"},
-        "multiplicative_weights": SHARED | {"pgm"},
-        "compressed": SHARED | {"pgm"},
-        "network": SHARED | {"mixture"},
+        "networks": SHARED | {"mixture"},
         "relaxed": SHARED | {"mixture"},
         "particles": SHARED | {"mixture"},
-        "merf": SHARED | {"mixture", "network"},
-        "residual": SHARED | {"rowwise"},
-        "diffusion": SHARED | {"independent"},
+        "diffusion": SHARED,
+        "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},
         "gated": SHARED - {"_products"},
         "conditional": SHARED | {"pgm"},

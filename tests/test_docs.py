@@ -63,8 +63,20 @@ def test_the_architecture_page_lists_every_room() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_is_on_the_page_of_methods(name: str) -> None:
-    assert f"`{name}`" in (ROOT / "docs" / "methods" / "README.md").read_text(encoding="utf-8")
+def test_every_method_is_on_the_page_of_methods_with_the_link_to_its_own(name: str) -> None:
+    folder, page = ROOT / "docs" / "methods", METHODS[name].page
+    assert (ROOT / "docs" / page).exists()
+    rows = [
+        row for row in (folder / "README.md").read_text(encoding="utf-8").splitlines() if f"`{name}`" in row
+    ]
+    link = page.removeprefix("methods/") if page.startswith("methods/") else f"../{page}"
+    assert any(f"({link})" in row for row in rows)
+
+
+def test_methods_that_need_an_extra_say_so() -> None:
+    torch = ("diffusion", "merf", "network", "particles", "relaxed", "relaxed_points")
+    for method in METHODS.values():
+        assert method.extra == ("gpu" if method.fitter in torch else ""), method.name
 
 
 def test_the_glossary_has_the_words_that_commands_and_guarantees_use() -> None:

@@ -38,6 +38,8 @@ class Method:
         fitter: Name of the model family.
         summary: What it is, in a sentence.
         source: Where it comes from.
+        page: Where it is described, below docs/.
+        extra: What has to be installed besides, as in `pip install 'margrave[gpu]'`; empty for nothing.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Method:
     fitter: str
     summary: str
     source: str
+    page: str = ""
+    extra: str = ""
 
 
 METHODS: dict[str, Method] = {
@@ -56,8 +60,16 @@ METHODS: dict[str, Method] = {
             "auto",
             "Every pair, dependent ones twice; a mixture of products, nested, or a graphical model.",
             "docs/auto.md",
+            page="auto.md",
         ),
-        Method("aim", AIM, "pgm", "Adaptive choice of marginals, graphical model.", "arXiv 2201.12677"),
+        Method(
+            "aim",
+            AIM,
+            "pgm",
+            "Adaptive choice of marginals, graphical model.",
+            "arXiv 2201.12677",
+            page="methods/aim.md",
+        ),
         Method(
             "gated",
             PrivatePairs,
@@ -78,6 +90,7 @@ METHODS: dict[str, Method] = {
             "pgm",
             "All pairs appraised at once and bought in a few batches, graphical model.",
             "margrave, after arXiv 2201.12677",
+            page="methods/batched.md",
         ),
         Method(
             "mst",
@@ -85,6 +98,7 @@ METHODS: dict[str, Method] = {
             "compressed",
             "One-ways and a private spanning tree of pairs, graphical model of the codes above the noise.",
             "McKenna, Miklau and Sheldon 2021",
+            page="methods/mst.md",
         ),
         Method(
             "privsyn",
@@ -92,6 +106,7 @@ METHODS: dict[str, Method] = {
             "gum",
             "Pairs whose dependence outweighs their noise, merged to cliques; rows moved to fit them.",
             "Zhang et al. 2021, USENIX Security",
+            page="methods/privsyn.md",
         ),
         Method(
             "privmrf",
@@ -99,6 +114,7 @@ METHODS: dict[str, Method] = {
             "pgm",
             "Marginals inside the cliques of a triangulated graph of dependence, graphical model.",
             "Cai et al. 2021, VLDB 14",
+            page="methods/privmrf.md",
         ),
         Method(
             "mwem",
@@ -106,6 +122,7 @@ METHODS: dict[str, Method] = {
             "pmw",
             "The worst-fitted pair of every round, multiplicative weights on all cells: small domains.",
             "arXiv 1012.4763",
+            page="methods/mwem.md",
         ),
         Method(
             "rap",
@@ -113,6 +130,8 @@ METHODS: dict[str, Method] = {
             "relaxed",
             "The worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
             "arXiv 2103.06641",
+            page="methods/rap.md",
+            extra="gpu",
         ),
         Method(
             "rap_pp",
@@ -120,6 +139,8 @@ METHODS: dict[str, Method] = {
             "relaxed_points",
             "As rap, with numbers as points, sigmoids that grow steep and random linear thresholds.",
             "Vietri et al. 2022, NeurIPS 35",
+            page="methods/rap.md",
+            extra="gpu",
         ),
         Method(
             "gem",
@@ -127,6 +148,8 @@ METHODS: dict[str, Method] = {
             "network",
             "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
             "arXiv 2106.07153",
+            page="methods/gem.md",
+            extra="gpu",
         ),
         Method(
             "dp_merf",
@@ -134,6 +157,8 @@ METHODS: dict[str, Method] = {
             "merf",
             "Random Fourier features of the numbers by label, pairs with the label; a generator network.",
             "arXiv 2002.11603",
+            page="methods/dp_merf.md",
+            extra="gpu",
         ),
         Method(
             "tabddpm",
@@ -141,6 +166,8 @@ METHODS: dict[str, Method] = {
             "diffusion",
             "One-ways, and a diffusion of rows whose network is trained by noisy gradients.",
             "arXiv 2209.15421",
+            page="methods/tabddpm.md",
+            extra="gpu",
         ),
         Method(
             "privpgd",
@@ -148,6 +175,8 @@ METHODS: dict[str, Method] = {
             "particles",
             "All pairs alike; particles moved to them by sliced optimal transport.",
             "Donhauser et al. 2024, ICML, PMLR 235",
+            page="methods/privpgd.md",
+            extra="gpu",
         ),
         Method(
             "private_gsd",
@@ -155,9 +184,15 @@ METHODS: dict[str, Method] = {
             "genetic",
             "All pairs alike; a genetic search for rows that have them.",
             "arXiv 2306.03257",
+            page="methods/private_gsd.md",
         ),
         Method(
-            "aim_grem", AIM, "residual", "AIM's choice, marginals rebuilt from residuals.", "arXiv 2410.01091"
+            "aim_grem",
+            AIM,
+            "residual",
+            "AIM's choice, marginals rebuilt from residuals.",
+            "arXiv 2410.01091",
+            page="methods/residual.md",
         ),
         Method(
             "residual_planner",
@@ -165,6 +200,7 @@ METHODS: dict[str, Method] = {
             "residual",
             "All pairs with optimal noise, rebuilt from residuals without a negative count.",
             "arXiv 2305.08175 and 2410.01091",
+            page="methods/residual.md",
         ),
         Method(
             "independent",
@@ -172,6 +208,7 @@ METHODS: dict[str, Method] = {
             "independent",
             "One-way marginals only; columns independent. A baseline.",
             "folklore",
+            page="methods/independent.md",
         ),
     )
 }

@@ -12,11 +12,11 @@ from torch_fitters import SMALL, SMALL_NAMES
 from margrave.errors import InputError, SchemaError
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture
-from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.residual import Residual
+from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
+from margrave.models.rowwise.residual import Residual
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

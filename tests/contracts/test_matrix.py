@@ -24,7 +24,7 @@ from margrave.errors import InputError
 from margrave.models import PMW, Residual, resolve
 from margrave.models.auto import Auto
 from margrave.models.diffusion import Diffusion
-from margrave.models.merf import Merf
+from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.release import NoisyMarginal

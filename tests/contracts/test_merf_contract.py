@@ -12,8 +12,8 @@ import test_strategy_contract as contract
 from torch_fitters import NEEDS_TORCH
 
 import margrave as mg
-from margrave.models.merf import Merf
-from margrave.models.network import Network
+from margrave.models.networks.merf import Merf
+from margrave.models.networks.network import Network
 from margrave.schema.constraints.rules import Ordered
 from margrave.select.mean_embedding import MeanEmbedding
 

@@ -9,7 +9,7 @@ import pytest
 from torch_fitters import NEEDS_TORCH, SMALL
 
 from margrave.errors import InputError, SchemaError
-from margrave.models.merf import Merf
+from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS, resolve
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

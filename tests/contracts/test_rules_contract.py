@@ -14,11 +14,11 @@ from margrave.errors import InputError
 from margrave.models._base.constraints import agreeing
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture
-from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.residual import Residual
+from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
+from margrave.models.rowwise.residual import Residual
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.constraints.rules import Allowed, Determines, Forbidden, Ordered, Sum, Within

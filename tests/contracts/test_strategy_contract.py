@@ -15,11 +15,11 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
-from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.residual import Residual
+from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
+from margrave.models.rowwise.residual import Residual
 from margrave.schema.columns import Omitted
 from margrave.select.aim import AIM
 from margrave.select.all_pairs import AllPairs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from margrave.models.network import Network
+from margrave.models.networks.network import Network
 from margrave.models.particles import Particles
 from margrave.models.relaxed import Relaxed
 

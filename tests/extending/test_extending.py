@@ -1,4 +1,4 @@
-"""A selector, a generator, a metric, a column kind and a verb from outside the package, used as its own are."""
+"""A selector, a generator, a metric, a column kind and a verb from outside the package, used as its own."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_an_estimator_that_is_not_registered_is_passed_to_load(tmp_path: Path) -
     made = mg.Synthesizer(select=toy.Chain(), model=toy.Scaling(), epsilon=2.0, schema=SCHEMA).fit(_table())
     made.save(path)
     del HOMES["scaling"]
-    with pytest.raises(InputError, match="scaling.*--estimator"):
+    with pytest.raises(InputError, match=r"estimator.*scaling"):
         mg.load(path)
     for given in (toy.Scaling(), place):
         assert mg.load(path, estimator=given).sample(9, rng=0).equals(made.sample(9, rng=0))

@@ -49,9 +49,9 @@ class Rating(Listed):
 class RowsAbove(Verb):
     """How many rows have a code of an attribute of at least `code`: a verb.
 
-    **Privacy.** A row counts 0 or 1. Under add_remove a unit brings or takes up to k rows, so the number moves by
-    k at most; under replace_one each of up to k rows may change from 0 to 1 or back: k again. So k^2 in squared
-    L2 in both cases.
+    **Privacy.** A row counts 0 or 1. Under add_remove a unit brings or takes up to k rows, so the number
+    moves by k at most; under replace_one each of up to k rows may change from 0 to 1 or back: k again. So
+    k^2 in squared L2 in both cases.
     """
 
     attribute: str

@@ -12,7 +12,7 @@ from faithful_door import Recorder, Replayed, Watched, budget, chain, counted, o
 from scipy.stats import chisquare
 
 from margrave.models.independent import Independent
-from margrave.models.network import Network
+from margrave.models.networks.network import Network
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.progress import silent
 from margrave.select.top_q import TopQ

@@ -13,8 +13,8 @@ import margrave as mg
 import margrave.measure.curator as door
 from margrave.engines.memory import MemorySource
 from margrave.measure.mechanisms.moments import embedded, wave
-from margrave.models.merf import Merf
-from margrave.models.network import Network
+from margrave.models.networks.merf import Merf
+from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Domain
 from margrave.schema.embedding import Embedding, fourier

@@ -16,11 +16,11 @@ import margrave as mg
 import margrave.measure.mechanisms.choose as choosing
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
-from margrave.models.multiplicative_weights import PMW
 from margrave.models.pgm.fitter import PGM
-from margrave.models.residual import Residual
+from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
+from margrave.models.rowwise.residual import Residual
 from margrave.privacy.accounting.accountants import GDP, ZCDP, event_rho
 from margrave.privacy.accounting.conversions import gdp_mu, zcdp_rho
 from margrave.privacy.accounting.events import ExponentialEvent

@@ -9,7 +9,7 @@ import pytest
 from faithful_door import chain
 
 import margrave as mg
-from margrave.models.multiplicative_weights import PMW, updated
+from margrave.models.pgm.multiplicative_weights import PMW, updated
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.privacy.unit import Adjacency

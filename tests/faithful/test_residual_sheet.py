@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from margrave.models.residual import residual, subsets
+from margrave.models.rowwise.residual import residual, subsets
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Domain
 from margrave.select.residual_planner import planner_bound

@@ -15,8 +15,8 @@ from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.measure.mechanisms.moments import embedded, wave
 from margrave.models._torch.device import opened
-from margrave.models.merf import Merf, MerfModel, Waves, remembered_moments
-from margrave.models.network import Network
+from margrave.models.networks.merf import Merf, MerfModel, Waves, remembered_moments
+from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Domain
 from margrave.schema.embedding import fourier

@@ -12,7 +12,7 @@ from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
 from margrave.models._products.generator import Generator
 from margrave.models._torch.device import opened
-from margrave.models.network import Network
+from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

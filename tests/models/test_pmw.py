@@ -9,7 +9,7 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.limits import Deadline, Effort
-from margrave.models.multiplicative_weights import PMW, tied, updated
+from margrave.models.pgm.multiplicative_weights import PMW, tied, updated
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

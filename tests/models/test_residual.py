@@ -10,8 +10,17 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.models._base.pooling import Pooled, pool, rows_of
-from margrave.models.residual import Residual, combined, local, others, rebuilt, residual, residuals, subsets
 from margrave.models.rowwise.gum import GUM
+from margrave.models.rowwise.residual import (
+    Residual,
+    combined,
+    local,
+    others,
+    rebuilt,
+    residual,
+    residuals,
+    subsets,
+)
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

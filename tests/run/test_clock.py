@@ -15,7 +15,7 @@ from margrave import limits
 from margrave.errors import InputError
 from margrave.methods import METHODS
 from margrave.models.auto import Auto
-from margrave.models.merf import Merf
+from margrave.models.networks.merf import Merf
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.progress import Step

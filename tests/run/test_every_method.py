@@ -19,12 +19,17 @@ from margrave import select
 from margrave.errors import InputError
 from margrave.methods import METHODS
 from margrave.models.diffusion import Diffusion
-from margrave.models.merf import Merf
+from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
+from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.run import costs
 from margrave.select.aim import AIM
+from margrave.select.batched import Batched
+from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.mean_embedding import MeanEmbedding
+from margrave.select.mst import MST
+from margrave.select.privsyn import PrivSyn
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 from stopping import Killed, killing, repeatable, same, total_of
@@ -178,3 +183,30 @@ def test_the_command_plans_every_method(tmp_path: Path, name: str) -> None:
     assert done.code == 0
     assert f"method      {name}\n" in done.out
     assert "spent       nothing" in done.out
+
+
+STATED: dict[str, tuple[Any, dict[str, int | None]]] = {
+    "all_kway": (AllKWay(2), {"one-way marginals": 1, "measure": 2}),
+    "batched": (Batched(rounds=2), {"one-way marginals": 1, "pairs": 2, "appraise": None}),
+    "fixed": (Fixed([("colour", "size")]), {"one-way marginals": 1, "measure": 2}),
+    "mst": (MST(), {"one-way marginals": 1, "pairs": 2, "choose": None}),
+    "privsyn": (PrivSyn(), {"one-way marginals": 1, "pairs and merged pairs": 2, "appraise": None}),
+}
+"""Strategies whose stages can be told by their events: marginals of one or more columns, other questions."""
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_run_spends_as_its_strategy_states_in_the_plan(name: str) -> None:
+    """What `split_rho` says of each stage is what the ledger of a run holds of it."""
+    strategy, stages = STATED[name]
+    made = mg.Synthesizer(select=strategy, model="independent", epsilon=1.0, schema=SCHEMA).fit(_table())
+    spent = dict.fromkeys(stages, 0.0)
+    for event in made.release.events:
+        width = event.what.count(" x ") + 1 if event.what.startswith("marginal ") else None
+        stage = next(
+            stage for stage, wide in stages.items() if wide == width or (wide == 2 and (width or 0) > 2)
+        )
+        spent[stage] += float(event_rho(event))
+    total = sum(spent.values())
+    stated = {stage: float(share) for stage, share in strategy.split_rho(False).items()}
+    assert {stage: part / total for stage, part in spent.items()} == pytest.approx(stated, abs=1e-3)

@@ -18,7 +18,7 @@ from margrave.errors import MissingExtraError
 from margrave.methods import METHODS
 from margrave.models._torch import device
 from margrave.models.compressed import Compressed
-from margrave.models.network import Network
+from margrave.models.networks.network import Network
 
 FITTERS = ("diffusion", "merf", "network", "particles", "relaxed", "relaxed_points")
 NAMES = [name for name, method in METHODS.items() if method.fitter in FITTERS]

@@ -13,7 +13,7 @@ import pytest
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.models.multiplicative_weights import PMW
+from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.select.strategy import PAIR
 from margrave.select.top_q import TopQ

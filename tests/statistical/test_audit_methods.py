@@ -24,10 +24,10 @@ import margrave.measure.mechanisms.gaussian as door
 from margrave import Integer, Schema, Synthesis, Synthesizer
 from margrave.measure.mechanisms.moments import embedded, wave
 from margrave.methods import METHODS
-from margrave.models.merf import Merf
-from margrave.models.residual import Residual
+from margrave.models.networks.merf import Merf
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
+from margrave.models.rowwise.residual import Residual
 from margrave.privacy.unit import Adjacency
 from margrave.schema.encode import encode
 

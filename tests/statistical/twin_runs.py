@@ -16,7 +16,7 @@ from twins import Run, Tape, record, replay
 from margrave import Synthesizer
 from margrave.methods import METHODS
 from margrave.models.diffusion import Diffusion
-from margrave.models.merf import Merf
+from margrave.models.networks.merf import Merf
 from margrave.privacy.unit import Adjacency
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding

@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from margrave.models._base.model import Model
     from margrave.models.diffusion.fitter import Diffusion
     from margrave.models.independent import Independent
-    from margrave.models.merf import Merf
     from margrave.models.mixture.fitter import Mixture
-    from margrave.models.multiplicative_weights import PMW
-    from margrave.models.network import Network
+    from margrave.models.networks.merf import Merf
+    from margrave.models.networks.network import Network
     from margrave.models.particles.fitter import Particles
     from margrave.models.pgm.fitter import PGM
+    from margrave.models.pgm.multiplicative_weights import PMW
     from margrave.models.registry import resolve
     from margrave.models.relaxed.fitter import Relaxed
-    from margrave.models.residual import Residual
     from margrave.models.rowwise.genetic import Genetic
     from margrave.models.rowwise.gum import GUM
+    from margrave.models.rowwise.residual import Residual
 
 __all__ = [
     "GUM",
@@ -45,14 +45,14 @@ _HOMES = {
     "Model": "margrave.models._base.model",
     "GUM": "margrave.models.rowwise.gum",
     "PGM": "margrave.models.pgm.fitter",
-    "PMW": "margrave.models.multiplicative_weights",
+    "PMW": "margrave.models.pgm.multiplicative_weights",
     "Diffusion": "margrave.models.diffusion.fitter",
     "Genetic": "margrave.models.rowwise.genetic",
-    "Residual": "margrave.models.residual",
+    "Residual": "margrave.models.rowwise.residual",
     "Independent": "margrave.models.independent",
-    "Merf": "margrave.models.merf",
+    "Merf": "margrave.models.networks.merf",
     "Mixture": "margrave.models.mixture.fitter",
-    "Network": "margrave.models.network",
+    "Network": "margrave.models.networks.network",
     "Particles": "margrave.models.particles.fitter",
     "Relaxed": "margrave.models.relaxed.fitter",
     "resolve": "margrave.models.registry",

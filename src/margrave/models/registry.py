@@ -24,15 +24,15 @@ HOMES = {
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
     "independent": ("margrave.models.independent", "Independent"),
-    "merf": ("margrave.models.merf", "Merf"),
+    "merf": ("margrave.models.networks.merf", "Merf"),
     "mixture": ("margrave.models.mixture.fitter", "Mixture"),
-    "network": ("margrave.models.network", "Network"),
+    "network": ("margrave.models.networks.network", "Network"),
     "particles": ("margrave.models.particles.fitter", "Particles"),
     "pgm": ("margrave.models.pgm.fitter", "PGM"),
-    "pmw": ("margrave.models.multiplicative_weights", "PMW"),
+    "pmw": ("margrave.models.pgm.multiplicative_weights", "PMW"),
     "relaxed": ("margrave.models.relaxed.fitter", "Relaxed"),
     "relaxed_points": ("margrave.models.relaxed.fitter", "pointwise"),
-    "residual": ("margrave.models.residual", "Residual"),
+    "residual": ("margrave.models.rowwise.residual", "Residual"),
 }
 """The module and the class of each fitter, imported when it is asked for."""
 

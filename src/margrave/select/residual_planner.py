@@ -46,10 +46,11 @@ class ResidualPlanner(Strategy):
     Xiao, He, Zhang and Kifer 2023, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals under
     Convex Loss Functions" (arXiv 2305.08175). Their mechanism adds to each residual noise of its own,
     correlated as the residual is. Here whole marginals get independent noise, all of whose residuals are
-    then used (`margrave.models.residual`), and shares are optimised over all subsets of the workload's
-    cliques (`margrave.select.residual_planner`); `planner_bound` says what is lost, a few per cent where
-    attributes have more than a few codes, nothing for one-ways. It is optimal for the variance of unbiased
-    tables; tables without negative counts and rows gain from that without its being optimal for them.
+    then used (`margrave.models.rowwise.residual`), and shares are optimised over all subsets of the
+    workload's cliques (`margrave.select.residual_planner`); `planner_bound` says what is lost, a few per
+    cent where attributes have more than a few codes, nothing for one-ways. It is optimal for the variance
+    of unbiased tables; tables without negative counts and rows gain from that without its being optimal
+    for them.
 
     **Privacy.** All answers are the curator's Gaussian measurements of marginals, each priced at its share,
     so GDP prices them together under both adjacencies and for owners of many rows. (A residual alone would

@@ -219,7 +219,7 @@ class Residual(RowEstimator):
     """Measured tables put together through their residuals, made counts, and followed by a generator of rows.
 
     1. *GReM-MLE*: the generalised least-squares estimate of every measured table from all of them, in time
-       linear in their cells (`margrave.models.residual.combined`).
+       linear in their cells (`margrave.models.rowwise.residual.combined`).
     2. *GReM-LNN*: the nearest tables, in the metric of the noise, without a negative count (`local`).
     3. Rows that have these tables, by `rows`: a genetic search or GUM.
 

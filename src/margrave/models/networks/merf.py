@@ -30,7 +30,7 @@ from margrave.models._products.products import loaded
 from margrave.models._torch.descent import BETAS, LEAST
 from margrave.models._torch.device import Device, ready, serial
 from margrave.models.mixture.model import MixtureModel, ungrouped
-from margrave.models.network import Network
+from margrave.models.networks.network import Network
 from margrave.release import NoisyMoments
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import TURN, Embedding
