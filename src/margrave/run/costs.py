@@ -410,6 +410,8 @@ def _all_kway(strategy: Any, counted: bool) -> Shares:
 
 STAGES: dict[str, Callable[[Any, bool], Shares]] = {
     "aim": lambda strategy, counted: {MEASURE: 1 - TENTH, CHOOSE: TENTH},
+    "conditional_aim": lambda strategy, counted: {MEASURE: 1 - TENTH, CHOOSE: TENTH},
+    "private_pairs": _all_pairs,
     "all_kway": _all_kway,
     "all_pairs": _all_pairs,
     "batched": lambda strategy, counted: _by_ones(strategy, (1 - strategy.ones) * strategy.looks),
@@ -460,6 +462,15 @@ MARGINALS: dict[str, Callable[[Any, int], Shares]] = {
     "aim": lambda strategy, columns: {
         ONE: (1 - TENTH) / (strategy.rounds or 16 * columns),
         PAIR: (1 - TENTH) / (2 * columns),
+    },
+    "conditional_aim": lambda strategy, columns: {
+        ONE: (1 - TENTH) / (16 * columns),
+        PAIR: (1 - TENTH) / (2 * columns),
+    },
+    # Pairs of public columns are not bought.
+    "private_pairs": lambda strategy, columns: {
+        ONE: Fraction(strategy.ones) / max(columns - len(strategy.public), 1),
+        PAIR: (1 - Fraction(strategy.ones)) / max(_pairs(columns) - _pairs(len(strategy.public)), 1),
     },
     "all_kway": _kway_marginals,
     "all_pairs": lambda strategy, columns: {
