@@ -57,8 +57,8 @@ Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss fo
 Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
 # Written out, so that help need not import the methods; a test holds them together.
 METHODS_HELP = (
-    "One of aim, aim_grem, auto, batched, dp_merf, gem, independent, mst, mwem, private_gsd, privmrf, "
-    "privpgd, privsyn, rap, rap_pp, residual_planner, tabddpm."
+    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, gated, gem, independent, mst, mwem, "
+    "private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, tabddpm."
 )
 Method = Annotated[str, typer.Option(help=METHODS_HELP)]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
@@ -73,7 +73,14 @@ Owner = Annotated[
 MaxRows = Annotated[
     int | None, typer.Option(help="At most this many rows of one owner are used; 1 by default.")
 ]
-Adjacency = Annotated[Literal["add_remove", "replace_one"], typer.Option(help="Which tables are neighbours.")]
+Adjacency = Annotated[
+    Literal["add_remove", "replace_one", "replace_private"] | None,
+    typer.Option(help="Which tables are neighbours: add_remove, or with --public replace_private."),
+]
+Public = Annotated[
+    list[str] | None,
+    typer.Option("--public", help="Columns whose rows are public and come back as they are: A,B."),
+]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of sampling (never of the noise).")]
 Rows = Annotated[int | None, typer.Option(min=0, help="How many rows; the noisy count by default.")]
@@ -127,7 +134,8 @@ def synthesize(
     outside: Outside = "refuse",
     owner: Owner = None,
     max_rows: MaxRows = None,
-    adjacency: Adjacency = "add_remove",
+    adjacency: Adjacency = None,
+    public: Public = None,
     missing: Missing = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -159,7 +167,7 @@ def synthesize(
     tokens = _missing(missing)
     options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
     options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
-    options |= _selected(columns, drop)
+    options |= _selected(columns, drop, public)
     options |= _named(dataset, operator or analyst, ledger)
     options["not_private_test_seed"] = not_private_test_seed
     cap = _cap(owner, max_rows, quiet or as_json)
@@ -181,7 +189,8 @@ def plan(
     outside: Outside = "refuse",
     owner: Owner = None,
     max_rows: MaxRows = None,
-    adjacency: Adjacency = "add_remove",
+    adjacency: Adjacency = None,
+    public: Public = None,
     missing: Missing = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -196,7 +205,7 @@ def plan(
     """Say what a run would discover, spend and cost. Spends nothing."""
     tokens = _missing(missing)
     options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
-    options |= {"not_private_test_seed": not_private_test_seed, **_selected(columns, drop)}
+    options |= {"not_private_test_seed": not_private_test_seed, **_selected(columns, drop, public)}
     cap = _cap(owner, max_rows, as_json)
     synthesizer = _synthesizer(method, epsilon, delta, schema, owner, cap, adjacency, tokens, **options)
     found = synthesizer.plan(table, rows=rows)
@@ -282,19 +291,22 @@ def _synthesizer(
     schema: Path | None,
     owner: str | None,
     max_rows: int,
-    adjacency: Literal["add_remove", "replace_one"],
+    adjacency: Literal["add_remove", "replace_one", "replace_private"] | None,
     missing: list[str],
     **options: Any,
 ) -> Any:
     from margrave.privacy.unit import Unit
     from margrave.run.synthesizer import Synthesizer
 
+    usual: Literal["add_remove", "replace_private"] = (
+        "replace_private" if options.get("public") else "add_remove"
+    )
     return Synthesizer(
         method,
         epsilon=epsilon,
         delta=delta,
         unit=Unit(owner, max_rows),
-        adjacency=adjacency,
+        adjacency=adjacency or usual,
         schema=schema,
         missing=missing,
         **options,
@@ -325,9 +337,13 @@ def _synthesized(
     return synthesis
 
 
-def _selected(columns: list[str] | None, drop: list[str] | None) -> dict[str, Any]:
-    """The columns to release, as arguments of the synthesizer."""
-    return {"columns": split_names("columns", columns), "drop": split_names("drop", drop) or ()}
+def _selected(columns: list[str] | None, drop: list[str] | None, public: list[str] | None) -> dict[str, Any]:
+    """The columns to release, and the public ones among them, as arguments of the synthesizer."""
+    return {
+        "columns": split_names("columns", columns),
+        "drop": split_names("drop", drop) or (),
+        "public": split_names("public", public) or (),
+    }
 
 
 def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:

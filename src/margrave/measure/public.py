@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
+import pyarrow as pa
+
 from margrave.schema.domain import Domain
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
@@ -46,7 +48,9 @@ class PublicPart:
         Raises:
             InputError: The table is not held in memory.
         """
-        return self.source.read_rows()
+        table = self.source.read_rows()
+        plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+        return pa.table(plain, names=table.column_names)
 
     def encode(self, schema: Schema) -> Encoded:
         """The public columns that are attributes of a schema, as codes.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from margrave.errors import InputError, invalid
 from margrave.html_card import html_card
 from margrave.limits import Limits, machine_memory
-from margrave.measure.discovery.discover import MIN_BINS, bins_for, declare, needs, searches_values
+from margrave.measure.discovery.discover import MIN_BINS, bins_for, declare, needs
 from margrave.measure.discovery.numeric import SHARES
 from margrave.measure.mechanisms.gaussian import sigma_for
 from margrave.methods import method
@@ -161,7 +161,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
     """
     unit = synthesizer.neighbours.unit
     schema = declare(tuple(c for c in source.columns if c.name != unit.owner), synthesizer.schema)
-    ledger = synthesizer.new_ledger(searches_values(schema))
+    ledger = synthesizer.new_ledger(synthesizer.searches(schema))
     share = synthesizer.discovery_share(schema)
     guessed, said = _guess_rows(rows, size, len(source.columns))
     fineness = choose_fineness(synthesizer, schema)
@@ -183,7 +183,11 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         guarantee=str(synthesizer.promise(ledger)),
         rho=float(ledger.total),
         declared=tuple(column.name for column in schema.columns if not column.open),
-        discovered={c.name: _looks(c, share) for c in schema.columns if c.open},
+        discovered={
+            c.name: _looks(c, share)
+            for c in schema.columns
+            if c.open and c.name not in synthesizer.neighbours.public
+        },
         shares=_shares(synthesizer.strategy, share, counted),
         sigma=sigma,
         error=error,
@@ -312,7 +316,7 @@ def guess_sizes(schema: Schema, bins: int | None) -> list[int]:
 
 
 def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None) -> Work:
-    ledger = synthesizer.new_ledger(searches_values(schema))
+    ledger = synthesizer.new_ledger(synthesizer.searches(schema))
     rho = float(ledger.total * (1 - synthesizer.discovery_share(schema)))
     return Work(
         sizes=tuple(guess_sizes(schema, bins)),

@@ -18,8 +18,10 @@ from margrave.methods import Method, method
 from margrave.schema.columns import Categorical, Omitted
 from margrave.schema.encode import encode_column
 from margrave.schema.encoded import Codes
+from margrave.schema.frame import TEXT_FILE
 from margrave.schema.given import Given, given_values
 from margrave.schema.schema import Schema
+from margrave.schema.storage.arrow import arrow_type
 
 if TYPE_CHECKING:
     from margrave.measure.public import PublicPart
@@ -34,8 +36,8 @@ __all__ = [
     "complete_schema",
     "condition_fitter",
     "condition_strategy",
+    "describe_saving",
     "give_public",
-    "modelled_names",
     "pack_table",
     "pick_rows",
     "unpack_table",
@@ -45,6 +47,10 @@ __all__ = [
 MAX_VALUES = 256
 """Most values of a public text column that are codes of their own; the others share one. They come back in
 the rows as they are: only what a private column can follow from is coarser."""
+
+
+FEW_VALUES = 20
+"""Values from which a public text column in which most rows have one of their own only tells rows apart."""
 
 
 def choose_recipe(name: str, public: Sequence[str]) -> Method:
@@ -77,6 +83,18 @@ def check_columns(public: Sequence[str], names: Sequence[str]) -> None:
         raise InputError(invalid("public", f"among {list(names)}", "Check the spelling.", got=unknown))
 
 
+def describe_saving(names: Sequence[str], public: Sequence[str]) -> str:
+    """What a plan says of public columns: that their rows are told, and how many pairs need no noise."""
+    if not public:
+        return ""
+    pairs = len(names) * (len(names) - 1) // 2
+    known = len(public) * (len(public) - 1) // 2
+    return (
+        f"and the rows of {', '.join(public)}, exactly and in order: {known} of {pairs} pairs of columns are "
+        f"known, and the other {pairs - known} share the budget"
+    )
+
+
 def complete_schema(part: PublicPart | None, declared: Schema | None) -> Schema | None:
     """What is declared, with public columns read off the public rows where nothing is declared of them.
 
@@ -89,18 +107,15 @@ def complete_schema(part: PublicPart | None, declared: Schema | None) -> Schema 
     """
     if part is None:
         return declared
-    from margrave.evaluation.observed import identifying, observed_schema
+    from margrave.evaluation.observed import observed_schema
 
     public = set(part.names)
     mine = [] if declared is None else [column for column in declared.columns if column.name in public]
     known = Schema(tuple(mine)) if mine else None
     found = observed_schema(part.source, (), known)
-    ids = set(identifying(found, part.source, known)) if found.attributes else set()
     columns: list[Column] = []
     for column in found.columns:
-        if column.name in ids:
-            columns.append(Omitted(name=column.name))
-        elif column.name in {one.name for one in mine} or not isinstance(column, Categorical):
+        if column.name in {one.name for one in mine} or not isinstance(column, Categorical):
             columns.append(column)
         else:
             columns.append(_merge_rare(column, part))
@@ -109,11 +124,13 @@ def complete_schema(part: PublicPart | None, declared: Schema | None) -> Schema 
 
 
 def _merge_rare(column: Categorical, part: PublicPart) -> Column:
-    """A text column with its most frequent values, where it has very many."""
-    if column.values is None or len(column.values) <= MAX_VALUES:
-        return column
+    """A text column with its most frequent values where it has many; left out if it tells rows apart."""
     values = part.read_values().column(column.name).value_counts().to_pylist()
     counts = {str(one["values"]): one["counts"] for one in values if one["values"] is not None}
+    if len(counts) > FEW_VALUES and 2 * len(counts) > sum(counts.values()):
+        return Omitted(name=column.name)
+    if column.values is None or len(column.values) <= MAX_VALUES:
+        return column
     kept = sorted(counts, key=lambda text: (-counts[text], text))[: MAX_VALUES - 1]
     return dataclasses.replace(column, values=tuple(sorted(kept)), other="(other)", strict=False)
 
@@ -192,8 +209,16 @@ def attach_columns(rows: Any, public: Any, kind: str, dtypes: Mapping[str, str])
     names = [*dtypes, *(name for name in drawn if name not in dtypes)]
     names = [name for name in names if name in drawn or name in public.column_names]
     if kind == "arrow":
-        fields = [(public if n in public.column_names else rows).schema.field(n) for n in names]
-        arrays = [(public if n in public.column_names else rows).column(n) for n in names]
+        arrays = [
+            _as_typed(public.column(name), dtypes.get(name, ""))
+            if name in public.column_names
+            else rows.column(name)
+            for name in names
+        ]
+        fields = [
+            pa.field(name, array.type) if name in public.column_names else rows.schema.field(name)
+            for name, array in zip(names, arrays, strict=True)
+        ]
         return pa.table(arrays, schema=pa.schema(fields, metadata=rows.schema.metadata))
     library = importlib.import_module(kind)
     columns = {
@@ -203,6 +228,12 @@ def attach_columns(rows: Any, public: Any, kind: str, dtypes: Mapping[str, str])
         for name in names
     }
     return library.DataFrame(columns)
+
+
+def _as_typed(values: Any, dtype: str) -> Any:
+    """A public column in the Arrow type that it came in; text of a text file stays text."""
+    wanted = None if dtype in ("", TEXT_FILE) else arrow_type(dtype)
+    return values if wanted is None or values.type == wanted else values.cast(wanted)
 
 
 def _as_stored(values: Any, kind: str, dtype: str) -> Any:

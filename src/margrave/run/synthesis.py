@@ -14,7 +14,7 @@ from margrave.errors import InputError, NotPrivateWarning, invalid
 from margrave.limits import Deadline, Limits, Stopwatch
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
-from margrave.run.public import attach_columns, give_public, modelled_names, pick_rows, unpack_table
+from margrave.run.public import attach_columns, give_public, pick_rows, unpack_table
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 
@@ -292,7 +292,7 @@ class Synthesis:
     def _given(self, given: Any) -> tuple[Given, Any]:
         """What rows are conditioned on, and a given table's public columns, which come back as they are."""
         from margrave.engines.frames import read_table
-        from margrave.schema.given import given_values
+        from margrave.schema.given import Given, given_values
 
         if given is None or isinstance(given, Mapping):
             return given_values(self.schema, given), None
@@ -300,9 +300,13 @@ class Synthesis:
         text = text.with_separator(given) if isinstance(given, (str, Path)) else text
         table, known = read_table(given, text=text)[0], self.guarantee.neighbours.public
         kept = [name for name in table.column_names if name in known]
-        loose = {name for name in kept if name not in modelled_names(kept, self.schema)}
-        asked = given_values(self.schema, table.select([n for n in table.column_names if n not in loose]))
-        return asked, (table.select(kept) if kept else None)
+        own = given_values(self.schema, table.select([n for n in table.column_names if n not in kept]))
+        if not kept:
+            return own, None
+        asked = give_public(table.select(kept), self.schema)
+        return Given(
+            table.num_rows, {**own.codes, **asked.codes}, {**own.numbers, **asked.numbers}
+        ), table.select(kept)
 
     def _drawn(
         self,

@@ -45,6 +45,7 @@ from margrave.run.public import (
     complete_schema,
     condition_fitter,
     condition_strategy,
+    describe_saving,
     pack_table,
 )
 from margrave.run.resume import check_clockless, check_unfinished, facts, modelled
@@ -226,9 +227,7 @@ class Synthesizer:
             with ledger:
                 part = curator.read_public()
                 known = complete_schema(part, self.schema)
-                rho = ledger.total * self.discovery_share(
-                    declared if part is None else self._declared(source, known)
-                )
+                rho = ledger.total * self.discovery_share(declared)
                 named, bins = named_columns(self.strategy, self.fitter), choose_fineness(self, declared)
                 schema = curator.discover(
                     known, rho, tell, named.union(self.neighbours.public), most_bins=bins
@@ -289,7 +288,9 @@ class Synthesizer:
         from margrave.run.planning import outlook
 
         self._declared(source)  # refuses what `fit` would refuse
-        return outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+        names = [column.name for column in source.columns if column.name != self.neighbours.unit.owner]
+        found = outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+        return found.add_warning(describe_saving(names, self.neighbours.public))
 
     def _head(self, data: Any) -> tuple[Source, Frame]:
         """Names and storage types of the table, checked; its rows are not read."""
@@ -329,12 +330,11 @@ class Synthesizer:
     ) -> tuple[Curator, Ledger]:
         """The curator of a table, with its ledger."""
         from margrave.measure.curator import Curator
-        from margrave.measure.discovery.discover import searches_values
 
         if resume is not False:
             check_clockless(self)
         keep = self.place.keep(facts(self, source.columns, declared), resume, attempt)
-        ledger = self.new_ledger(searches_values(declared), keep)
+        ledger = self.new_ledger(self.searches(declared), keep)
         try:
             check_unfinished(ledger)
             curator = Curator(source, ledger)
@@ -356,8 +356,8 @@ class Synthesizer:
         if self._ledger is not None:
             self._ledger.forget()
 
-    def _declared(self, source: Source, known: Schema | None = None) -> Schema:
-        """The columns to release, with what is declared about them, or is known beside it.
+    def _declared(self, source: Source) -> Schema:
+        """The columns to release, with what is declared about them.
 
         Raises:
             SchemaError: The schema is about other columns, or a rule about one of unknown kind.
@@ -365,9 +365,16 @@ class Synthesizer:
         from margrave.measure.discovery.discover import declare
 
         owner = self.neighbours.unit.owner
-        declared = declare(tuple(c for c in source.columns if c.name != owner), known or self.schema)
+        declared = declare(tuple(c for c in source.columns if c.name != owner), self.schema)
         check_ruled_kinds(declared)
         return declared
+
+    def searches(self, schema: Schema) -> bool:
+        """Whether discovery may have to look for unknown values of private columns."""
+        from margrave.measure.discovery.discover import searches_values
+
+        private = tuple(c for c in schema.columns if c.name not in self.neighbours.public)
+        return bool(private) and searches_values(Schema(private))
 
     def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
         """A ledger of this run's budget.
@@ -393,7 +400,8 @@ class Synthesizer:
         """The share of rho for discovery, in proportion to what the columns leave open."""
         from margrave.measure.discovery.discover import open_share
 
-        asked = sum((open_share(column) for column in schema.attributes), Fraction(0))
+        public = self.neighbours.public  # read exactly, for nothing
+        asked = sum((open_share(c) for c in schema.attributes if c.name not in public), Fraction(0))
         return self.discovery * asked / max(len(schema.attributes), 1)
 
     def promise(self, ledger: Ledger) -> Guarantee:

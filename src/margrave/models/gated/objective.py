@@ -1,9 +1,9 @@
 """Objective: how badly a gated mixture explains the measurements, as its rows are expected over the public
 ones.
 
-With a_i the public codes of row i out of n (given, exact), components k, P_ik = pi_k(a_i) and, as sums
-over the rows divided by n, S_u = the share of rows by code of public attribute u and component,
-N = sum_i P_ik / n, the tables that the model's rows are expected to have are products of matrices:
+With a_i the public codes of row i out of n (given, exact), components k, P_ik = pi_k(a_i) and, as sums over
+the rows divided by n, S_u = the share of rows by code of public attribute u and component and N = sum_i P_ik,
+the tables that the model's rows are expected to have are products of matrices:
 
     public u with private j:   S_u Q_j'              private j with j':   Q_j diag(N) Q_j''
     private one-way:           Q_j N                 public alone:        exact, whatever the model is

@@ -1,0 +1,175 @@
+"""Public columns, end to end: what comes back, what is promised, what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import margrave as mg
+from margrave.errors import InputError
+from margrave.privacy.accounting.conversions import gdp_mu
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.select.aim import AIM
+
+PUBLIC = ["key", "age", "sex", "when"]
+FAST = {"epsilon": 5.0, "adjacency": "replace_private", "public": PUBLIC}
+
+
+def people(rows: int = 400, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, rows)
+    frame = pd.DataFrame(
+        {
+            "key": [f"person {i}" for i in rng.permutation(4_000)[:rows]],
+            "age": age,
+            "ill": (rng.random(rows) < np.where(age > 60, 0.7, 0.1)).astype(int),
+            "sex": rng.choice(["f", "m"], rows),
+            "twin": np.where(age > 50, "old", "young"),
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 9_000, rows), "s"),
+        }
+    )
+    frame.loc[3, "sex"] = None
+    return frame
+
+
+SCHEMA = mg.Schema(
+    (
+        mg.Categorical(name="ill", values=(0, 1), missing=False),
+        mg.Categorical(name="twin", values=("old", "young"), missing=False),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def synthesis():
+    return mg.Synthesizer("auto", schema=SCHEMA, **FAST).fit(people())
+
+
+def test_public_columns_come_back_as_they_are(synthesis) -> None:
+    rows, real = synthesis.sample(rng=0), people()
+    assert list(rows.columns) == list(real.columns)
+    pd.testing.assert_frame_equal(rows[PUBLIC], real[PUBLIC])
+    assert (rows["twin"] == real["twin"]).mean() > 0.8
+    assert not (rows["ill"] == real["ill"]).all()
+
+
+def test_a_saved_release_draws_the_same_rows(synthesis, tmp_path) -> None:
+    synthesis.save(tmp_path / "people.release")
+    again = mg.load(tmp_path / "people.release")
+    pd.testing.assert_frame_equal(again.sample(rng=1), synthesis.sample(rng=1))
+    assert again.guarantee.neighbours.public == tuple(PUBLIC)
+
+
+def test_the_promise_is_said_in_words_and_prices_are_those_of_a_replacement(synthesis) -> None:
+    assert "its private columns replaced (public: key, age, sex, when)" in str(synthesis.guarantee)
+    events = synthesis.release.events
+    assert all(isinstance(event, GaussianEvent) and event.l2_squared == 2 for event in events)
+    spent = sum(2 / float(event.sigma_squared) for event in events)
+    assert math.sqrt(spent) == pytest.approx(gdp_mu(5.0, 1e-9), rel=1e-4)
+    names = [set(event.what.removeprefix("marginal ").split(" x ")) for event in events]
+    assert all(name - set(PUBLIC) for name in names)
+
+
+def test_only_the_public_columns_decide_what_is_known_of_them() -> None:
+    """The same public rows with other private values: same schema of them, same codes, same questions."""
+    real, other = people(), people()
+    other["ill"], other["twin"] = 1 - other["ill"], "old"
+    runs = [mg.Synthesizer("auto", schema=SCHEMA, **FAST).fit(frame) for frame in (real, other)]
+    first, second = (run.release for run in runs)
+    assert first.public == second.public
+    assert first.schema == second.schema
+    one, two = ([event.what for event in release.events] for release in (first, second))
+    assert one[:10] == two[:10]
+    for name in ("rows", "row_weights", "places"):
+        np.testing.assert_array_equal(first.state[name], second.state[name])
+
+
+def test_other_rows_may_be_given_and_more_or_fewer_drawn(synthesis) -> None:
+    others = people(50, seed=9)[PUBLIC]
+    rows = synthesis.sample(given=others, rng=0)
+    pd.testing.assert_frame_equal(rows[PUBLIC], others)
+    assert len(synthesis.sample(30, rng=0)) == 30
+    assert len(synthesis.sample(1000, rng=0)) == 1000
+    assert (synthesis.sample(10, given={"sex": "f"}, rng=0)["sex"] == "f").all()
+    assert (synthesis.sample(10, given={"ill": 1}, rng=0)["ill"] == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars"])
+def test_every_kind_of_table_keeps_its_public_columns(kind: str) -> None:
+    table = pa.Table.from_pandas(people(), preserve_index=False)
+    data = table if kind == "arrow" else pl.from_arrow(table)
+    rows = mg.Synthesizer("auto", schema=SCHEMA, **FAST).fit(data).sample(rng=0)
+    assert rows.select(PUBLIC).equals(data.select(PUBLIC))
+
+
+@pytest.mark.parametrize("method", ["conditional_aim", "independent", "mst"])
+def test_every_method_is_drawn_given_the_public_rows(method: str) -> None:
+    synthesizer = mg.Synthesizer(method, schema=SCHEMA, **FAST)
+    rows = synthesizer.fit(people()).sample(rng=0)
+    pd.testing.assert_frame_equal(rows[PUBLIC], people()[PUBLIC])
+
+
+def test_conditional_aim_buys_nothing_that_is_public() -> None:
+    synthesis = mg.Synthesizer("conditional_aim", schema=SCHEMA, **FAST).fit(people())
+    for table in synthesis.measurements:
+        assert set(table.clique) - set(PUBLIC)
+
+
+def test_no_private_column_returns_the_rows_and_spends_nothing() -> None:
+    frame = people()[["age", "sex"]]
+    options = {"epsilon": 1.0, "adjacency": "replace_private", "public": ["age", "sex"]}
+    for method in ("auto", "conditional_aim"):
+        synthesis = mg.Synthesizer(method, **options).fit(frame)
+        assert synthesis.release.events == ()
+        pd.testing.assert_frame_equal(synthesis.sample(rng=0), frame)
+
+
+def test_one_private_column_and_public_keys_alone() -> None:
+    frame = people()[["key", "twin"]]
+    schema = mg.Schema((SCHEMA["twin"],))
+    options = {"epsilon": 1.0, "adjacency": "replace_private", "schema": schema}
+    rows = mg.Synthesizer("auto", public=["key"], **options).fit(frame).sample(rng=0)
+    pd.testing.assert_series_equal(rows["key"], frame["key"])
+
+
+def test_owners_keep_at_most_their_cap_of_rows() -> None:
+    frame = people(300)
+    frame["who"] = np.arange(300) // 3
+    unit = mg.Unit("who", 2)
+    synthesis = mg.Synthesizer("auto", schema=SCHEMA, unit=unit, **FAST).fit(frame)
+    rows = synthesis.sample(rng=0)
+    assert len(rows) == 200
+    assert "who" not in rows
+    assert set(rows["key"]) < set(frame["key"])
+    assert all(event.l2_squared == 8 for event in synthesis.release.events)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"adjacency": "add_remove"}, "replace_private"),
+        ({"adjacency": "replace_one"}, "replace_private"),
+        ({"public": []}, "public"),
+        ({"public": ["nobody"]}, "public"),
+        ({"drop": ["age"]}, "public"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(options, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        mg.Synthesizer("auto", **{**FAST, **options}).fit(people())
+
+
+def test_a_table_that_is_not_in_memory_is_refused(tmp_path) -> None:
+    people().to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(InputError, match="memory"):
+        mg.Synthesizer("auto", engine="stream", **FAST).fit(tmp_path / "people.csv")
+
+
+def test_a_strategy_of_ones_own_is_told_nothing_and_still_works() -> None:
+    synthesis = mg.Synthesizer("aim", select=AIM(rounds=4), schema=SCHEMA, **FAST).fit(people())
+    pd.testing.assert_frame_equal(synthesis.sample(rng=0)[PUBLIC], people()[PUBLIC])
