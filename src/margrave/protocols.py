@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from margrave.limits import Deadline, Effort, Stopwatch
     from margrave.measure.mechanisms.verb import Verb
     from margrave.progress import OnStep
-    from margrave.release import NoisyMarginal, NoisyMoments
+    from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices
     from margrave.schema.columns import Column
     from margrave.schema.columns.relative import Comparison
     from margrave.schema.domain import Clique, Domain
     from margrave.schema.embedding import Embedding
     from margrave.schema.encoded import Codes, Encoded
+    from margrave.schema.row_numbers import RowNumbers
     from margrave.schema.schema import Schema
 
 __all__ = [
@@ -233,6 +234,9 @@ class Curator(Protocol):
 
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         """Sums over rows of Fourier features, by label, with Gaussian noise; rho for all together."""
+
+    def slices(self, numbers: RowNumbers, rho: Fraction, longest: float | None = None) -> NoisySlices:
+        """A noisy copy of every row's vector, in random order; rho for all together."""
 
     def train(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ __all__ = [
     "KnownNoise",
     "NoisyMarginal",
     "NoisyMoments",
+    "NoisySlices",
     "NoisySums",
     "Provenance",
     "Release",
@@ -41,6 +43,10 @@ __all__ = [
 
 SURE = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
+
+
+LEAST_VARIANCE = 1e-12
+"""Variance in rows that a cell is given at least: an attribute of one code has no noise of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,85 @@ class NoisySums:
     values: NDArray[np.float64]
     sigma: float
     diagonal_sigma: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySlices:
+    """A noisy copy of every row's vector: what the slicing mechanism releases, on a tight frame.
+
+    Noisy projections on any directions are post-processing of it, and so are second moments.
+
+    Args:
+        numbers: What a row's vector is.
+        values: The vectors with noise, in random order: shape [rows, numbers of a row].
+        sigma: Standard deviation of the noise in each number.
+        shortened: Noisy number of rows whose vector was shortened; None where no row is shortened.
+        shortened_sigma: Standard deviation of the noise in that number.
+    """
+
+    numbers: RowNumbers
+    values: NDArray[np.float64]
+    sigma: float
+    shortened: float | None = None
+    shortened_sigma: float | None = None
+
+    @property
+    def indicators(self) -> bool:
+        """Whether a row's vector holds one indicator for each code of each attribute."""
+        return (
+            self.shortened is None
+            and not self.numbers.constant
+            and all(np.array_equal(matrix, np.eye(len(matrix))) for matrix in self.numbers.numbers)
+        )
+
+    def second_moments(self) -> NDArray[np.float64]:
+        """An unbiased estimate of the mean over rows of x x', shape [width, width].
+
+        The mean of y y' less sigma^2 on the diagonal, y = x + noise.
+        """
+        found = self.values.T @ self.values / max(len(self.values), 1)
+        found[np.diag_indices_from(found)] -= self.sigma**2
+        return np.asarray(found)
+
+    def tables(self) -> list[NoisyMarginal]:
+        """The table of every attribute and of every pair of attributes, in rows, from indicators of codes.
+
+        A row has one code of each attribute, so what noise adds to the sum of an attribute's indicators is
+        known to be noise: it is taken off evenly, which leaves v = sigma^2 (m - 1) / m of the variance of m
+        codes. The sum of y_a over n rows is then the number of rows with code a and noise of variance n v.
+        For codes a and b of two attributes the sum of y_a y_b is unbiased too, and as the two attributes'
+        noise is independent its variance is
+
+            n_a v' + n_b v + n v v',
+
+        n_a and n_b the numbers of rows with the codes. They are not known; the tables of single attributes,
+        cut to between 0 and n, stand in for them. Noise of different tables is dependent, since one noisy row
+        enters all; a pair's table sums exactly to those of its two attributes, whose noise is far smaller
+        than that of a sum of cells with independent noise would be. That is why they are given as well.
+
+        Raises:
+            ReleaseError: The numbers are not indicators of codes.
+        """
+        if not self.indicators:
+            raise ReleaseError(invalid("numbers", "indicators of codes", "Use `second_moments`."))
+        count, names = len(self.values), self.numbers.names
+        blocks, spreads, start = [], [], 0
+        for matrix in self.numbers.numbers:
+            block = self.values[:, start : start + len(matrix)]
+            blocks.append(block - ((block.sum(axis=1) - 1.0) / len(matrix))[:, None])
+            spreads.append(self.sigma**2 * (1.0 - 1.0 / len(matrix)))
+            start += len(matrix)
+        sums = [block.sum(axis=0) for block in blocks]
+        found = [
+            NoisyMarginal((name,), ones, math.sqrt(max(count * spread, LEAST_VARIANCE)))
+            for name, ones, spread in zip(names, sums, spreads, strict=True)
+        ]
+        ones = [np.clip(table, 0.0, count) for table in sums]
+        for i, j in combinations(range(len(names)), 2):
+            variances = ones[i][:, None] * spreads[j] + ones[j][None, :] * spreads[i]
+            variances = np.maximum(variances + count * spreads[i] * spreads[j], LEAST_VARIANCE)
+            found.append(NoisyMarginal((names[i], names[j]), blocks[i].T @ blocks[j], np.sqrt(variances)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,8 @@ class Still:
 def _curator(clock: Clock, verb: str) -> Curator:
     table = pa.table({"a": [0, 1, 2, 1], "b": [1, 1, 0, 0]})
     neighbours = Neighbours() if verb == "train" else Neighbours(adjacency="replace_one")
+    if verb == "read_public":
+        neighbours = Neighbours(adjacency="replace_private", public=("a",))
     accountant = Renyi(8) if verb == "train" else ZCDP()
     ledger = Ledger(epsilon=5.0, delta=1e-6, neighbours=neighbours, accountant=accountant)
     curator = Curator(Slow(open_source(table)[0], clock), ledger)  # type: ignore[arg-type]
@@ -134,6 +136,8 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
     "measure": lambda curator: curator.measure([("a",), ("a", "b")], RHO),
     "moments": _moments,
     "public_rows": lambda curator: curator.public_rows,
+    "read_public": lambda curator: curator.read_public(),
+    "slices": lambda curator: curator.slices(RowNumbers.indicate_codes(SCHEMA.domain), RHO),
     "sums": _sums,
     "train": _train,
 }

@@ -18,13 +18,14 @@ from margrave.measure.mechanisms.choose import choose
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
+from margrave.measure.mechanisms.slices import slices
 from margrave.measure.mechanisms.sums import sums
 from margrave.measure.mechanisms.verb import Verb, read_exact
 from margrave.measure.public import PublicPart
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
-from margrave.release import NoisyMarginal, NoisyMoments, NoisySums
+from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices, NoisySums
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
 from margrave.schema.encoded import Encoded
@@ -336,6 +337,30 @@ class Curator:
         """
         numbers.check(self.domain)
         return sums(self._counts, numbers, rho, self._ledger, self._noise)
+
+    @stop_clock
+    def slices(self, numbers: RowNumbers, rho: Fraction, longest: float | None = None) -> NoisySlices:
+        """Release a noisy copy of every row's vector, in random order; rho for all together.
+
+        See `margrave.measure.mechanisms.slices` for the proof. Where the numbers are indicators of codes, the
+        tables that follow (`NoisySlices.tables`) are kept among the measurements.
+
+        Args:
+            numbers: Of the codes of attributes of the domain, public.
+            rho: What the answer may cost, above 0.
+            longest: Length to which longer vectors are shortened; None for what the numbers allow.
+
+        Raises:
+            InputError: The unit or the adjacency is not one that slices can protect, or the engine counts
+                where the table is and cannot look at single rows.
+        """
+        numbers.check(self.domain)
+        rows = self._rows()
+        found = slices(lambda: rows, numbers, rho, self._ledger, self._noise, longest)
+        if len(found.values) != rows.rows:
+            raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
+        self._measurements += found.tables() if found.indicators else []
+        return found
 
     @stop_clock
     def train(

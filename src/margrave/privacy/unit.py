@@ -11,7 +11,7 @@ from margrave.errors import InputError, invalid
 __all__ = ["Adjacency", "Neighbours", "Unit"]
 
 
-Adjacency = Literal["add_remove", "replace_one", "replace_private"]
+Adjacency = Literal["add_remove", "replace_one", "replace_private", "zero_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,20 @@ class Neighbours:
     With k = unit.max_rows rows an owner, *add_remove* means that an owner's rows (at most k) come or go;
     *replace_one* means that they are exchanged for at most k others; *replace_private* means that the values
     of the private columns in these rows are exchanged for any others, while the public columns, the owner of
-    each row, the order of the rows and their number stay as they are. A statistic's sensitivity is its
-    largest change between neighbours:
+    each row, the order of the rows and their number stay as they are; *zero_out*, for single rows, means that
+    one row's values are erased: the row still counts as one of the table's, whose number is public, and adds
+    nothing to anything else. A statistic's sensitivity is its largest change between neighbours:
 
-    ==============================  ==========  ====================  ===============
-    statistic                       add_remove  replace_one           replace_private
-    ==============================  ==========  ====================  ===============
-    marginal, L1                    k           2 k                   2 k
-    marginal, squared L2            k^2         2 k^2                 2 k^2
-    marginal of public columns      k           2 k                   0
-    L1 distance marginal to fixed   k           2 k                   2 k
-    row count                       k           0 (rows), k (owners)  0
-    new values of one column        k           k                     k, public: 0
-    ==============================  ==========  ====================  ===============
+    ==============================  ==========  ====================  ===============  ========
+    statistic                       add_remove  replace_one           replace_private  zero_out
+    ==============================  ==========  ====================  ===============  ========
+    marginal, L1                    k           2 k                   2 k              1
+    marginal, squared L2            k^2         2 k^2                 2 k^2            1
+    marginal of public columns      k           2 k                   0                1
+    L1 distance marginal to fixed   k           2 k                   2 k              1
+    row count                       k           0 (rows), k (owners)  0                0
+    new values of one column        k           k                     k, public: 0     1
+    ==============================  ==========  ====================  ===============  ========
 
     Squared L2 is reached when all k rows leave one cell (k^2) and enter another (2 k^2 in all). Under
     replace_one with single rows the number of rows is public; with owners it is not, since one owner
@@ -104,8 +105,11 @@ class Neighbours:
 
     def __post_init__(self) -> None:
         if self.adjacency not in get_args(Adjacency):
-            known = "'add_remove', 'replace_one' or 'replace_private'"
+            known = f"one of {list(get_args(Adjacency))}"
             raise InputError(invalid("adjacency", known, "Pick one.", got=self.adjacency))
+        if self.adjacency == "zero_out" and self.unit.owner is not None:
+            remedy = "Protect owners under 'add_remove' or 'replace_one'."
+            raise InputError(invalid("adjacency", "without owners where it is 'zero_out'", remedy))
         object.__setattr__(self, "public", tuple(self.public))
         if self.public and self.adjacency != "replace_private":
             remedy = (
@@ -127,18 +131,18 @@ class Neighbours:
     @property
     def marginal_l1(self) -> int:
         """Largest L1 change of one marginal table of counts; also of an L1 distance to a fixed table."""
-        return self.unit.max_rows * (1 if self.adjacency == "add_remove" else 2)
+        return self.unit.max_rows * (1 if self.adjacency in ("add_remove", "zero_out") else 2)
 
     @property
     def marginal_l2_squared(self) -> int:
         """Square of the largest L2 change of one marginal table of counts."""
-        return self.unit.max_rows**2 * (1 if self.adjacency == "add_remove" else 2)
+        return self.unit.max_rows**2 * (1 if self.adjacency in ("add_remove", "zero_out") else 2)
 
     @property
     def rows_are_public(self) -> bool:
         """Whether neighbouring tables always have the same number of rows."""
         exchanged = self.adjacency == "replace_one" and self.unit.owner is None
-        return exchanged or self.adjacency == "replace_private"
+        return exchanged or self.adjacency in ("replace_private", "zero_out")
 
     def moves(self, names: Iterable[str]) -> bool:
         """Whether the marginal of these columns can differ between neighbours: not if all are public."""
@@ -151,6 +155,8 @@ class Neighbours:
             return "added or removed"
         if self.adjacency == "replace_one":
             return "replaced"
+        if self.adjacency == "zero_out":
+            return "emptied"
         return f"its private columns replaced (public: {', '.join(self.public)})"
 
     @property

@@ -47,6 +47,17 @@ class RowNumbers:
             remedy = "Divide a column's numbers by its declared bounds."
             raise SchemaError(invalid("numbers", "within -1 and 1", remedy))
 
+    @classmethod
+    def indicate_codes(cls, domain: Domain) -> RowNumbers:
+        """One indicator a code: a row's vector has a 1 for each attribute, at its code, and 0 elsewhere."""
+        return cls(domain.names, tuple(np.eye(size) for size in domain.sizes), constant=False)
+
+    @classmethod
+    def scale_codes(cls, domain: Domain) -> RowNumbers:
+        """One number an attribute, its code over the largest: for codes evenly in order, as grey values."""
+        rows = tuple(np.arange(size)[None, :] / max(size - 1, 1) for size in domain.sizes)
+        return cls(domain.names, rows, constant=False)
+
     @property
     def size(self) -> int:
         """Numbers of a row: p, the constant included."""

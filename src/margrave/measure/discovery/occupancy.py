@@ -158,7 +158,7 @@ def _smoothed_block(noisy: Array, sigma: float, means: Array) -> tuple[Array, Ar
 
     def over_cells(values: Array | float) -> Array:
         weighted = chances * values
-        return np.maximum(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells], 0.0)
+        return np.asarray(np.maximum(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells], 0.0))
 
     covered = np.maximum(over_cells(1.0), 1e-9)  # 1 but for rounding
     return over_cells(multiple) * means / covered, np.minimum(over_cells(held) / covered, 1.0)

@@ -1,0 +1,118 @@
+"""The price of noisy projections: figures worked out elsewhere, an order that holds, Monte Carlo."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+from margrave.errors import InputError
+from margrave.privacy.accounting.conversions import gdp_delta, gdp_epsilon
+from margrave.privacy.accounting.projections import (
+    frame_epsilon,
+    frame_mu,
+    logarithmic_epsilon,
+    random_delta,
+    random_epsilon,
+    theorem_epsilon,
+)
+
+DELTA = 1e-5
+
+
+def _sigma(epsilon: float, directions: int, dimension: int) -> float:
+    """The noise at which Theorem 1 of the paper gives an epsilon."""
+    return float(
+        scipy.optimize.brentq(lambda s: theorem_epsilon(s, directions, dimension, DELTA) - epsilon, 0.1, 50)
+    )
+
+
+@pytest.mark.parametrize(
+    ("directions", "dimension", "theorem", "logarithmic", "exact", "frame"),
+    [
+        (200, 100, 6.5, 6.31, 5.19, 5.06),
+        (400, 100, 6.5, 6.39, 5.30, 5.23),
+        (1000, 50, 6.5, 6.45, 5.38, 5.35),
+        (200, 100, 9.5, 9.19, 7.73, 7.50),
+        (1000, 50, 9.5, 9.42, 8.01, 7.96),
+    ],
+)
+def test_the_figures_of_the_two_budgets(
+    directions: int, dimension: int, theorem: float, logarithmic: float, exact: float, frame: float
+) -> None:
+    sigma = _sigma(theorem, directions, dimension)
+    sizes = (sigma, directions, dimension, DELTA)
+    assert logarithmic_epsilon(*sizes) == pytest.approx(logarithmic, abs=0.01)
+    assert random_epsilon(*sizes) == pytest.approx(exact, abs=0.01)
+    assert frame_epsilon(*sizes) == pytest.approx(frame, abs=0.01)
+
+
+@pytest.mark.parametrize(("theorem", "replaced"), [(6.5, 7.86), (9.5, 11.87)])
+def test_replacing_a_row_costs_more_than_emptying_it(theorem: float, replaced: float) -> None:
+    sigma = _sigma(theorem, 200, 100)
+    assert random_epsilon(sigma, 200, 100, DELTA, math.sqrt(2)) == pytest.approx(replaced, abs=0.01)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize(("directions", "dimension"), [(60, 20), (200, 100), (50, 784), (3, 3)])
+def test_the_exact_curve_is_below_the_logarithmic_form_and_that_below_the_theorem(
+    sigma: float, directions: int, dimension: int
+) -> None:
+    for delta in (1e-3, 1e-6, 1e-9):
+        sizes = (sigma, directions, dimension, delta)
+        assert random_epsilon(*sizes) < logarithmic_epsilon(*sizes) < theorem_epsilon(*sizes)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_the_exact_curve_is_what_the_privacy_loss_says(epsilon: float) -> None:
+    """delta = E[(1 - exp(epsilon - loss))+]; given the directions the loss of N(mu, 1) to N(0, 1) is
+    normal.
+    """
+    rng, draws = np.random.default_rng(3), 400_000
+    mu = np.sqrt(rng.chisquare(60, draws)) / (3.0 * math.sqrt(20))
+    loss = mu**2 / 2 + mu * rng.standard_normal(draws)
+    gained = np.maximum(1.0 - np.exp(epsilon - loss), 0.0)
+    found = random_delta(epsilon, 3.0, 60, 20)
+    assert abs(found - gained.mean()) < 4.5 * gained.std() / math.sqrt(draws)
+    assert abs(random_delta(epsilon, 2.9, 60, 20) - gained.mean()) > 4.5 * gained.std() / math.sqrt(draws)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
+def test_the_exact_curve_is_an_integral_and_never_below_it(epsilon: float) -> None:
+    kappa, law = 1.0 / (1.5 * math.sqrt(20)), scipy.stats.chi2(40)
+    nodes, weights = np.polynomial.legendre.leggauss(2000)
+    low, high = law.ppf(1e-14), law.isf(1e-14)
+    points = low + (high - low) * (nodes + 1) / 2
+    curve = [gdp_delta(kappa * math.sqrt(point), epsilon) for point in points]
+    integral = float((weights * law.pdf(points) * curve).sum() * (high - low) / 2)
+    found = random_delta(epsilon, 1.5, 40, 20)
+    assert integral <= found <= integral * 1.001 + 1e-13
+
+
+def test_many_wide_rows_cost_what_one_gaussian_does() -> None:
+    """With d and m' large and kappa sqrt(m') fixed the chi-square variable is a constant."""
+    mu = frame_mu(2.0, 2_000_000, 1_000_000)
+    assert random_epsilon(2.0, 2_000_000, 1_000_000, DELTA) == pytest.approx(gdp_epsilon(mu, DELTA), rel=1e-3)
+
+
+def test_only_slices_times_width_counts() -> None:
+    assert random_epsilon(1.0, 200 * 2, 50, DELTA) == random_epsilon(1.0, 400 * 1, 50, DELTA)
+
+
+def test_a_frame_needs_as_many_directions_as_features() -> None:
+    assert frame_mu(2.0, 300, 100) == pytest.approx(math.sqrt(3) / 2)
+    with pytest.raises(InputError, match="at least the number of features"):
+        frame_mu(2.0, 99, 100)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(0.0, 2, 2, DELTA), (1.0, 0, 2, DELTA), (1.0, 2, 0, DELTA), (1.0, 2, 2, 1.0), (math.inf, 2, 2, DELTA)],
+)
+def test_numbers_out_of_range_are_refused(sizes: tuple[float, int, int, float]) -> None:
+    for price in (theorem_epsilon, logarithmic_epsilon, random_epsilon):
+        with pytest.raises(InputError):
+            price(*sizes)
