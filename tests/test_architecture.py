@@ -27,7 +27,7 @@ ROOMS = {
     "schema": {"errors", "extensions"},
     "privacy": {"entropy", "errors"},
     "release": {"errors", "html_card", "schema", "privacy"},
-    "engines": {"entropy", "errors", "schema"},
+    "engines": {"entropy", "errors", "limits", "schema"},
     "measure": {"errors", "limits", "progress", "schema", "privacy", "release"},
     "select": {"errors", "limits", "progress", "schema", "release"},
     "models": {"errors", "extensions", "limits", "schema", "release"},

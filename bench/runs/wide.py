@@ -10,6 +10,7 @@ JSON for each setting, made in a process of its own on one thread. Seconds are p
     strategy   seconds of measuring and fitting; a time limit counts questions at their public price instead
     draw       seconds to draw as many rows
     memory     largest resident memory, MiB
+    silence    longest seconds, by the clock on the wall, between two steps that the run told of
     evaluate   seconds of `margrave.evaluate` of the drawn rows; `pairs` is what its scores say of pairs
 
 **Not private**: `evaluate` reads the made table exactly.
@@ -24,6 +25,7 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +59,10 @@ def run(columns: int, rows: int, limit: float | None, declared: bool, compare: b
         tuple(mg.Integer(name=n, lower=0, upper=CODES - 1, bins=5, missing=False) for n in names)
     )
     begun: dict[str, float] = {}
+    told = [time.monotonic()]
 
     def note(step: Any) -> None:
+        told.append(time.monotonic())
         begun.setdefault("discover" if step.stage == "discover" else "other", time.process_time())
         if step.stage in ("measure", "select", "train", "fit"):
             begun.setdefault("strategy", time.process_time())
@@ -81,12 +85,14 @@ def run(columns: int, rows: int, limit: float | None, declared: bool, compare: b
     }
     if plan.refused:
         return found
+    told[:] = [time.monotonic()]
     started = time.process_time()
     synthesis = synthesizer.fit(table)
     fitted = time.process_time()
     left = synthesizer.sampling_seconds
-    drawn = synthesis.sample_arrow(rows, rng=0, max_seconds=left)
+    drawn = synthesis.sample_arrow(rows, rng=0, max_seconds=left, on_step=note)
     ended = time.process_time()
+    told.append(time.monotonic())
     strategy = begun["strategy"]
     found |= {
         "open": begun.get("discover", strategy) - started,
@@ -96,6 +102,7 @@ def run(columns: int, rows: int, limit: float | None, declared: bool, compare: b
         "seconds": ended - started,
         "codes": sum(column.size for column in synthesis.schema.attributes),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "silence": max(after - before for before, after in pairwise(told)),
     }
     if compare:
         compared = mg.evaluate(table, drawn)

@@ -14,6 +14,9 @@ They never hold a value taken from the private table; a category in a message is
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 __all__ = [
     "BudgetError",
     "InputError",
@@ -24,6 +27,7 @@ __all__ = [
     "SchemaError",
     "UnsupportedEventError",
     "invalid",
+    "locate_error",
 ]
 
 
@@ -57,6 +61,12 @@ class MissingExtraError(MargraveError, ImportError):
 
 class NotPrivateWarning(UserWarning):
     """Rows were drawn from a test run, whose noise comes from a seed: they are not private."""
+
+
+def locate_error(error: BaseException) -> str:
+    """Where in the code an error was raised, as " at file.py:12"; empty if unknown. It quotes no message."""
+    trace = traceback.extract_tb(error.__traceback__)
+    return f" at {Path(trace[-1].filename).name}:{trace[-1].lineno}" if trace else ""
 
 
 _NOTHING = object()

@@ -1,4 +1,4 @@
-"""Limits: how much memory and time a run may take, and the stopwatch that a time limit is read from.
+"""Limits: how much memory, time and cores a run may take, and the stopwatch that a time limit is read from.
 
 Threads of the linear algebra library: one, because more make our many small products slower, not faster.
 
@@ -30,6 +30,7 @@ __all__ = [
     "Limits",
     "Stopwatch",
     "bytes_of",
+    "count_cores",
     "machine_memory",
     "one_blas_thread",
     "price_question",
@@ -240,6 +241,11 @@ def machine_memory() -> int | None:
             continue
         found += [int(text)] if text.isdigit() else []
     return min((size for size in found if size > 0), default=None)
+
+
+def count_cores() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 
 import margrave as mg
 from command_line import call
-from margrave.cli.text import split_names
+from margrave.cli.options import split_names
 from margrave.errors import InputError, SchemaError
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.selection import Selection

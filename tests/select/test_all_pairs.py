@@ -13,6 +13,7 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
+from margrave.limits import Deadline
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
@@ -231,3 +232,30 @@ def test_a_wide_pair_of_few_rows_is_not_measured() -> None:
     curator, _ = wide_table(2000)
     AllPairs(max_clique_cells=1000).run(curator, FEW, silent)
     assert all(m.clique != ("a", "b") for m in curator.measurements)
+
+
+class Clock(Deadline):
+    """A deadline that stands at so many seconds, whatever a test's machine does meanwhile."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    @property
+    def left(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(("seconds", "looks"), [(60.0, 2), (1e-3, 1), (-1.0, 1)])
+def test_where_two_looks_take_too_long_by_their_price_there_is_one(seconds: float, looks: int) -> None:
+    curator, ledger = opened()
+    AllPairs(triples=Fraction(0)).run(curator, Independent(), silent, Clock(seconds))
+    pairs = Counter(m.clique for m in curator.measurements if len(m.clique) == 2)
+    assert len(pairs) == 6
+    assert max(pairs.values()) == looks
+    found = [value for clique, value in precision(curator).items() if len(clique) == 2]
+    if looks == 1:
+        assert max(found) == pytest.approx(min(found))
+    assert 0 <= ledger.remaining < Fraction(1, 10**6) * ledger.total

@@ -19,7 +19,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ import numpy as np
 from margrave.benchmark.methods import MethodEntry
 from margrave.benchmark.peers import run_peer
 from margrave.benchmark.prepared import Prepared, merging_schema
-from margrave.errors import InputError, MargraveError, MissingExtraError, invalid
+from margrave.errors import InputError, MargraveError, MissingExtraError, invalid, locate_error
 from margrave.evaluation.references import bootstrap_rows, shuffled_rows
 from margrave.evaluation.rows import Rows
 from margrave.limits import bytes_of
@@ -69,7 +68,7 @@ def run_cell(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     except MemoryError:
         reason = "out of memory"
     except Exception as error:  # its message may quote the table
-        reason = f"{type(error).__name__}{_place(error)}"
+        reason = f"{type(error).__name__}{locate_error(error)}"
     return {"status": "error", "reason": reason}
 
 
@@ -123,11 +122,6 @@ def _peak() -> int:
     unit = 1 if sys.platform == "darwin" else 1024
     both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return unit * max(resource.getrusage(who).ru_maxrss for who in both)
-
-
-def _place(error: BaseException) -> str:
-    trace = traceback.extract_tb(error.__traceback__)
-    return f" at {Path(trace[-1].filename).name}:{trace[-1].lineno}" if trace else ""
 
 
 def _die_with(parent: int) -> None:

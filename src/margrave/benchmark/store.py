@@ -30,6 +30,7 @@ from margrave.benchmark.grid import Cell, Grid, check_halves
 from margrave.benchmark.results import read_results, write_results
 from margrave.errors import InputError, invalid
 from margrave.files import write_text
+from margrave.limits import count_cores
 from margrave.privacy.ledger.system_files import take_lock
 
 __all__ = ["THREADS", "Store", "machine_facts", "versions"]
@@ -218,7 +219,7 @@ def machine_facts() -> dict[str, Any]:
     """The processor, its cores that we may use, the memory in bytes and the system."""
     return {
         "cpu": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": count_cores(),
         "memory": _memory(),
         "system": f"{platform.system()} {platform.machine()}",
     }

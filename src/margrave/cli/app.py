@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -19,14 +18,14 @@ from margrave.cli.dummy import dummy
 from margrave.cli.evaluate import evaluate
 from margrave.cli.example import demo, example
 from margrave.cli.ledger import ledger_app
+from margrave.cli.options import with_run_options, with_text_options
 from margrave.cli.regress import regress
 from margrave.cli.release import release as make_release
 from margrave.cli.sample import sample
 from margrave.cli.schema import schema
 from margrave.cli.show import column_notes, rule_notes, show
 from margrave.cli.tables import fit, owners, tables
-from margrave.cli.text import Columns, Drop, split_names, with_text_options
-from margrave.errors import MargraveError
+from margrave.errors import MargraveError, locate_error
 
 __all__ = ["app", "main"]
 
@@ -53,45 +52,8 @@ Table = Annotated[
     ),
 ]
 Engine = Annotated[Literal["auto", "memory", "stream"], typer.Option(help="Load a file, or read in batches.")]
-Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")]
-Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
-# Written out, so that help need not import the methods; a test holds them together.
-METHODS_HELP = (
-    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, gated, gem, independent, mst, mwem, "
-    "private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, tabddpm."
-)
-Method = Annotated[str, typer.Option(help=METHODS_HELP)]
-SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
-Outside = Annotated[
-    Literal["refuse", "absorb"],
-    typer.Option(help="A value the schema rules out: an error, or the nearest bin or (other)."),
-]
-Owner = Annotated[
-    str | None,
-    typer.Option(help="Column that says whose row it is: protects owners and leaves it out; else rows."),
-]
-MaxRows = Annotated[
-    int | None, typer.Option(help="At most this many rows of one owner are used; 1 by default.")
-]
-Adjacency = Annotated[
-    Literal["add_remove", "replace_one", "replace_private"] | None,
-    typer.Option(help="Which tables are neighbours: add_remove, or with --public replace_private."),
-]
-Public = Annotated[
-    list[str] | None,
-    typer.Option("--public", help="Columns whose rows are public and come back as they are: A,B."),
-]
-Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of sampling (never of the noise).")]
 Rows = Annotated[int | None, typer.Option(min=0, help="How many rows; the noisy count by default.")]
-Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
-MaxMemory = Annotated[
-    str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
-]
-MaxSeconds = Annotated[
-    float | None,
-    typer.Option("--max-seconds", help="Of post-processing, then end early but complete; reading is extra."),
-]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(help="New ledger file, OUT.ledger.jsonl by default; or a book: *.book, *.db, *.sqlite."),
@@ -110,39 +72,16 @@ Resume = Annotated[
 Run = Annotated[int | None, typer.Option("--run", help="Resume this run of the book.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
-TestSeed = Annotated[
-    int | None,
-    typer.Option(
-        "--not-private-test-seed",
-        min=0,
-        help="NOT PRIVATE: draws the noise from this seed, for tests of programs. All output says so.",
-    ),
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
 
 @app.command()
-@with_text_options
+@with_run_options
 def synthesize(
     table: Table,
-    epsilon: Epsilon,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
-    delta: Delta = 1e-9,
-    method: Method = "auto",
-    schema: SchemaFile = None,
-    outside: Outside = "refuse",
-    owner: Owner = None,
-    max_rows: MaxRows = None,
-    adjacency: Adjacency = None,
-    public: Public = None,
-    missing: Missing = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    target: Target = None,
     engine: Engine = "auto",
-    max_memory: MaxMemory = None,
-    max_seconds: MaxSeconds = None,
     rows: Rows = None,
     seed: Seed = None,
     report: ReportFile = None,
@@ -156,59 +95,32 @@ def synthesize(
     force: Force = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
-    not_private_test_seed: TestSeed = None,
-    text: Any = None,
+    asked: Any = None,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
-    kept = _kept(ledger, out, not_private_test_seed)
+    kept = _kept(ledger, out, asked.not_private_test_seed)
     files = {"out": out, "ledger": kept, "report": report, "release": release}
     going_on = run if run is not None else resume
     _check_new(files, {"table": table}, force or going_on is not False)
-    tokens = _missing(missing)
-    options: dict[str, Any] = {"target": target, "engine": engine, **_limits(max_memory, max_seconds)}
-    options |= {"outside": outside, "ledger": kept, "analyst": analyst, "text": text}
-    options |= _selected(columns, drop, public)
+    options: dict[str, Any] = {"engine": engine, "ledger": kept, "analyst": analyst}
     options |= _named(dataset, operator or analyst, ledger)
-    options["not_private_test_seed"] = not_private_test_seed
-    cap = _cap(owner, max_rows, quiet or as_json)
-    asked = (method, epsilon, delta, schema, owner, cap, adjacency, tokens)
-    drawn = {"rows": rows, "rng": not_private_test_seed if seed is None else seed}
+    drawn = {"rows": rows, "rng": asked.not_private_test_seed if seed is None else seed}
     with _progress(quiet or as_json) as options["on_step"]:
-        synthesis = _synthesized(table, files, asked, options, drawn, going_on)
+        synthesizer = asked.make_synthesizer(quiet or as_json, **options)
+        synthesis = _synthesized(synthesizer, table, files, asked.missing_texts[0], drawn, going_on)
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
 
 
 @app.command()
-@with_text_options
+@with_run_options
 def plan(
     table: Table,
-    epsilon: Epsilon,
-    delta: Delta = 1e-9,
-    method: Method = "auto",
-    schema: SchemaFile = None,
-    outside: Outside = "refuse",
-    owner: Owner = None,
-    max_rows: MaxRows = None,
-    adjacency: Adjacency = None,
-    public: Public = None,
-    missing: Missing = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    target: Target = None,
-    max_memory: MaxMemory = None,
-    max_seconds: MaxSeconds = None,
     rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
     as_json: AsJson = False,
-    not_private_test_seed: TestSeed = None,
-    text: Any = None,
+    asked: Any = None,
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
-    tokens = _missing(missing)
-    options = {"outside": outside, "target": target, "text": text, **_limits(max_memory, max_seconds)}
-    options |= {"not_private_test_seed": not_private_test_seed, **_selected(columns, drop, public)}
-    cap = _cap(owner, max_rows, as_json)
-    synthesizer = _synthesizer(method, epsilon, delta, schema, owner, cap, adjacency, tokens, **options)
-    found = synthesizer.plan(table, rows=rows)
+    found = asked.make_synthesizer(as_json).plan(table, rows=rows)
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
 
 
@@ -253,7 +165,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"a file could not be written or read: {error.strerror}; free the disk and run again", 1)
     except Exception as error:  # its message and its traceback may quote the table: neither is shown
-        _fail(f"unexpected {type(error).__name__}{_place(error)}; please report it", 1)
+        _fail(f"unexpected {type(error).__name__}{locate_error(error)}; please report it", 1)
     if code == INTERRUPTED:
         _fail(STOPPED, 1)
     sys.exit(code if isinstance(code, int) else 0)
@@ -273,51 +185,16 @@ def _usage(error: Any) -> NoReturn:
     _fail(f"{error.format_message()} Try '{command} --help'.", 2)
 
 
-def _place(error: BaseException) -> str:
-    """Where in the code it was raised, in words."""
-    trace = traceback.extract_tb(error.__traceback__)
-    return f" at {Path(trace[-1].filename).name}:{trace[-1].lineno}" if trace else ""
-
-
 def _fail(message: object, code: int) -> NoReturn:
     sys.stderr.write(f"margrave: {' '.join(str(message).split())}\n")
     sys.exit(code)
 
 
-def _synthesizer(
-    method: str,
-    epsilon: float,
-    delta: float,
-    schema: Path | None,
-    owner: str | None,
-    max_rows: int,
-    adjacency: Literal["add_remove", "replace_one", "replace_private"] | None,
-    missing: list[str],
-    **options: Any,
-) -> Any:
-    from margrave.privacy.unit import Unit
-    from margrave.run.synthesizer import Synthesizer
-
-    usual: Literal["add_remove", "replace_private"] = (
-        "replace_private" if options.get("public") else "add_remove"
-    )
-    return Synthesizer(
-        method,
-        epsilon=epsilon,
-        delta=delta,
-        unit=Unit(owner, max_rows),
-        adjacency=adjacency or usual,
-        schema=schema,
-        missing=missing,
-        **options,
-    )
-
-
 def _synthesized(
+    synthesizer: Any,
     table: Path,
     files: dict[str, Path | None],
-    asked: tuple[Any, ...],
-    options: dict[str, Any],
+    missing: str,
     drawn: dict[str, Any],
     resume: bool | int,
 ) -> Any:
@@ -325,25 +202,15 @@ def _synthesized(
     from margrave.files import write_table
 
     out, release, report = Path(str(files["out"])), files["release"], files["report"]
-    synthesizer = _synthesizer(*asked, **options)
     synthesis = synthesizer.fit(table, resume=resume)
     if release is not None:
         synthesis.save(release)
-    drawn |= {"max_seconds": synthesizer.sampling_seconds, "on_step": options["on_step"]}
-    write_table(synthesis.sample_arrow(**drawn), out, asked[-1][0], synthesis.release.text)
+    drawn |= {"max_seconds": synthesizer.sampling_seconds, "on_step": synthesizer.on_step}
+    write_table(synthesis.sample_arrow(**drawn), out, missing, synthesis.release.text)
     if report is not None:
         synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
     synthesizer.forget()
     return synthesis
-
-
-def _selected(columns: list[str] | None, drop: list[str] | None, public: list[str] | None) -> dict[str, Any]:
-    """The columns to release, and the public ones among them, as arguments of the synthesizer."""
-    return {
-        "columns": split_names("columns", columns),
-        "drop": split_names("drop", drop) or (),
-        "public": split_names("public", public) or (),
-    }
 
 
 def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
@@ -366,34 +233,12 @@ def _kept(ledger: Path | None, out: Path, test_seed: int | None) -> Path | None:
     return ledger or out.with_name(out.name + ".ledger.jsonl")
 
 
-def _cap(owner: str | None, max_rows: int | None, quiet: bool) -> int:
-    """The cap on the rows of an owner; says so where it was not chosen, since other rows are then dropped."""
-    if owner is not None and max_rows is None and not quiet:
-        typer.echo(
-            f"note: one row of each {owner!r} is used and the others are dropped; choose with --max-rows, "
-            "and see `margrave owners`",
-            err=True,
-        )
-    return 1 if max_rows is None else max_rows
-
-
 def _check_new(files: dict[str, Path | None], inputs: dict[str, Path | None], force: bool) -> None:
     """Check the files to be written; the ledger's own place is looked at by the ledger."""
     from margrave.files import check_outputs
 
     check_outputs(files, inputs)
     check_outputs({name: path for name, path in files.items() if name != "ledger"}, inputs, new=not force)
-
-
-def _limits(max_memory: str | None, max_seconds: float | None) -> dict[str, Any]:
-    from margrave.limits import bytes_of
-
-    return {"max_memory": None if max_memory is None else bytes_of(max_memory), "max_seconds": max_seconds}
-
-
-def _missing(texts: list[str] | None) -> list[str]:
-    """The missing texts, the one to write first; an empty field always means missing."""
-    return list(dict.fromkeys([*(texts or []), ""]))
 
 
 def _progress(quiet: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from margrave.cli.text import Estimator
+from margrave.cli.options import Estimator
 from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from margrave.cli.text import Columns, Drop, split_names
+from margrave.cli.options import Columns, Drop, split_names
 from margrave.schema.columns import Column, Integer, Real, Temporal, Unknown
 
 if TYPE_CHECKING:

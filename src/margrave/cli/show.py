@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from margrave.cli.text import Estimator
+from margrave.cli.options import Estimator
 
 if TYPE_CHECKING:
     from margrave.release import Guarantee, Release

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from margrave.cli.text import Estimator
+from margrave.cli.options import Estimator
 
 __all__ = ["fit", "owners", "tables"]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from margrave.engines.cover import Members, covered
+from margrave.limits import count_cores
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 
@@ -31,7 +31,6 @@ __all__ = [
     "MOST",
     "TOGETHER",
     "add_copies",
-    "cores",
     "count_tables",
     "fill",
     "project",
@@ -378,12 +377,7 @@ def _workers(rows: int, batch: _Batch, threads: int | None) -> int:
     """Threads for a batch: one where its counters are too many to hold twice."""
     if batch.counters > COUNTERS:
         return 1
-    return max(1, min(cores() if threads is None else threads, rows * len(batch.tables) // ALONE, rows))
-
-
-def cores() -> int:
-    """Processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(count_cores() if threads is None else threads, rows * len(batch.tables) // ALONE, rows))
 
 
 def _fill_rows(encoded: Encoded, batch: _Batch, first: int, end: int) -> NDArray[np.uint32]:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from margrave.engines.counting import cores
 from margrave.engines.counts import Counts, summed
 from margrave.engines.frames import check_owner, read_table
 from margrave.engines.memory import MemoryEngine, MemorySource
@@ -18,6 +17,7 @@ from margrave.engines.streaming.batches import Batches
 from margrave.engines.streaming.tallies import MOST_VALUES, Part, Texts, kept_rows, ones, owner_sizes, tally
 from margrave.engines.streaming.text import HELD, Scratch
 from margrave.errors import InputError, invalid
+from margrave.limits import count_cores
 from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.encode import coded_from, encode, encode_from
@@ -262,7 +262,7 @@ class StreamSource:
             found[place][first : first + len(table)] = encode_from(values, column)
 
         first = 0
-        with ThreadPoolExecutor(cores()) as pool:
+        with ThreadPoolExecutor(count_cores()) as pool:
             for table in self._raw(list(dict.fromkeys(n for column in columns for n in coded_from(column)))):
                 for _ in pool.map(lambda place, t=table, f=first: fill(place, t, f), range(len(columns))):
                     pass

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import count_cores
 from margrave.models._base.compiled import compiled
 from margrave.models.pgm.kernels import (
     CELLS,
@@ -48,7 +49,7 @@ from margrave.models.pgm.kernels import (
 )
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["LARGE", "Blocks", "Inference", "Split", "calibrate_logs", "cores", "shared", "splits"]
+__all__ = ["LARGE", "Blocks", "Inference", "Split", "calibrate_logs", "shared", "splits"]
 
 
 Floats = NDArray[np.float64]
@@ -270,15 +271,10 @@ def _blocks(
     return Blocks(parts, into, np.asarray(copied, dtype=np.int64).reshape(-1, 2), first, room)
 
 
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
     """Threads that wait for work, beside the one that asks for it."""
-    return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="margrave")
+    return ThreadPoolExecutor(max(1, count_cores() - 1), thread_name_prefix="margrave")
 
 
 if hasattr(os, "register_at_fork"):
@@ -318,7 +314,7 @@ class Inference:
 
     def __init__(self, layout: Layout, threads: int | None = None) -> None:
         self.layout = layout
-        self.threads = cores() if threads is None else max(1, threads)
+        self.threads = count_cores() if threads is None else max(1, threads)
         cells = layout.group_starts[-1]
         tables = cells + layout.separator_starts[-1]
         self.belief = np.empty(layout.node_starts[-1])
