@@ -176,3 +176,14 @@ def test_only_some_columns() -> None:
     assert [column.name for column in source.only(["c", "a"]).columns] == ["c", "a"]
     with pytest.raises(InputError, match="columns must be among"):
         source.only(["a", "z"])
+
+
+def test_columns_named_by_whole_numbers_are_named_by_their_text() -> None:
+    frame = pd.DataFrame({4: [1, 2], np.int64(5): ["a", "b"], "x": [0.5, 1.0]})
+    source, found = open_source(frame)
+    assert [column.name for column in source.columns] == ["4", "5", "x"] == list(found.dtypes)
+    chosen, _ = open_source(frame, choose=lambda names: [name for name in names if name != "4"])
+    assert [column.name for column in chosen.columns] == ["5", "x"]
+    assert list(frame.columns) == [4, 5, "x"]  # the caller's frame is left as it is
+    with pytest.raises(InputError, match="distinct"):
+        open_source(pd.DataFrame([[1, 2]], columns=[4, "4"]))

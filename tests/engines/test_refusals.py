@@ -108,7 +108,7 @@ FRAMES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "pandas complex": (lambda: pd.DataFrame({"d": [987654321j]}), "column 'd' must be made of numbers"),
     "pandas repeat": (lambda: pd.DataFrame([[1, 2]], columns=["d", "d"]), "column names must be distinct"),
-    "pandas numbered": (lambda: pd.DataFrame([[1, 2]]), "column names must be texts"),
+    "pandas numbered": (lambda: pd.DataFrame([[1, 2]], columns=[1.5, None]), "column names must be texts"),
     "pandas nothing": (pd.DataFrame, "one column or more"),
     "polars objects": (lambda: pl.DataFrame({"d": [object()]}), "column 'd' must be made of numbers"),
     "polars lists": (lambda: pl.DataFrame({"d": [["CANARY"]]}), "column 'd' must be made of numbers"),

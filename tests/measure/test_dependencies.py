@@ -55,7 +55,7 @@ def found(schema: Schema) -> set[tuple[str, str]]:
     return {("age", "group") if rule.names == ("group", "age") else rule.names for rule in rules}  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("epsilon", [4.0, 10.0])
+@pytest.mark.parametrize("epsilon", [6.0, 12.0])
 def test_dependencies_are_found(epsilon: float) -> None:
     schema, ledger, curator = discover(people(), epsilon)
     assert found(schema) == TRUE
@@ -73,7 +73,7 @@ def test_dependencies_are_found(epsilon: float) -> None:
 def test_synthetic_rows_keep_them(method: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     people().to_csv(path, index=False)
-    synthesis = mg.Synthesizer(method, epsilon=4.0, delta=1e-6).fit(path)
+    synthesis = mg.Synthesizer(method, epsilon=6.0, delta=1e-6).fit(path)
     made = synthesis.sample_arrow(rng=0).to_pandas()
     real = people()
     for by, of in TRUE:

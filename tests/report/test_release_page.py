@@ -236,6 +236,11 @@ def test_relations_that_were_found_are_told() -> None:
     assert "98.7" in text
     assert "0.8" in text
     assert "Relations found" not in render(small(), None)
+    assert "found under noise; values beyond" not in text
+    text = render(dataclasses.replace(release, declared=("a",)), None)
+    assert (
+        "The bins of one column of numbers or dates were found under noise; values beyond them, about" in text
+    )
 
 
 def test_a_dependency_that_was_found_is_told() -> None:

@@ -113,10 +113,12 @@ def rule_notes(release: Release) -> list[str]:
 
 
 def column_notes(release: Release) -> list[str]:
-    """What was found out about columns of text that a reader of the synthetic rows has to know."""
+    """What was found out about columns that a reader of the synthetic rows has to know."""
     from margrave.schema.columns import Identifier, Listed, Omitted
+    from margrave.schema.schema import describe_found_ranges
 
-    found = []
+    ranges = describe_found_ranges(release.schema.columns, release.declared_columns)
+    found = [ranges] if ranges else []
     for column in release.schema.columns:
         if column.name in release.declared_columns:
             continue

@@ -40,7 +40,7 @@ def read_table(
     Args:
         data: A pandas or polars DataFrame, a pyarrow.Table, another eager frame that narwhals knows, or the
             path of a CSV, Excel, Parquet or Arrow file. The index of a pandas frame is not a column and is
-            left out.
+            left out; its columns that are named by whole numbers are named by their text.
         missing: Texts that mean missing, in text files only.
         text: How a text file is written, and how synthetic rows are to be.
         choose: Picks the columns to read by their names; others may store anything.
@@ -54,7 +54,9 @@ def read_table(
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):
         from margrave.engines.pandas_frames import arrow_columns as from_pandas
+        from margrave.engines.pandas_frames import name_by_text
 
+        data = name_by_text(data)
         kept = chosen_columns(list(data.columns), choose)
         names, arrays, dtypes = from_pandas(data if kept is None else data[kept])
         return _table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)

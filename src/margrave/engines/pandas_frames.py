@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.pandas import dtype_text
 
-__all__ = ["arrow_columns"]
+__all__ = ["arrow_columns", "name_by_text"]
+
+
+def name_by_text(frame: Any) -> Any:
+    """The frame with columns that are named by whole numbers, as without a header, named by their text."""
+    names = [str(name) if _is_whole(name) else name for name in frame.columns]
+    return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+
+
+def _is_whole(name: object) -> bool:
+    return isinstance(name, int | np.integer) and not isinstance(name, bool)
 
 
 def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:

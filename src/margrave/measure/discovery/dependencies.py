@@ -38,8 +38,9 @@ __all__ = ["SHARE", "Dependencies", "Side", "find_pairs", "may_depend", "read_fu
 Array = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-SHARE = Fraction(1, 10)
-"""Share of discovery's rho for dependencies, at most, where there are columns that may have any."""
+SHARE = Fraction(1, 20)
+"""Share of discovery's rho for dependencies, at most, where there are columns that may have any. A tenth
+finds hardly more and leaves fewer values of other columns to be found, a thirtieth less: bench/LOG.md."""
 SCREEN = Fraction(1, 2)
 """Share of that for the look at all pairs."""
 FEW = 4

@@ -256,7 +256,7 @@ class Discovery:
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
             profiled, found = self._related(profiled, found, reserve)
-        if depends:
+        if depends > 0:
             self._tell("columns that follow from others")
             looks = Dependencies(self._source, self._gaussian, self._look)
             profiled, found = looks.run(

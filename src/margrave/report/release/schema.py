@@ -10,6 +10,7 @@ from margrave.report.html import Markup, join, named, row, table, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
 from margrave.schema.constraints.rules import Determines, Rule
+from margrave.schema.schema import describe_found_ranges
 
 __all__ = ["relations_section", "schema_section"]
 
@@ -27,7 +28,7 @@ def schema_section(release: Release) -> Markup:
             (
                 "What the release knows of each column. Declared parts were given by the data "
                 "holder as public; discovered parts were read from the private table with noise "
-                "and are in the ledger."
+                "and are in the ledger." + _ranges_sentence(release)
             ),
         ),
         table(
@@ -37,6 +38,12 @@ def schema_section(release: Release) -> Markup:
             numeric=1,
         ),
     )
+
+
+def _ranges_sentence(release: Release) -> str:
+    """What became of numbers beyond the bins that were found, as a sentence; empty where none were."""
+    words = describe_found_ranges(release.schema.columns, release.declared_columns)
+    return f" {words[0].upper()}{words[1:]}." if words else ""
 
 
 def _line(column: Column, declared: bool) -> Markup:
