@@ -26,6 +26,7 @@ __all__ = [
     "ReleaseError",
     "SchemaError",
     "UnsupportedEventError",
+    "check_counts",
     "invalid",
     "locate_error",
 ]
@@ -87,3 +88,17 @@ def invalid(param: str, constraint: str, remedy: str, *, got: object = _NOTHING)
     """
     shown = "" if got is _NOTHING else f", got {got!r}"
     return f"{param} must be {constraint}{shown}. {remedy}"
+
+
+def check_counts(**values: int | None) -> None:
+    """Check that numbers of things are at least 1, by the name of their parameter; None is left out.
+
+    Raises:
+        InputError: One is not.
+
+    Example:
+        >>> check_counts(steps=3, rows=None)
+    """
+    for param, value in values.items():
+        if value is not None and value < 1:
+            raise InputError(invalid(param, "at least 1", "Try the default.", got=value))

@@ -19,9 +19,11 @@ from margrave.models.independent import Independent
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
 from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.progress import Step
 from margrave.schema.constraints.rules import Ordered
 from margrave.select import Training
+from margrave.select.strategy import Strategy
 from stopping import Killed, killing, repeatable
 
 pytestmark = pytest.mark.needs_extra("torch")
@@ -219,3 +221,34 @@ def test_arguments_out_of_range() -> None:
             Training(**more)
     with pytest.raises(InputError, match="target"):
         _synthesizer(target="nobody").fit(_table(20))
+
+
+def test_a_release_of_a_stopped_training_from_before_loads_as_independent_columns(tmp_path: Path) -> None:
+    """Such files name the diffusion, with the state of independent columns."""
+    made = mg.Synthesizer("independent", epsilon=1.0, schema=SCHEMA).fit(_table())
+    object.__setattr__(made.release, "fitter", "diffusion")
+    made.save(tmp_path / "old.margrave")
+    again = mg.load(tmp_path / "old.margrave")
+    assert again.release.fitter == "independent"
+    assert again.sample(20, rng=0).equals(made.sample(20, rng=0))
+
+
+def test_what_a_stopped_training_leaves_is_saved_under_the_name_of_what_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training ends with all spent and no answer: the one-ways that were released make the model."""
+
+    class Spends(Strategy):
+        name, learns_by = "spends", "gradients"
+
+        def run(self, curator: Any, fitter: Any, on_step: Any, deadline: Any = None) -> Any:
+            names = curator.domain.names
+            curator.measure([(name,) for name in names], curator.remaining / len(names))
+            return curator.measure([()], Fraction(1, 100))
+
+    # What rounding left of rho, less than a billionth, is gone after a stop as well.
+    monkeypatch.setattr(Ledger, "exhausted", property(lambda self: self.planned < Fraction(1, 10**9)))
+    found = mg.Synthesizer(select=Spends(), model="diffusion", epsilon=1.0, schema=SCHEMA).fit(_table())
+    assert found.release.fitter == "independent"
+    found.save(tmp_path / "run.margrave")
+    assert mg.load(tmp_path / "run.margrave").rows == found.rows

@@ -236,6 +236,6 @@ def _played(
             names = names or evidence.names(made)
             found[present].append(evidence.of(made))
             on_run(2 * pair + present + 1, 2 * pairs)
-    if hasattr(made, "guarantee"):
+    if isinstance(made, Synthesis):
         claim = Claim(*promised, world.neighbours, made.guarantee.rho, made.guarantee.accounting)
     return names, [np.array(side) for side in found], claim

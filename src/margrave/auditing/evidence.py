@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.auditing.world import World
 from margrave.errors import InputError, invalid
+from margrave.run.synthesis import Synthesis
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
-
-if TYPE_CHECKING:
-    from margrave.run.synthesis import Synthesis
 
 __all__ = ["Evidence", "counted", "rows_of"]
 
@@ -49,7 +48,7 @@ class Evidence:
     def names(self, made: Any) -> tuple[str, ...]:
         """The statistics that runs like this one have."""
         rows = ("total", "rows alike", "rows near", "values")
-        return ("released cells", "model", *rows) if hasattr(made, "measurements") else rows
+        return ("released cells", "model", *rows) if isinstance(made, Synthesis) else rows
 
     def of(self, made: Any) -> Numbers:
         """The statistics of one run, in the order of `names`: shape [statistics].
@@ -57,9 +56,9 @@ class Evidence:
         Args:
             made: A `Synthesis`, or a table of synthetic rows: pyarrow, or `Encoded`.
         """
-        if not hasattr(made, "measurements"):
+        if not isinstance(made, Synthesis):
             return np.array(self._of_rows(rows_of(made, self._world)))
-        synthesis: Synthesis = made
+        synthesis = made
         rows = synthesis.encoded(DRAWN, rng=self._rng)
         seen = self._of_rows(rows)
         return np.array([self._cells(synthesis), self._model(synthesis), synthesis.model.total, *seen[1:]])
@@ -105,7 +104,7 @@ def rows_of(made: Any, world: World) -> Encoded:
         if made.domain != world.schema.domain:
             raise InputError(invalid("run", "to return rows of the table's columns", "Encode alike."))
         return made
-    if not hasattr(made, "column_names"):
+    if not isinstance(made, pa.Table):
         wanted = "to return a Synthesis, a pyarrow.Table or Encoded rows"
         raise InputError(invalid("run", wanted, "Convert what it makes.", got=type(made).__name__))
     return encode(made.select(list(world.schema.names)), world.schema)

@@ -16,6 +16,7 @@ from margrave.auditing.evidence import counted, rows_of
 from margrave.auditing.result import CAN, CANNOT, Claim
 from margrave.auditing.world import World, generated
 from margrave.errors import InputError, invalid
+from margrave.run.synthesis import Synthesis
 from margrave.schema.decode import decode
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
@@ -201,7 +202,7 @@ class _Game:
     def scores(self, made: Any, rng: np.random.Generator) -> dict[str, Numbers]:
         """What speaks for each canary, by statistic, each of shape [canaries]."""
         found: dict[str, Numbers] = {}
-        if hasattr(made, "measurements"):
+        if isinstance(made, Synthesis):
             found["released cells"] = self._cells(made.measurements)
             made = made.encoded(DRAWN, rng=rng)
         rows = rows_of(made, self._world)

@@ -23,6 +23,7 @@ from margrave.evaluation.attacks.membership import area, area_error
 from margrave.evaluation.learners import fitted, one_thread, part
 from margrave.evaluation.score import Facts, Score
 from margrave.privacy.unit import Adjacency
+from margrave.run.synthesis import Synthesis
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -309,7 +310,7 @@ class _Game:
             for present in (False, True):
                 world = self.world(target)
                 made = run(world.present if present else world.without)
-                if hasattr(made, "measurements"):
+                if isinstance(made, Synthesis):
                     made = made.encoded(self._rows, rng=self._rng)
                 found[present].append(features.of(rows_of(made, world)))
             timed(pair + 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast, final
 
 import numpy as np
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
@@ -68,9 +68,7 @@ class MeanEmbedding(Strategy):
     options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:
-        for param in ("frequencies", "max_cells"):
-            if getattr(self, param) < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        check_counts(frequencies=self.frequencies, max_cells=self.max_cells)
         if self.width is not None and not (math.isfinite(self.width) and self.width > 0):
             raise InputError(invalid("width", "a finite number above 0", "Leave it out.", got=self.width))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, final
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
@@ -90,9 +90,7 @@ class TopQ(Strategy):
     options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:
-        for param in ("rounds", "q", "degree"):
-            if getattr(self, param) is not None and getattr(self, param) < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        check_counts(rounds=self.rounds, q=self.q, degree=self.degree)
         for param in ("choosing", "count", "told"):
             share = getattr(self, param)
             if not 0 < share < 1:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, ReleaseError, invalid
+from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.models._base.constraints import settled
 from margrave.models._base.delegating import Carried
 from margrave.models._base.estimator import Estimator
@@ -111,9 +111,7 @@ class Diffusion(Estimator["DiffusionModel"]):
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"gradients"})
 
     def __post_init__(self) -> None:
-        for param in ("times", "draws", "most_rows"):
-            if getattr(self, param) < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        check_counts(times=self.times, draws=self.draws, most_rows=self.most_rows)
         if self.draws > DRAWS:
             raise InputError(invalid("draws", f"at most {DRAWS}", "Try 2.", got=self.draws))
         if not self.widths or min(self.widths) < 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import settled, sharpened
 from margrave.models._base.estimator import Estimator
@@ -146,10 +146,13 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     options: ClassVar[frozenset[str]] = frozenset({"target", "max_memory"})
 
     def __post_init__(self) -> None:
-        for param in ("components", "restarts", "steps", "max_codes", "largest"):
-            value = getattr(self, param)
-            if value is not None and value < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
+        check_counts(
+            components=self.components,
+            restarts=self.restarts,
+            steps=self.steps,
+            max_codes=self.max_codes,
+            largest=self.largest,
+        )
         for param, value in (
             ("information", self.information),
             ("rate", self.rate),

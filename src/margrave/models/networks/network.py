@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
@@ -114,9 +114,13 @@ class Network(ProductsEstimator["NetworkModel"]):
     name: ClassVar[str] = "network"
 
     def __post_init__(self) -> None:
-        for param in ("noise", "steps", "largest", "max_codes", "max_cells"):
-            if getattr(self, param) < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        check_counts(
+            noise=self.noise,
+            steps=self.steps,
+            largest=self.largest,
+            max_codes=self.max_codes,
+            max_cells=self.max_cells,
+        )
         if self.components < 2:
             remedy = "Batch normalisation needs two noise vectors or more."
             raise InputError(invalid("components", "at least 2", remedy, got=self.components))

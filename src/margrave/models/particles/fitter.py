@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.constraints import sharpened
 from margrave.models._base.estimator import Estimator
@@ -139,10 +139,15 @@ class Particles(Estimator[RowModel]):
     name: ClassVar[str] = "particles"
 
     def __post_init__(self) -> None:
-        counts = ("particles", "epochs", "directions", "batch", "projection_directions", "max_cells")
-        for param in (*counts, "projection_steps"):
-            if getattr(self, param) < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        check_counts(
+            particles=self.particles,
+            epochs=self.epochs,
+            directions=self.directions,
+            batch=self.batch,
+            projection_directions=self.projection_directions,
+            max_cells=self.max_cells,
+            projection_steps=self.projection_steps,
+        )
         for param in ("rate", "last"):
             value = getattr(self, param)
             if not (np.isfinite(value) and value > 0):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.constraints import settled
 from margrave.models._base.estimator import Estimator
@@ -94,10 +94,7 @@ class PMW(Estimator["GraphicalModel"]):
     options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:
-        for param in ("passes", "max_cells"):
-            value = getattr(self, param)
-            if value < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
+        check_counts(passes=self.passes, max_cells=self.max_cells)
         if not 0 < self.rate <= 1:
             raise InputError(invalid("rate", "above 0 and at most 1", "Try 1.", got=self.rate))
         if self.max_memory is not None and self.max_memory < LEAST:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
@@ -146,9 +146,14 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
     device: str | None = None
 
     def __post_init__(self) -> None:
-        for param in ("rows", "steps", "passes", "largest", "max_codes", "max_cells"):
-            if getattr(self, param) < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=getattr(self, param)))
+        check_counts(
+            rows=self.rows,
+            steps=self.steps,
+            passes=self.passes,
+            largest=self.largest,
+            max_codes=self.max_codes,
+            max_cells=self.max_cells,
+        )
         if self.blocks not in BLOCKS:
             raise InputError(invalid("blocks", f"one of {BLOCKS}", "Pick one.", got=self.blocks))
         if self.rate is not None and not (np.isfinite(self.rate) and self.rate > 0):

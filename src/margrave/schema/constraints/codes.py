@@ -446,6 +446,5 @@ def _pair(tables: Mapping[Clique, NDArray[np.float64]], one: str, two: str) -> N
 
 
 def _any(column: Column) -> Any:
-    """Some value of a listed column, for its checks."""
-    values = getattr(column, "values", None) or (getattr(column, "other", None),)
-    return next(iter(values))
+    """Some value of a listed column, for its checks; None for another."""
+    return (*(column.values or ()), column.other)[0] if isinstance(column, Listed) else None

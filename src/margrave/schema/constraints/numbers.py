@@ -381,10 +381,7 @@ def code_of(column: Column, value: Any) -> int | None:
 
 def is_own(column: Column, value: Any) -> bool:
     """Whether a value has a code of its own, and is not a part of an `other`."""
-    return value is None or value in (
-        *(getattr(column, "values", None) or ()),
-        getattr(column, "other", None),
-    )
+    return value is None or (isinstance(column, Listed) and value in (*(column.values or ()), column.other))
 
 
 def _numbers_of(rule: Rule) -> set[str]:
