@@ -1,9 +1,10 @@
-"""Another adapter with the other sampler of mbi 1.1.0: python run_mbi_sampled.py FOLDER, in an environment of its own.
+"""Another adapter with the other sampler of mbi 1.1.0: python run_mbi_sampled.py FOLDER.
 
-The default sampler of mbi 1.1.0 ("round") makes columns depend on each other that the fitted model has independent
-given a third: on exact measurements of a chain b - a - c the pair (b, c) of its rows is 0.69 away from the model's
-in total variation, and 0.036 with `method="sample"`. OpenDP's `synthesize(method="sample")` asks for that one;
-SmartNoise has no argument for it, so the method of mbi is replaced for both, and nothing else is.
+Run in an environment of its own. The default sampler of mbi 1.1.0 ("round") makes columns depend on each
+other that the fitted model has independent given a third: on exact measurements of a chain b - a - c the
+pair (b, c) of its rows is 0.69 away from the model's in total variation, and 0.036 with `method="sample"`.
+OpenDP's `synthesize(method="sample")` asks for that one; SmartNoise has no argument for it, so the method of
+mbi is replaced for both, and nothing else is.
 """
 
 import json
