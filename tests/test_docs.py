@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
+import margrave
 from margrave.cli.app import app
 from margrave.methods import METHODS
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee
+from margrave.schema.columns import Column
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").glob("*.md"))]
@@ -81,11 +86,7 @@ def test_methods_that_need_an_extra_say_so() -> None:
 
 def test_the_glossary_has_the_words_that_commands_and_guarantees_use() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    words = {
-        word.strip()
-        for row in re.findall(r"^\| ([^|]+) \|", page, flags=re.MULTILINE)
-        for word in row.split(",")
-    }
+    words = set(_glossary())
     facts = Guarantee(1.0, 1e-9, 0.01, Neighbours(), "gdp").facts
     asked = {name for name, _ in facts} - {"protects"} | {"unit", "owner", "adjacency"}
     verbs = {"measure", "choose", "discover", "post-processing", "count", "given", "absorb", "strict"}
@@ -108,6 +109,51 @@ def test_the_glossary_has_the_words_that_commands_and_guarantees_use() -> None:
         "Rényi divergence",
     ):
         assert phrase in page
+
+
+def _glossary() -> list[str]:
+    """The words of the glossary, as often as they are explained."""
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \|", page, flags=re.MULTILINE)
+    return [word.strip() for row in rows for word in row.split(",")]
+
+
+def _public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Public functions and columns, and the methods of what is fitted and what is drawn from."""
+    for name in margrave.__all__:
+        value = getattr(margrave, name)
+        if (
+            inspect.isfunction(value)
+            or value in (margrave.Synthesizer, margrave.Schema, margrave.Unit)
+            or (inspect.isclass(value) and (issubclass(value, Column) or value is margrave.TextFormat))
+        ):
+            yield name, value
+    for owner in (margrave.Synthesizer, margrave.Synthesis):
+        for name, value in inspect.getmembers(owner, inspect.isfunction):
+            if not name.startswith("_"):
+                yield f"{owner.__name__}.{name}", value
+
+
+def test_every_public_argument_is_in_the_glossary() -> None:
+    words = set(_glossary())
+    for name, value in _public_callables():
+        missing = set(inspect.signature(value).parameters) - words - {"self"}
+        assert not missing, f"{name}: {sorted(missing)}"
+
+
+def test_the_glossary_has_no_argument_that_is_gone() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("## Arguments")[1]
+    rows = re.findall(r"^\| ([^|-]+) \|", page, flags=re.MULTILINE)[1:]
+    known = {name for _, value in _public_callables() for name in inspect.signature(value).parameters}
+    assert {word.strip() for row in rows for word in row.split(",")} <= known
+
+
+def test_a_word_is_explained_once_in_each_part_of_the_glossary() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    for part in page.split("\n## ")[1:]:
+        rows = re.findall(r"^\| ([^|]+) \|", part, flags=re.MULTILINE)
+        words = [word.strip() for row in rows for word in row.split(",")]
+        assert len(words) == len(set(words)), sorted(word for word in words if words.count(word) > 1)
 
 
 def test_the_page_on_epsilon_has_the_figures_of_its_line_of_python() -> None:

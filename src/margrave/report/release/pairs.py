@@ -140,7 +140,8 @@ def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
         if fit is None:
             cells[pair] = Cell(None, "", f"{text}: {INFERRED}")
             continue
-        spoken = f"{text}: {fixed(fit.ratio, 2)} times the noise floor (distance {fixed(fit.distance, 4)})"
+        ratio, distance = fixed(fit.ratio, 2), fixed(fit.distance, 4)
+        spoken = f"{text}: {ratio} times the noise floor (distance {distance})"
         cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), fixed(fit.ratio, 1), spoken)
     drawn = triangle(
         names,
