@@ -28,12 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import margrave as mg
-import margrave.regression.inference as inference
 from margrave.benchmark.nursery import find_nursery_table
 from margrave.benchmark.prepared import read_schema
 from margrave.models.auto import Auto
 from margrave.regression import Coefficients, linear
-from margrave.regression.sums import model_sums
+from margrave.regression.design import Design
+from margrave.regression.inference import Directions, find_directions, solve_strong
+from margrave.regression.sums import MeasuredSums, model_sums
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 from margrave.select.all_pairs import AllPairs
@@ -48,6 +49,17 @@ def find_truth(found: Coefficients, codes: Encoded) -> Floats:
     """Least squares of the rows, in the centred design, shape [p]."""
     numbers, labels = found.fit.design.rows(codes)
     return np.asarray(np.linalg.lstsq(numbers, labels + found.fit.design.middle, rcond=1e-10)[0])
+
+
+def split(design: Design, crossed: Floats, sums: MeasuredSums, clear: float) -> Directions:
+    """Directions along which X'X of model and tables is more than `clear` deviations of the tables' noise."""
+    exact = find_directions(design, crossed, sums)
+    inner = exact.strong.T @ (crossed * np.outer(exact.scale, exact.scale)) @ exact.strong
+    values, turned = np.linalg.eigh(inner)
+    vectors = exact.strong @ turned
+    measured, errors = sums.quadratic(exact.scale[:, None] * vectors)
+    weak = np.minimum(values, measured) <= clear * errors
+    return Directions(exact.scale, vectors[:, ~weak], np.hstack([exact.weak, vectors[:, weak]]))
 
 
 def judge(
@@ -68,14 +80,14 @@ def judge(
         return np.abs(design.to_raw @ (theta + step) - wanted) <= 1.96 * errors, step, errors
 
     for clear in CLEARS:
-        inference.CLEAR = clear
-        directions = inference.find_directions(design, crossed, sums)
-        inverse = inference.solve_strong(crossed, directions)
+        directions = split(design, crossed, sums, clear)
+        inverse = solve_strong(crossed, directions)
         covered, step, _ = intervals(inverse)
         wider = intervals(inverse, inverse @ sums.residual(step, labelled=False)[1] @ inverse)[0]
         for leak in LEAKS:
-            inference.LEAK = leak
-            name, known = f"clear {max(clear, 0.0):g} leak {leak:g}", directions.determined(design)
+            rows = design.to_raw * directions.scale
+            leaning = ((rows / np.linalg.norm(rows, axis=1, keepdims=True)) @ directions.weak) ** 2
+            name, known = f"clear {max(clear, 0.0):g} leak {leak:g}", leaning.sum(axis=1) <= leak
             yield name, known, covered
             yield f"{name} wide", known, wider
 
@@ -89,7 +101,6 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 3.0])
     parser.add_argument("--targets", type=int, default=3)
     args = parser.parse_args()
-    clear, leak = inference.CLEAR, inference.LEAK
     for word in args.tables:
         entry = find_nursery_table(word)
         raw = entry.load()
@@ -101,7 +112,6 @@ def main() -> None:
             release = mg.Synthesizer(select=AllPairs(), model=Auto(), **options).fit(raw)
             tallies: dict[str, list[NDArray[np.bool_]]] = defaultdict(list)
             for target in targets[: args.targets]:
-                inference.CLEAR, inference.LEAK = clear, leak
                 found = linear(release, target, source="model", of="table")
                 if not found.fit.sums.complete:
                     continue

@@ -5,10 +5,10 @@
         [--out FILE] [--releases FOLDER]
 
 FOLDER holds the files `adult_train.csv.gz`, `adult_test.csv.gz` and so on of the authors' repository
-(github.com/ceciliaferrando/DD-SSP, folder data), gzipped. Columns are integer codes, and the domain is public.
-As in the paper: delta 1e-5, add/remove, listed columns one-hot without their first code, all others codes scaled
-to [-1, 1], no intercept; linear regressions by the mean squared error of the target in [-1, 1] on 1,000 test
-rows, logistic ones by the area under the ROC curve there. A JSON line a run:
+(github.com/ceciliaferrando/DD-SSP, folder data), gzipped. Columns are integer codes, and the domain is
+public. As in the paper: delta 1e-5, add/remove, listed columns one-hot without their first code, all others
+codes scaled to [-1, 1], no intercept; linear regressions by the mean squared error of the target in [-1, 1]
+on 1,000 test rows, logistic ones by the area under the ROC curve there. A JSON line a run:
 
     public        the fit on the training rows themselves
     ddssp         the paper's: least squares of the model's tables; for logistic the polynomial of degree 2

@@ -24,7 +24,7 @@ from margrave.regression.encoding import (
     release_column,
 )
 from margrave.regression.families import family_of
-from margrave.regression.inference import find_directions, row_scores, solve_strong
+from margrave.regression.inference import find_directions, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.sums import MeasuredSums, model_sums
 from margrave.release import Release
@@ -204,7 +204,9 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     if sums.complete:
         line = score_at(theta, design, rows, family)
         residual, noise = sums.residual(line.gamma)
-        unbiased = theta + inverse @ (residual - line.remainder)
+        step = inverse @ (residual - line.remainder)
+        unbiased = theta + step
+        noise = noise + second_order(step, line.beta, sums)
         if options.of == "population":
             noise = noise + row_scores(theta, design, rows, family)
         covariance = inverse @ noise @ inverse

@@ -4,7 +4,7 @@ At the table's own coefficients the residual r = b - G gamma - remainder of nois
 Gaussian, of mean 0 and of known covariance C. Two things follow (docs/regression.md has the derivation):
 
 - one unbiased step theta + H^-1 r from any estimate theta leaves the noise H^-1 C H^-1, and a product of
-  two small errors;
+  two small errors: what the model's X'X is wrong by, times what theta is wrong by;
 - r' C^-1 r has a chi-square distribution at the true coefficients, whether or not they are well determined:
   all coefficients that pass form an exact confidence set (the argument of Anderson and Rubin 1949).
 
@@ -23,21 +23,15 @@ from margrave.regression.families import Family
 from margrave.regression.likelihood import ModelRows
 from margrave.regression.sums import MeasuredSums
 
-__all__ = ["Directions", "find_directions", "row_scores", "solve_strong"]
+__all__ = ["Directions", "find_directions", "row_scores", "second_order", "solve_strong"]
 
 
 Floats = NDArray[np.float64]
 
-CLEAR = 4.0
-"""Standard deviations of its noise by which X'X of a combination of columns has to exceed 0 for the
-combination to count as determined. The step's second-order error is then at most a quarter of the noise,
-which adds a thirtieth to the length of an interval."""
-FAR = 3.0
-"""Times CLEAR at which a direction is far above the bound."""
 LEAK = 0.01
 """Share of a coefficient, squared, that undetermined combinations may have of it."""
 EXACT = 1e-8
-"""The same bound in shares of X'X where there is no noise to compare with."""
+"""Share of the largest eigenvalue of X'X below which columns depend on each other exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +56,15 @@ class Directions:
 
 
 def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) -> Directions:
-    """Split the space of coefficients by whether tables determine X'X along it.
+    """Split the space of coefficients by whether X'X of the model is 0 along it.
 
     Columns are scaled until their products have about the same noise, so that a rare level, of which little
-    is known, is a direction of its own. Along each eigenvector v of the model's X'X, v'Gv of the model and
-    of the noisy tables both have to exceed CLEAR standard deviations of the noise of the latter. They are
-    looked at from the smallest on, until three in a row are far above.
+    is known, is a direction of its own.
 
     Args:
         design: Target and features.
         crossed: X'X of the model, [p, p].
-        sums: The noisy tables where they hold all pairs; else None, and only exact dependence is found.
+        sums: The noisy tables where they hold all pairs; else None.
     """
     free, size = design.free, design.size
     scale = np.ones(size)
@@ -84,10 +76,24 @@ def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) 
     vectors = np.zeros((size, len(free)))
     vectors[free] = inner
     weak = values <= EXACT * max(float(values.max(initial=0.0)), 1e-300)
-    if sums is not None:
-        measured, errors = sums.quadratic(scale[:, None] * vectors)
-        weak |= np.minimum(values, measured) <= CLEAR * errors
     return Directions(scale, vectors[:, ~weak], vectors[:, weak])
+
+
+def second_order(step: Floats, slope: float, sums: MeasuredSums) -> Floats:
+    """What the error of X'X adds to the covariance of the residual, to be inverted like it: shape [p, p].
+
+    The step's error beyond its noise is H^-1 D d, where d is what the estimate was wrong by and D what the
+    model's X'X is wrong by. The step is an estimate of d, as large as d or larger. D is within the noise of
+    the measured tables, since the model was fitted to them: so D d is given the covariance of that noise.
+    For tables of the nursery's choosing half this rule held more of the truth than any that refuses
+    coefficients, and refused none needlessly (`bench/runs/determined.py`, figures in bench/LOG.md).
+
+    Args:
+        step: H^-1 r, shape [p].
+        slope: Of the line by which X'X enters the score (`likelihood.score_at`).
+        sums: The noisy tables.
+    """
+    return sums.residual(slope * step, labelled=False)[1]
 
 
 def solve_strong(hessian: Floats, directions: Directions) -> Floats:

@@ -21,13 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtri
 
-from margrave.regression.inference import CLEAR, LEAK
+from margrave.regression.inference import LEAK
 from margrave.release import NoisySums
 
 __all__ = ["PerturbedFit", "fit_sums", "residual_noise"]
 
 
 Floats = NDArray[np.float64]
+
+CLEAR = 4.0
+"""Standard deviations of its noise by which an eigenvalue of X'X has to exceed 0 for the step to go along it:
+the step's error beyond the noise is then at most a quarter of it. There is no model of the rows here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
