@@ -151,7 +151,7 @@ class GatedModel:
 
         def product(one: str, two: str) -> Floats:
             if two in at:
-                return product(two, one).T
+                return np.asarray(product(two, one).T)
             return np.asarray(self._total * (factor(one) @ self.block(two).T))
 
         wanted = set(pairs)
