@@ -206,7 +206,7 @@ class Gated(Estimator["GatedModel"]):
         best, chosen = expected(1.0), 1.0
         for step in (STEP, 1.0 / STEP):
             for _ in range(MOST_STEPS):
-                if effort.over:
+                if _is_late(effort):
                     return chosen
                 rival = expected(chosen * step)
                 gain, spread = compare(rival, best, judged, rows)
@@ -233,6 +233,11 @@ class Gated(Estimator["GatedModel"]):
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Numbers of the model, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)) * self.components)
+
+
+def _is_late(effort: Effort) -> bool:
+    """Whether nothing more is to be tried; asked anew each time."""
+    return effort.over
 
 
 def price_rule(signal: float) -> float:
