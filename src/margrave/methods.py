@@ -19,6 +19,7 @@ from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
+from margrave.select.slices import Slices
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 
@@ -201,6 +202,14 @@ METHODS: dict[str, Method] = {
             "All pairs with optimal noise, rebuilt from residuals without a negative count.",
             "arXiv 2305.08175 and 2410.01091",
             page="methods/residual.md",
+        ),
+        Method(
+            "slicing",
+            Slices,
+            "mixture",
+            "A noisy copy of every row; tables of pairs from its second moments, a mixture of products.",
+            "arXiv 2410.19941",
+            page="methods/slicing.md",
         ),
         Method(
             "independent",

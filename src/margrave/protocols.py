@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from margrave.engines.counts import Counts
     from margrave.limits import Deadline, Effort, Stopwatch
     from margrave.measure.mechanisms.verb import Verb
+    from margrave.privacy.unit import Neighbours
     from margrave.progress import OnStep
     from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices
     from margrave.schema.columns import Column
@@ -479,6 +480,9 @@ class Strategy(Protocol):
 
     def check_fitter(self, fitter: Fitter) -> None:
         """Raise InputError if the fitter does not learn from what this strategy buys."""
+
+    def check_neighbours(self, neighbours: Neighbours) -> None:
+        """Raise InputError if what it asks cannot be answered under their adjacency."""
 
     def with_options(self, **options: Any) -> Strategy:
         """A copy with some of its `options` set."""

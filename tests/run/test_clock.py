@@ -125,6 +125,8 @@ def _fit(
         options["model"] = QUICK[fitter]()
     if method == "dp_merf":
         options["target"] = "sold"
+    if method == "slicing":
+        options["adjacency"] = "zero_out"
     with monkeypatch.context() as patch:
         patch.setattr(mg.Synthesizer, "_open", opened)
         synthesizer = mg.Synthesizer(

@@ -60,12 +60,15 @@ each cell of the rows while a model draws, the loaded table included; USUAL_ROW_
 USUAL_ROW_CELL = 14
 PACE = {
     "aim": (3.5e-3, 1.7),
+    "conditional_aim": (3.5e-3, 1.7),
     "all_kway": (1e-3, 0.0),
     "fixed": (1e-3, 0.0),
     "mean_embedding": (1e-3, 0.0),
+    "private_pairs": (2e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),
+    "slices": (2e-3, 0.0),
     "top_q": (2e-3, 0.0),
 }
 """Seconds a squared column at a reach of 1, and the power of the reach they grow with, of strategies with a
@@ -74,7 +77,9 @@ USUAL_PACE = (1e-3, 0.0)
 FITTING = {
     "auto": 4e-3,
     "compressed": 0.0,
+    "conditional_pgm": 0.0,
     "diffusion": 3e-1,
+    "gated": 2e-2,
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,

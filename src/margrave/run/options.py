@@ -91,6 +91,7 @@ def check_pricing(strategy: Strategy, fitter: Fitter, neighbours: Neighbours) ->
             these neighbours.
     """
     strategy.check_fitter(fitter)
+    strategy.check_neighbours(neighbours)
     if strategy.training is not None:
         check_sampled(neighbours)
 

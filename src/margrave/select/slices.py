@@ -53,6 +53,7 @@ class Slices(Strategy):
     name: ClassVar[str] = "slices"
     needs_rows: ClassVar[bool] = True
     gaussian_only: ClassVar[bool] = True
+    adjacencies: ClassVar[frozenset[str] | None] = frozenset({"replace_one", "zero_out"})
 
     def split_rho(self, counted: bool) -> Shares:
         """All of it for the noisy copies."""

@@ -11,6 +11,7 @@ from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
     from margrave.limits import Deadline
+    from margrave.privacy.unit import Neighbours
     from margrave.progress import OnStep
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model
 
@@ -44,6 +45,8 @@ class Strategy(ABC):
     """What the fitter has to learn from: marginals, moments of the rows, or gradients of the rows."""
     needs_rows: ClassVar[bool] = False
     """Whether it asks for more than marginals, so that the engine has to hold the rows."""
+    adjacencies: ClassVar[frozenset[str] | None] = None
+    """The adjacencies under which all that it asks can be answered; None for any."""
     keeps_deadline: ClassVar[bool] = True
     """Whether a time limit can end it early but complete."""
     options: ClassVar[frozenset[str]] = frozenset()
@@ -107,6 +110,17 @@ class Strategy(ABC):
         if self.learns_by not in fitter.learns_from:
             able, remedy = REMEDIES[self.learns_by]
             raise InputError(invalid("model", f"one that {able}", remedy, got=fitter.name))
+
+    def check_neighbours(self, neighbours: Neighbours) -> None:
+        """Check, before anything is spent, that what it asks can be answered under an adjacency.
+
+        Raises:
+            InputError: It cannot.
+        """
+        if self.adjacencies is not None and neighbours.adjacency not in self.adjacencies:
+            able = " or ".join(repr(name) for name in sorted(self.adjacencies))
+            remedy = f"Choose one of them, or another method than {self.name!r}."
+            raise InputError(invalid("adjacency", able, remedy, got=neighbours.adjacency))
 
     def with_options(self: Own, **options: Any) -> Own:
         """A copy with some of its `options` set."""
