@@ -237,9 +237,13 @@ class Binned(Column):
         return f"{step:.8g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Whole(Binned):
     """Whole numbers of some unit: integers, and days or microseconds (`temporal`)."""
+
+    # Not slots=True, which on Python 3.10 repeats inherited slots, so that no class could inherit from this
+    # one and SpeltNumber.
+    __slots__ = ()
 
     def _equal_width(self) -> tuple[float, ...]:
         assert self.lower is not None  # noqa: S101
