@@ -60,9 +60,6 @@ hides little, tables of many codes want for components, not for data."""
 WIDE, FEWEST = 1500, 60
 """With more codes than WIDE, LEAST falls in proportion, to FEWEST: the noise on so many pairs hides finer
 structure."""
-CERTAINTY = 1.0
-"""By how much the sigma of cells that rules forbid is divided. Their values are 0 without noise, but to weigh
-them more takes components away from what is left to learn: bench/LOG.md."""
 AGAIN, LONG = 1e4, 600
 """Rows times mu from which a second start pays where there are nests, on a table of at most LONG codes."""
 EASED, OUTER = 0.65, 2.25
@@ -233,7 +230,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         setting: Setting | None,
         effort: Effort,
     ) -> MixtureModel:
-        tables = sharpened(domain, tables, CERTAINTY)
+        # To weigh forbidden cells more takes components away from what is left to learn.
+        tables = sharpened(domain, tables, 1.0)
         if effort.rough:
             signal = rows * mu(tables)
             setting = Setting(self.information or price_rule(signal), signal=signal)
