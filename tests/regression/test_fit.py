@@ -214,6 +214,24 @@ def test_intervals_hold_a_rare_level_that_the_model_has_wrong() -> None:
     assert (np.mean(held, axis=0) >= 0.88).all()
 
 
+def test_a_level_that_the_model_hardly_has_does_not_explode() -> None:
+    """Eighty rows of which the model has a few: X'y of the tables over X'X of the model would be far off."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        schema, table = hard_table(4000, rng)
+        table["rare"][:80] = 2
+        table["score"][:80] = 1
+        counts = counts_of(schema, table)
+        wrong = counts.copy()
+        wrong[:, :, :, :, 2, :] = np.rint(
+            counts[:, :, :, :, 2, :] * 0.05 + rng.random((*counts.shape[:4], 2)) * 0.53
+        )
+        pairs = dict.fromkeys(combinations(schema.names, 2), 25.0)
+        release = noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, wrong))
+        found = linear(release, "score", features=["twin", "rare"], reference={"rare": "x"})
+        assert abs(found["rare=z"]) < 20.0  # scores are 10 and 20
+
+
 def test_duplicate_columns_are_not_determined_apart() -> None:
     rng = np.random.default_rng(3)
     schema, table = hard_table(4000, rng)
