@@ -1,4 +1,8 @@
-"""What the README and the guides print runs as printed, from top to end of a page, in an empty folder."""
+"""What the pages print runs as printed, from top to end of a page, in a folder of its own.
+
+Every page of the documentation is taken. A block that is not run says why, in a comment before it that
+readers of the page do not see: `<!-- not run: the reason -->`. A block that is no program is called `text`.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,24 @@ from typing import Any
 import pytest
 
 from command_line import call
+from page_inputs import PREPARATIONS
 
 ROOT = Path(__file__).parents[1]
-PAGES = (
-    *("README.md", "docs/start.md", "docs/rules.md", "docs/guide-tables.md"),
-    *("docs/epsilon.md", "docs/guide-hospital.md", "docs/faq.md", "docs/glossary.md"),
+PAGES = tuple(
+    str(page.relative_to(ROOT))
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if re.search(r"^[ ]*```", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 )
+LANGUAGES = {"sh", "python", "json", "toml"}
 INSTALLING = ("make ", "source ")
 """Lines that set up .venv; the build itself runs them."""
 SLOW = ("margrave audit", "margrave bench", "margrave demo")
 """Commands that take minutes; the slow tier runs them."""
-BLOCK = re.compile(r"^[ ]*```(\w+)\n(.*?)^[ ]*```|^\| `(margrave [^`]+)` \|", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^(?P<mark><!-- not run: [^\n]+ -->\n)?[ ]*```(?P<language>\w+)\n(?P<text>.*?)^[ ]*```"
+    r"|^\| `(?P<cell>margrave [^`]+)` \|",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,8 @@ class Part:
 
 def parts_of(page: str) -> list[Part]:
     text = (ROOT / page).read_text(encoding="utf-8")
-    return [Part(found[1] or "sh", found[2] or found[3]) for found in BLOCK.finditer(text)]
+    found = [block for block in BLOCK.finditer(text) if not block["mark"]]
+    return [Part(block["language"] or "sh", block["text"] or block["cell"]) for block in found]
 
 
 def commands_of(page: str) -> list[str]:
@@ -75,7 +87,10 @@ def test_a_page_runs_from_its_top_to_its_end(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(page, {})
+    names: dict[str, Any] = {}
+    if page in PREPARATIONS:
+        PREPARATIONS[page](names)
+    run_page(page, names)
 
 
 @pytest.mark.slow
@@ -91,7 +106,14 @@ def test_a_slow_command_of_the_readme_runs(
 def test_every_block_says_what_it_is(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     opened = re.findall(r"^[ ]*```(\w*)$", text, flags=re.MULTILINE)[::2]
-    assert set(opened) <= {"sh", "python", "json", "toml"}
+    assert set(opened) <= {*LANGUAGES, "text"}
+    fenced = [block for block in BLOCK.finditer(text) if block["language"]]
+    assert len(fenced) == len(opened)
+    assert text.count("<!-- not run") == sum(bool(block["mark"]) for block in fenced)
+
+
+def test_what_pages_need_is_prepared_for_pages_that_are_there() -> None:
+    assert set(PREPARATIONS) <= set(PAGES)
 
 
 def test_the_first_lines_of_the_readme_install_and_activate() -> None:
