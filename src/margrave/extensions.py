@@ -1,9 +1,9 @@
 """Extensions: other installed packages that add methods, estimators, metrics and column kinds of their own.
 
-A package names a module under the entry-point group "margrave.extensions"; importing that module registers
-what it adds. Modules are imported only where a name is asked for that margrave does not have, so that a
-plain run imports nothing foreign. What an extension does runs in the same process as the door and could
-read the table: install those you trust. A release file never causes an import of anything that is not
+A package names a function without arguments under the entry-point group "margrave.extensions"; the function
+registers what the package adds. It is called only where a name is asked for that margrave does not have, so
+that a plain run imports nothing foreign. What an extension does runs in the same process as the door and
+could read the table: install those you trust. A release file never causes an import of anything that is not
 installed as an extension.
 """
 
@@ -24,20 +24,20 @@ Entry = TypeVar("Entry")
 
 @functools.cache
 def load_extensions() -> tuple[str, ...]:
-    """Import the modules of all installed extensions, once; returns their names.
+    """Have all installed extensions register what they add, once; returns their names.
 
     Raises:
-        InputError: A module cannot be imported.
+        InputError: One cannot be imported, or fails.
     """
     found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     for point in found:
         try:
-            point.load()
+            point.load()()
         except Exception as error:
             reason = f"it ended in {type(error).__name__}"
             remedy = f"Mend or uninstall it: {reason}."
             raise InputError(
-                invalid(f"extension {point.name!r}", "one that can be imported", remedy)
+                invalid(f"extension {point.name!r}", "one that can be loaded", remedy)
             ) from error
     return tuple(point.name for point in found)
 

@@ -116,7 +116,7 @@ def test_an_installed_extension_is_found_by_its_entry_point(tmp_path: Path) -> N
     info = tmp_path / "toy_extension-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-extension\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[margrave.extensions]\ntoy = toy_extension\n")
+    (info / "entry_points.txt").write_text("[margrave.extensions]\ntoy = toy_extension:register\n")
     (tmp_path / "toy_extension.py").write_text(Path(toy.__file__).read_text(encoding="utf-8"))
     csv.write_csv(_table(), tmp_path / "t.csv")
     SCHEMA.save(tmp_path / "schema.json")
@@ -137,7 +137,7 @@ def test_an_extension_that_cannot_be_imported_is_named(monkeypatch: pytest.Monke
     class Broken:
         name = "broken"
 
-        def load(self) -> None:
+        def load(self) -> Any:
             raise ValueError("a secret")
 
     monkeypatch.setattr(extensions, "entry_points", lambda group: [Broken()])

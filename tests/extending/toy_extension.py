@@ -1,6 +1,6 @@
 """An extension as somebody else would write it: a selector, a generator, a metric, a column kind and a verb.
 
-It imports public names of margrave only. `register` is what its entry point calls.
+It imports public names of margrave only. `register` is what its entry point names.
 """
 
 from __future__ import annotations
@@ -207,6 +207,3 @@ def register() -> None:
         Method("toy", Chain, "scaling", "Neighbouring pairs, and the whole table scaled to them.", "folklore")
     )
     register_metric(CodesLost())
-
-
-register()

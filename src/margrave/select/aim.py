@@ -24,8 +24,7 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, closure, unmeasured
-from margrave.select.pace import Pace
-from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Shares, Strategy
+from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

@@ -13,8 +13,7 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.one_ways import all_cliques, apportioned, unmeasured
-from margrave.select.pace import Pace
-from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
+from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

@@ -25,8 +25,7 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.one_ways import all_cliques, buy_one_ways, released_one_ways
-from margrave.select.pace import Pace
-from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
+from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
