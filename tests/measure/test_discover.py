@@ -121,10 +121,11 @@ def test_what_is_declared_costs_nothing(tmp_path: Path) -> None:
 
 def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     _, ledger, _ = _discover(_csv(tmp_path))
-    kinds = [type(event) for event in ledger.events if "atoms" not in event.what]
+    # Whether there are looks at single values and at dependencies hangs on the noise.
+    always = [event for event in ledger.events if not event.what.startswith(("atoms", "dependenc"))]
+    kinds = [type(event) for event in always]
     assert kinds.count(PartitionEvent) == 2
-    # The last three: decimals of height, columns compared, columns that may follow from others.
-    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1 + 1 + 1 + 1
+    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1 + 1 + 1  # decimals of height; columns compared
     what = [event.what for event in ledger.events]
     assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]
     assert what.count("bounds of height") == 2  # all of it between two powers of two: seen more closely
