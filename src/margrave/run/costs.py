@@ -72,8 +72,10 @@ USUAL_ROW_CELL = 14
 PACE = {
     "aim": (3.5e-3, 1.7),
     "all_kway": (1e-3, 0.0),
+    "conditional_aim": (3.5e-3, 1.7),
     "fixed": (1e-3, 0.0),
     "mean_embedding": (1e-3, 0.0),
+    "private_pairs": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),
@@ -85,7 +87,9 @@ USUAL_PACE = (1e-3, 0.0)
 FITTING = {
     "auto": 4e-3,
     "compressed": 0.0,
+    "conditional_pgm": 0.0,
     "diffusion": 3e-1,
+    "gated": 6e-2,
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,
