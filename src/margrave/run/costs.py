@@ -60,11 +60,11 @@ each cell of the rows while a model draws, the loaded table included; USUAL_ROW_
 USUAL_ROW_CELL = 14
 PACE = {
     "aim": (3.5e-3, 1.7),
-    "conditional_aim": (3.5e-3, 1.7),
     "all_kway": (1e-3, 0.0),
+    "conditional_aim": (3.5e-3, 1.7),
     "fixed": (1e-3, 0.0),
     "mean_embedding": (1e-3, 0.0),
-    "private_pairs": (2e-3, 0.0),
+    "private_pairs": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),
@@ -79,7 +79,7 @@ FITTING = {
     "compressed": 0.0,
     "conditional_pgm": 0.0,
     "diffusion": 3e-1,
-    "gated": 2e-2,
+    "gated": 6e-2,
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -167,7 +168,13 @@ class Gated(Estimator["GatedModel"]):
         if private:
             prices = (price, GATE * price)
             descend(public, targets, at, prices, steps, self.rate, part, last, rng, lambda: effort.over)
-        return GatedModel(domain, rows, public, at.gate, at.bias, at.shares)
+        shares = at.shares.astype(np.float64)
+        for first, end in pairwise(targets.starts):
+            part = slice(int(first), int(end))
+            measured = targets.one_weights[part].any() or targets.pair_weights[part].any()
+            if not (measured or targets.mixed_weights[:, part].any()):
+                shares[part] = 1.0 / (end - first)  # nothing is known of the attribute
+        return GatedModel(domain, rows, public, at.gate, at.bias, shares)
 
     def _part(self) -> int:
         """Distinct rows a step looks at: `part`, or what the memory limit leaves."""

@@ -70,7 +70,9 @@ class GatedModel(Model):
             for name, end in zip(self.private, ends, strict=True)
         }
         for part in self._parts.values():
-            exact[part] /= exact[part].sum(axis=0)
+            sums = exact[part].sum(axis=0)
+            if bool((np.abs(sums - 1.0) > 1e-12).any()):  # single precision; a saved model stays as it is
+                exact[part] /= sums
         self.shares = exact
 
     @property
@@ -94,13 +96,23 @@ class GatedModel(Model):
 
     def _sums(self, cells: NDArray[np.int32], count: int) -> Floats:
         """The components' probabilities summed over the rows in each of some cells, [count, components]."""
-        sums, totals = np.zeros((count, len(self.bias)), np.float32), np.zeros_like(self.bias)
-        lines = cells[:, None]
-        for first in range(0, len(cells), CHUNK):
+        return self._sum_shares([cells], [count])[0]
+
+    def _sum_shares(self, cells: Sequence[NDArray[np.integer]], counts: Sequence[int]) -> list[Floats]:
+        """As `_sums` for several ways to put rows into cells, in double precision: tables have to agree."""
+        weights = self.rows.weights.astype(np.float64)
+        weights /= weights.sum()
+        sums = [np.zeros((count, len(self.bias))) for count in counts]
+        for first in range(0, len(weights), CHUNK):
             part = slice(first, first + CHUNK)
-            shares = self._gated(self.rows.codes[part])
-            sum_by_code(lines[part], self.rows.weights[part], shares, sums, totals)
-        return sums.astype(np.float64) / max(float(totals.sum(dtype=np.float64)), 1e-300)
+            shares = self._gated(self.rows.codes[part]).astype(np.float64)
+            shares *= (weights[part] / shares.sum(axis=1))[:, None]
+            for own, table in zip(cells, sums, strict=True):
+                order = np.argsort(own[part], kind="stable")
+                ranked = own[part][order]
+                firsts = np.flatnonzero(np.diff(ranked, prepend=-1))
+                table[ranked[firsts]] += np.add.reduceat(shares[order], firsts, axis=0)
+        return sums
 
     def _gated(self, codes: NDArray[np.int32]) -> Singles:
         shares = np.empty((len(codes), len(self.bias)), np.float32)
@@ -117,6 +129,7 @@ class GatedModel(Model):
         """
         if len(set(clique)) != len(clique):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
+        self._domain.shape(clique)  # which says what is wrong
         known = [name for name in clique if name in self.rows.names]
         drawn = [name for name in clique if name not in self.rows.names]
         cells = np.zeros(len(self.rows.codes), np.int64)
@@ -130,8 +143,8 @@ class GatedModel(Model):
                 blocks = (blocks[:, None, :] * self.block(name)[None, :, :]).reshape(-1, len(self.bias))
             inner = self._sums(places.astype(np.int32), len(held)) @ blocks.T
         else:
-            weights = self.rows.weights.astype(np.float64)
-            inner = (np.bincount(places, weights, minlength=len(held)) / weights.sum())[:, None]
+            known_weights = self.rows.weights.astype(np.float64)
+            inner = (np.bincount(places, known_weights, minlength=len(held)) / known_weights.sum())[:, None]
         table = np.zeros((self._domain.size(known), self._domain.size(drawn)))
         table[held] = inner
         order = [*known, *drawn]
@@ -158,14 +171,11 @@ class GatedModel(Model):
         return [product(*clique) if clique in wanted else self.project(clique) for clique in cliques]
 
     def expect(self) -> tuple[Floats, Floats]:
-        """S, shape [public codes, components], and N, shape [components], in shares of the rows."""
-        sums, totals = np.zeros_like(self.gate), np.zeros_like(self.bias)
-        for first in range(0, len(self.rows.codes), CHUNK):
-            codes = self.rows.codes[first : first + CHUNK]
-            weights = self.rows.weights[first : first + CHUNK]
-            sum_by_code(codes, weights, self._gated(codes), sums, totals)
-        whole = float(totals.sum(dtype=np.float64))
-        return sums.astype(np.float64) / whole, totals.astype(np.float64) / whole
+        """S, shape [public codes, components], and N, shape [components], both in shares of the rows."""
+        starts = self.rows.starts
+        cells = [self.rows.codes[:, u] - starts[u] for u in range(len(self.rows.names))]
+        sums = self._sum_shares(cells, np.diff(starts).tolist())
+        return np.concatenate([np.zeros((0, len(self.bias))), *sums]), self.weights
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `Gated.restore` builds the same model again; the public rows are among them."""
