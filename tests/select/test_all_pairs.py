@@ -22,8 +22,8 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema
+from margrave.select._steps.screening import estimate_dependence, summarise_one_ways
 from margrave.select.all_pairs import AllPairs
-from margrave.select.screening import estimate_dependence, summarise_one_ways
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20, restarts=1)

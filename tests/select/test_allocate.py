@@ -14,8 +14,8 @@ import pytest
 import margrave as mg
 from margrave.measure.curator import Curator
 from margrave.schema.domain import Clique
-from margrave.select import one_ways
-from margrave.select.one_ways import apportioned, measure_shares
+from margrave.select._steps import one_ways
+from margrave.select._steps.one_ways import apportioned, measure_shares
 
 
 class _Asked:

@@ -13,7 +13,7 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError
 from margrave.schema.domain import Domain
-from margrave.select.one_ways import closure
+from margrave.select._steps.one_ways import closure
 from margrave.select.residual_planner import ResidualPlanner, best_design, planner_bound
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 8, "d": 20})

@@ -23,7 +23,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.one_ways import all_cliques, closure, unmeasured
+from margrave.select._steps.one_ways import all_cliques, closure, unmeasured
 from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:

@@ -14,8 +14,14 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort, price_question
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.one_ways import all_cliques, apportioned, buy_one_ways, measure_shares, released_one_ways
-from margrave.select.screening import (
+from margrave.select._steps.one_ways import (
+    all_cliques,
+    apportioned,
+    buy_one_ways,
+    measure_shares,
+    released_one_ways,
+)
+from margrave.select._steps.screening import (
     appraisal_noise,
     choose_pairs,
     estimate_dependence,
@@ -43,7 +49,7 @@ class AllPairs(Strategy):
        bought again. Pairs of more than `max_clique_cells` get `wide` of rho, if that leaves noise below
        `hidden` in them.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
-       alike: the total variation that noise alone adds to a pair, on average (`margrave.select.screening`).
+       alike: the total variation that noise alone adds to a pair, on average (`margrave.select._steps.screening`).
        Up to `hidden` all are bought (6 to 8).
     3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
        a model that holds little dependence are mostly as far off as these. Then pairs are screened (4 and
@@ -55,7 +61,7 @@ class AllPairs(Strategy):
     6. All pairs share `look` of the rest alike, and a rough model is fitted.
     7. Triples are appraised for dependence that none of their pairs shows, where the noise would leave any to
        be seen, for at most `triples` of rho; those in which it is found are measured
-       (`margrave.select.screening`).
+       (`margrave.select._steps.screening`).
     8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
        model's pair, or the first look's where that says more, and the product of its one-ways; no pair
@@ -264,7 +270,7 @@ class AllPairs(Strategy):
     ) -> None:
         """Look for dependence of three attributes that their pairs do not show, and measure what is found.
 
-        See `margrave.select.screening`.
+        See `margrave.select._steps.screening`.
         """
         if len(curator.domain) < 3 or not self.triples:
             return

@@ -12,7 +12,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.one_ways import all_cliques, apportioned, unmeasured
+from margrave.select._steps.one_ways import all_cliques, apportioned, unmeasured
 from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:

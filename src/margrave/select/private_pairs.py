@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.one_ways import all_cliques, apportioned, measure_shares, unmeasured
+from margrave.select._steps.one_ways import all_cliques, apportioned, measure_shares, unmeasured
 from margrave.select.strategy import ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.one_ways import all_cliques, apportioned, buy_one_ways, released_one_ways
+from margrave.select._steps.one_ways import all_cliques, apportioned, buy_one_ways, released_one_ways
 from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:

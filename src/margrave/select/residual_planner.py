@@ -25,7 +25,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.one_ways import all_cliques, apportioned, closure
+from margrave.select._steps.one_ways import all_cliques, apportioned, closure
 from margrave.select.strategy import ONE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:

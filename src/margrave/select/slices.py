@@ -13,7 +13,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
 from margrave.schema.row_numbers import RowNumbers
-from margrave.select.one_ways import all_cliques
+from margrave.select._steps.one_ways import all_cliques
 from margrave.select.strategy import Shares, Strategy
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
-from margrave.select.one_ways import buy_one_ways, released_one_ways
+from margrave.select._steps.one_ways import buy_one_ways, released_one_ways
 from margrave.select.strategy import ONE, ONE_WAYS, Shares, Strategy
 
 if TYPE_CHECKING:

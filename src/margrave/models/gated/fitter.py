@@ -170,10 +170,10 @@ class Gated(Estimator["GatedModel"]):
             descend(public, targets, at, prices, steps, self.rate, part, last, rng, lambda: effort.over)
         shares = at.shares.astype(np.float64)
         for first, end in pairwise(targets.starts):
-            part = slice(int(first), int(end))
-            measured = targets.one_weights[part].any() or targets.pair_weights[part].any()
-            if not (measured or targets.mixed_weights[:, part].any()):
-                shares[part] = 1.0 / (end - first)  # nothing is known of the attribute
+            codes = slice(int(first), int(end))
+            measured = targets.one_weights[codes].any() or targets.pair_weights[codes].any()
+            if not (measured or targets.mixed_weights[:, codes].any()):
+                shares[codes] = 1.0 / (end - first)  # nothing is known of the attribute
         return GatedModel(domain, rows, public, at.gate, at.bias, shares)
 
     def _part(self) -> int:

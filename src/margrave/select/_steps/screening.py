@@ -12,7 +12,7 @@ far the rows are from that is appraised for many triples at once, with noise tha
 number. A triple that stands above this noise has an interaction, and is measured by itself.
 
 Distances are total variations here: half the L1 distance over the rows. The noise of a table in total
-variation is as in `margrave.select.screening`.
+variation is as in `margrave.select._steps.screening`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique
-from margrave.select.one_ways import released_one_ways
+from margrave.select._steps.one_ways import released_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model
