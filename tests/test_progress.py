@@ -15,7 +15,7 @@ from rich.console import Console
 import margrave as mg
 from margrave import progress
 from margrave.cli import console
-from margrave.cli.console import listening
+from margrave.cli.console import listen_to_steps
 from margrave.progress import Step, keep_telling, silent
 
 TICK = 0.02
@@ -126,7 +126,7 @@ def test_lines_are_printed_where_there_is_no_terminal(monkeypatch: pytest.Monkey
     text, now = io.StringIO(), [0.0]
     monkeypatch.setattr(console, "Console", lambda **_: Console(file=text, width=100))
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    with listening(False) as listen:
+    with listen_to_steps(False) as listen:
         for seconds, step in (
             (0.0, Step("select", "a", 1, 0.1)),
             (0.5, Step("select", "b", 2, 0.2)),
@@ -148,6 +148,6 @@ def test_a_bar_shows_a_step_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
     text: Any = io.StringIO()
     made = Console(file=text, width=120, force_terminal=True)
     monkeypatch.setattr(console, "Console", lambda **_: made)
-    with listening(False) as listen:
+    with listen_to_steps(False) as listen:
         listen(Step("fit", "a model", 0, 0.5, 2.0))
     assert "a model" in text.getvalue()

@@ -38,7 +38,7 @@ import pyarrow as pa
 from numba import njit
 
 from margrave.engines.counting import count_tables
-from margrave.engines.cover import covered
+from margrave.engines.cover import cover_cliques
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded, code_dtype
 
@@ -297,7 +297,7 @@ def report(
     """Print the figures and append them to the results."""
     memory, nbytes = memory_rate(), sum(column.nbytes for column in encoded.columns)
     index = encoded.domain.index
-    plan = covered([(index(a), index(b)) for a, b in pairs], encoded.domain.sizes, encoded.rows)
+    plan = cover_cliques([(index(a), index(b)) for a, b in pairs], encoded.domain.sizes, encoded.rows)
     setting = {
         "data": asked.data.name.split(".")[0] if asked.data else f"seeded {asked.seed}",
         "rows": encoded.rows,

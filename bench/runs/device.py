@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from margrave.models._torch.device import Device, opened
+from margrave.models._torch.device import Device, open_device
 from margrave.models.mixture.descent import Descent, descend
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.stacked import Stacked
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="on the processor")
     arguments = parser.parse_args()
-    device = opened(arguments.device)
+    device = open_device(arguments.device)
     if device is None:
         parser.error("name a device of torch: torch-cpu, cuda, cuda:N or mps")
     device.torch.set_num_threads(arguments.threads)

@@ -36,7 +36,7 @@ from adult import adult_codes
 
 import margrave
 from margrave import Schema, Synthesizer
-from margrave.models._sampling.rounding import grouped
+from margrave.models._sampling.rounding import order_by_group
 
 RESULTS = Path(__file__).parent.parent / "results" / "rows.jsonl"
 PEER = """
@@ -105,7 +105,7 @@ def plain(model: object, rows: int, rng: np.random.Generator) -> np.ndarray:
         )
         drawn = np.empty(rows, dtype=np.int64)
         points = rng.random(rows)
-        by = grouped(keys, len(table))
+        by = order_by_group(keys, len(table))
         for stretch in np.split(by, np.flatnonzero(np.diff(keys[by])) + 1):
             drawn[stretch] = np.searchsorted(steps[keys[stretch[0]]], points[stretch], side="right")
         codes[names[v]] = np.minimum(drawn, table.shape[1] - 1)

@@ -118,7 +118,7 @@ def load_release(path: str | Path) -> Release:
         RuntimeError,
         OverflowError,
     ) as error:
-        raise ReleaseError(_damaged()) from error
+        raise ReleaseError(_damaged_error()) from error
 
 
 def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def provenance_to_json(provenance: Provenance) -> dict[str, Any]:
     }
 
 
-def _provenance(document: Mapping[str, Any]) -> Provenance:
+def _read_provenance(document: Mapping[str, Any]) -> Provenance:
     """What `provenance_to_json` wrote; empty in files of older versions."""
     history = document.get("history")
     names = ("dataset", "operator", "source", "date", "schema")
@@ -204,11 +204,11 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         state={name: arrays[f"arrays/state/{name}.npy"] for name in document["state"]},
         total=float(document["total"]),
         frame=str(document["frame"]),
-        dtypes=_texts(document["dtypes"]),
-        notes=_texts(document["notes"]),
-        declared=_names(document.get("declared"), schema),
+        dtypes=_check_texts(document["dtypes"]),
+        notes=_check_texts(document["notes"]),
+        declared=_read_names(document.get("declared"), schema),
         text=TextFormat.from_json(document.get("text", {})),
-        provenance=_provenance(document.get("provenance", {})),
+        provenance=_read_provenance(document.get("provenance", {})),
         rules_left_out=tuple(rule_from_json(entry) for entry in document.get("rules_left_out", [])),
         public=np.asarray(arrays.get("arrays/public.npy", ()), dtype=np.uint8).tobytes(),
     )
@@ -223,29 +223,29 @@ def _fitter(document: Mapping[str, Any]) -> str:
     return "independent" if name == "diffusion" and "ways" in document["state"] else name
 
 
-def _names(document: Any, schema: Schema) -> tuple[str, ...] | None:
+def _read_names(document: Any, schema: Schema) -> tuple[str, ...] | None:
     """Names of columns, or None where they were not recorded."""
     return None if document is None else tuple(schema[name].name for name in document)
 
 
-def _texts(document: Any) -> dict[str, str]:
+def _check_texts(document: Any) -> dict[str, str]:
     """A JSON object all of whose values are texts."""
     if not all(isinstance(value, str) for value in document.values()):
-        raise ReleaseError(_damaged())
+        raise ReleaseError(_damaged_error())
     return dict(document)
 
 
 def _check_version(document: Any) -> None:
     version = document.get("margrave_release") if isinstance(document, dict) else None
     if not isinstance(version, int):
-        raise ReleaseError(_damaged())
+        raise ReleaseError(_damaged_error())
     if version > VERSION:
         raise ReleaseError(
             invalid("release file", f"of version {VERSION} or older", "Upgrade margrave.", got=version)
         )
 
 
-def _damaged() -> str:
+def _damaged_error() -> str:
     return invalid(
         "release file", "a whole margrave release", "It is damaged or something else; save it again."
     )
@@ -259,6 +259,6 @@ def _to_npy(array: NDArray[Any]) -> bytes:
 
 def _from_npy(blob: bytes, digest: str) -> NDArray[Any]:
     if hashlib.sha256(blob).hexdigest() != digest:
-        raise ReleaseError(_damaged())
+        raise ReleaseError(_damaged_error())
     array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
     return array

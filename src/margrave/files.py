@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = [
     "SUFFIXES",
     "TABLE_SUFFIXES",
+    "check_entries",
     "check_name",
     "check_outputs",
     "check_writable",
-    "checked",
     "digest",
     "hash_file",
     "read_spec",
@@ -177,7 +177,7 @@ def _write_text_file(table: pa.Table, path: Path, suffix: str, missing: str, tex
     quote = text.quote if text.quote != '"' else None
     packed = suffix == ".csv.gz"
     plain = text.encoding is None
-    relation = duckdb.connect().from_arrow(write_cells(_spelt(table), text))
+    relation = duckdb.connect().from_arrow(write_cells(_spell_table(table), text))
     relation.write_csv(
         str(path),
         sep="\t" if suffix == ".tsv" else text.separator or usual,
@@ -206,7 +206,7 @@ def _encode_file(path: Path, encoding: str, packed: bool) -> None:
         target.unlink(missing_ok=True)
 
 
-def _spelt(table: pa.Table) -> pa.Table:
+def _spell_table(table: pa.Table) -> pa.Table:
     """The table with what has a spelling as text, and with types that the writer knows."""
     import pyarrow as pa
 
@@ -214,7 +214,7 @@ def _spelt(table: pa.Table) -> pa.Table:
     for field, column in zip(table.schema, table.columns, strict=True):
         told = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
         columns.append(
-            _marked(_written(column, field.type, told.get("spelling") or None), told.get("missing"))
+            _mark_missing(_written(column, field.type, told.get("spelling") or None), told.get("missing"))
         )
     return pa.table(columns, names=table.column_names)
 
@@ -245,7 +245,7 @@ def _truths(column: Any, spelling: str) -> Any:
     return pc.if_else(column, spelling, FALSITIES[spelling])
 
 
-def _marked(column: Any, mark: str | None) -> Any:
+def _mark_missing(column: Any, mark: str | None) -> Any:
     """A column whose missing values are a text of its own, if it has one."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -339,7 +339,7 @@ def _toml() -> Any:
     )
 
 
-def checked(spec: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> dict[str, Any]:
+def check_entries(spec: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> dict[str, Any]:
     """The entries of a spec, each of the type it must have; a whole number is a number, too.
 
     Args:

@@ -61,7 +61,7 @@ class Source(Protocol):
     depends on that row alone: the answer on a table is the sum of the answers on its parts. The names that
     `values` gives are part of this: a row counts for its own value, spelt as it is. Every sensitivity that
     the door claims rests on it; tests/contracts/test_additivity_contract.py holds every engine to it.
-    `bounded` keeps rows of one owner in a way that does not depend on other owners' rows.
+    `bound_owners` keeps rows of one owner in a way that does not depend on other owners' rows.
     """
 
     @property
@@ -82,7 +82,7 @@ class Source(Protocol):
     def only(self, names: Sequence[str]) -> Source:
         """The table with some of its columns, in the order given."""
 
-    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> Source:
+    def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> Source:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         key: settles the draw, 32 bytes; from the system where it is None, as in every private run.

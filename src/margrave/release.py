@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-SURE = 3.0
+MIN_RESIDUAL_DEVIATIONS = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
 
 
@@ -90,7 +90,7 @@ class NoisyMarginal:
 
         The residual is shrunk as a whole (James and Stein 1961, positive part), by the part of its square
         that is noise; a cell counts by its square over what is expected there and a thousandth of all rows. A
-        residual within SURE standard deviations of noise alone is left out.
+        residual within MIN_RESIDUAL_DEVIATIONS standard deviations of noise alone is left out.
 
         Args:
             expected: Counts in rows, by a model say; shape of values.
@@ -102,7 +102,7 @@ class NoisyMarginal:
         residual, variances = self.values - expected, self.sigmas**2
         found, noise = float((weights * residual**2).sum()), float((weights * variances).sum())
         spread = float(np.sqrt(2.0 * ((weights * variances) ** 2).sum()))
-        if found <= noise + SURE * spread:
+        if found <= noise + MIN_RESIDUAL_DEVIATIONS * spread:
             return expected
         return np.asarray(expected + (1.0 - noise / found) * residual)
 

@@ -16,7 +16,7 @@ from bench_cases import HIDDEN, write_script, write_table
 
 from margrave.benchmark.grid import Grid, read_grid
 from margrave.benchmark.results import read_results
-from margrave.benchmark.run import Ended, _outcome, run_grid
+from margrave.benchmark.run import Ended, _describe_outcome, run_grid
 from margrave.benchmark.store import Store
 from margrave.errors import InputError
 
@@ -135,7 +135,7 @@ def test_a_folder_holds_one_benchmark(tmp_path: Path) -> None:
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     store = Store(tmp_path / "out")
-    with store.locked(), pytest.raises(InputError, match="no other run works in"):
+    with store.lock_folder(), pytest.raises(InputError, match="no other run works in"):
         run_grid(declared(tmp_path, "real"), tmp_path / "out")
 
 
@@ -169,7 +169,7 @@ def test_a_run_that_was_killed_goes_on_and_its_children_are_gone(tmp_path: Path)
 
 def test_a_process_that_leaves_no_outcome_has_failed(tmp_path: Path) -> None:
     ended = Ended("exit", 0, wall=1.0, cpu=0.5, peak=1)
-    found = _outcome(tmp_path, ended, declared(tmp_path, "fine"))
+    found = _describe_outcome(tmp_path, ended, declared(tmp_path, "fine"))
     assert (found["status"], found["stage"], found["reason"]) == ("error", "start", "ended with exit code 0")
 
 

@@ -12,15 +12,15 @@ from command_line import call, files, people
 from margrave import Synthesizer
 from margrave.benchmark.grid import Grid
 from margrave.benchmark.results import read_results
-from margrave.cli.bench import _spread
+from margrave.cli.bench import _repeat_options
 
 
 def test_values_follow_their_option() -> None:
-    assert _spread(["--methods", "a", "b", "--epsilon", "1", "2", "--out", "x"]) == [
+    assert _repeat_options(["--methods", "a", "b", "--epsilon", "1", "2", "--out", "x"]) == [
         *("--methods", "a", "--methods", "b", "--epsilon", "1", "--epsilon", "2", "--out", "x")
     ]
-    assert _spread(["folder", "--out", "x", "y"]) == ["folder", "--out", "x", "y"]
-    assert _spread(["--methods"]) == ["--methods"]
+    assert _repeat_options(["folder", "--out", "x", "y"]) == ["folder", "--out", "x", "y"]
+    assert _repeat_options(["--methods"]) == ["--methods"]
 
 
 def test_a_grid_runs_resumes_and_is_reported(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FEW = "margrave.engines.ibis.codings.FEW"
+FEW = "margrave.engines.ibis.codings.MAX_CASE_VALUES"
 """Declared values up to which they are compared one by one; by name, since it takes ibis to import."""
 MANY, SOME = 1000, 28
 NO_NUL = ("memory-csv", "stream-csv", "postgres")
@@ -241,7 +241,7 @@ def test_what_an_owner_keeps_depends_on_its_own_rows_alone(
 def kept_by_ann(backends: Backends, engine: str, columns: dict[str, Any]) -> Counter[str]:
     """The rows that the owner ann keeps of her forty, by w, which is below 100 in her rows only."""
     table = backends.open_ibis(engine, pa.table(columns), PUSHED[engine])
-    texts, counts = open_source(table)[0].bounded("t", 5).values("w")
+    texts, counts = open_source(table)[0].bound_owners("t", 5).values("w")
     held = zip(texts, counts.reveal().tolist(), strict=True)
     return Counter({text: count for text, count in held if int(text) < 100})
 

@@ -16,7 +16,7 @@ from engine_backends import NOT_HELD, STREAMS, Backends
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.schema.columns import Date, Integer, Moment, Real, Relative
-from margrave.schema.columns.relative import ABSENT_CELLS, PLAIN, Comparison
+from margrave.schema.columns.relative import ABSENT_CELLS, MAX_COMPARED, Comparison
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -45,7 +45,9 @@ KINDS: dict[str, tuple[Any, list[Any]]] = {
 }
 NUMBERS, WHOLE, TIMES = ("long", "small", "real", "single", "money"), ("long", "small"), ("day", "moment")
 EDGES = np.array([-1e18, -86_400e6, -1000.0, -1.0, 0.0, 1.0, 2.0, 31.0, 86_400e6, 1e18])
-PARTS = np.array([-PLAIN, -1.0, 0.0, np.nextafter(0.0, 1.0), 0.5, 1.0, np.nextafter(1.0, 2.0), 2.0, PLAIN])
+PARTS = np.array(
+    [-MAX_COMPARED, -1.0, 0.0, np.nextafter(0.0, 1.0), 0.5, 1.0, np.nextafter(1.0, 2.0), 2.0, MAX_COMPARED]
+)
 ENGINES = [
     *STREAMS,
     "ibis-duckdb",

@@ -112,7 +112,7 @@ def test_bounded_keeps_at_most(source: str, tmp_path: Path) -> None:
     owners = [i % 7 for i in range(100)] + [99]
     columns = {"who": ("int", owners), "row": ("int", list(range(101)))}
     private, _ = open_source(make(source, columns, tmp_path), text=COMMAS)
-    kept = private.bounded("who", 3)
+    kept = private.bound_owners("who", 3)
     assert [column.name for column in kept.columns] == ["row"]
     rows = [int(value) for value in kept.values("row")[0]]
     held = [owners[row] for row in rows]
@@ -233,7 +233,7 @@ def test_owners_are_bounded_alike(backends: Backends, engine: str) -> None:
         same((memory.sizes("who", most), other.sizes("who", most)), most)
     sizes = np.unique(table["who"].to_numpy(zero_copy_only=False), return_counts=True)[1]
     for most in (1, 20):
-        kept = other.bounded("who", most)
+        kept = other.bound_owners("who", most)
         assert [column.name for column in kept.columns] == ["n", "r", "t"]
         assert int(kept.kinds("n").reveal().sum()) == int(np.minimum(sizes, most).sum())
     schema = Schema((Integer(name="n", lower=-50, upper=49, bins=100, missing=False),))
@@ -262,7 +262,7 @@ def test_strict_columns_refuse_alike(backends: Backends, engine: str) -> None:
             assert error.value.__context__ is None
         assert told[0] == told[1]
         assert "CANARY" not in told[0]
-    for ask in (lambda s: s.bounded("t", 1), lambda s: s.sizes("t", 1), lambda s: s.kinds("none")):
+    for ask in (lambda s: s.bound_owners("t", 1), lambda s: s.sizes("t", 1), lambda s: s.kinds("none")):
         with pytest.raises(InputError):
             ask(other)
     for thing in (other, other.only(["n"])):
@@ -280,7 +280,7 @@ def test_owners_that_storage_forms_do_not_tell_apart_are_refused(backends: Backe
     moments = pa.array([1_700_000_000_000_000_001, 1_700_000_000_000_000_002], pa.timestamp("ns"))
     for owners in (table["who"], moments):
         source, _ = backends.open(engine, table.set_column(0, "who", owners))
-        for ask in (lambda s: s.sizes("who", 2), lambda s: s.bounded("who", 1)):
+        for ask in (lambda s: s.sizes("who", 2), lambda s: s.bound_owners("who", 1)):
             with pytest.raises(InputError, match="whole numbers or dates"):
                 ask(source)
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from torch_fitters import SMALL, SMALL_NAMES
 
 from margrave.errors import InputError
-from margrave.models._base.constraints import agreeing
+from margrave.models._base.constraints import sample_consistent
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
@@ -138,11 +138,11 @@ def test_given_codes_that_no_row_has_are_refused(fitter):
 def test_numbers_known_beside_their_codes_leave_room(fitter):
     model = fitted(fitter, SETS["order"])[0]
     numbers = {"high": np.repeat([4.0, 7.0], 300)}  # the first and the last number of the bin 4 to 7
-    found = agreeing(model, 600, np.random.default_rng(0), {"high": 1}, numbers)
+    found = sample_consistent(model, 600, np.random.default_rng(0), {"high": 1}, numbers)
     assert found.column("low")[:300].max() == 1  # 3 to 5, of which 4
     assert found.column("low")[300:].max() == 2
     with pytest.raises(InputError, match="rules"):
-        agreeing(
+        sample_consistent(
             model,
             1,
             np.random.default_rng(0),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from margrave.engines import counting, cover
 from margrave.engines.counting import count_tables
-from margrave.engines.cover import Cover, covered, price
+from margrave.engines.cover import Cover, cover_cliques, price
 from margrave.engines.memory import MemoryEngine
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
@@ -67,9 +67,9 @@ def questions(draw: st.DrawFn) -> tuple[Encoded, list[Clique], int]:
 def test_same_as_bincount(asked: tuple[Encoded, list[Clique], int], merge: bool, tight: bool) -> None:
     """With and without shared tables, and with room for all counters or for one table at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "ALONE", 1)
+        patch.setattr(counting, "MIN_UPDATES_A_THREAD", 1)
         if merge:
-            patch.setattr(cover, "WORTH", (-1, 0))
+            patch.setattr(cover, "MIN_ROWS_TO_SEARCH", (-1, 0))
             patch.setattr(cover, "price", lambda plan, sizes, rows: len(plan.tables))
         if tight:
             patch.setattr(counting, "COUNTERS", 600)
@@ -82,7 +82,7 @@ def test_same_as_bincount(asked: tuple[Encoded, list[Clique], int], merge: bool,
 @pytest.mark.parametrize("threads", [1, 2])
 def test_edges_of_blocks(block: int, off: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "BLOCK", block)
-    monkeypatch.setattr(counting, "ALONE", 1)
+    monkeypatch.setattr(counting, "MIN_UPDATES_A_THREAD", 1)
     encoded = table((2, 300, 70_000, 5, 3), 2 * block + off)
     cliques = [(), ("a",), ("c",), ("b", "a"), ("a", "c"), ("d", "e", "a"), ("e", "a", "d", "b"), ("a", "b")]
     check(encoded, cliques, threads)
@@ -122,7 +122,7 @@ def test_all_pairs_and_triples_from_shared_tables() -> None:
     pairs: list[Clique] = list(itertools.combinations(encoded.domain.names, 2))
     place = {name: index for index, name in enumerate(encoded.domain.names)}
     plain = [tuple(place[name] for name in pair) for pair in pairs if "l" not in pair]
-    shared = covered(plain, encoded.domain.sizes, encoded.rows)
+    shared = cover_cliques(plain, encoded.domain.sizes, encoded.rows)
     assert len(shared.tables) < len(plain) / 2
     check(encoded, pairs, threads=2)
     check(encoded, [("e",), ("a", "b", "c"), ("c", "a"), ("d", "f", "b"), ("a", "b", "c"), ()])
@@ -141,8 +141,8 @@ def test_counters_are_emptied_before_they_overflow(
     most: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No run of rows is longer than a counter can hold, whatever that is, and none is lost between two."""
-    monkeypatch.setattr(counting, "MOST", most)
-    monkeypatch.setattr(counting, "ALONE", 1)
+    monkeypatch.setattr(counting, "MAX_ROWS_UNCHECKED", most)
+    monkeypatch.setattr(counting, "MIN_UPDATES_A_THREAD", 1)
     runs: list[tuple[int, int]] = []
     whole = counting._fill_rows
 
@@ -162,27 +162,27 @@ def test_counters_are_emptied_before_they_overflow(
 def test_the_largest_counter_is_exact() -> None:
     """The kernel adds without loss up to what a counter holds, which is why MOST is that."""
     encoded = table((2, 3), 7)
-    [batch] = counting._batches(encoded, [(0, 1)])
+    [batch] = counting._make_batches(encoded, [(0, 1)])
     counters = counting._fill_rows(encoded, batch, 0, 7)
-    assert int(np.iinfo(counters.dtype).max) == counting.MOST
+    assert int(np.iinfo(counters.dtype).max) == counting.MAX_ROWS_UNCHECKED
     copies, rest = int(batch.copies[0]), np.zeros((int(batch.copies[0]), 6), dtype=np.uint32)
-    rest[-1] = counting.MOST - counters.reshape(copies, 6).sum(axis=0, dtype=np.int64)
-    [cells] = counting._tables(counters + rest.ravel(), batch)
-    assert cells.tolist() == [counting.MOST] * 6
+    rest[-1] = counting.MAX_ROWS_UNCHECKED - counters.reshape(copies, 6).sum(axis=0, dtype=np.int64)
+    [cells] = counting._sum_copies(counters + rest.ravel(), batch)
+    assert cells.tolist() == [counting.MAX_ROWS_UNCHECKED] * 6
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are counted in runs of at most COUNTERS counters, a larger one by itself and in one thread."""
     monkeypatch.setattr(counting, "COUNTERS", 500)
-    monkeypatch.setattr(counting, "ALONE", 1)
+    monkeypatch.setattr(counting, "MIN_UPDATES_A_THREAD", 1)
     encoded = table((10, 11, 30, 40), 50)
     tables = [(0, 1), (0,), (2, 3), (1,), (2,), (3,)]
-    batches = list(counting._batches(encoded, tables))
+    batches = list(counting._make_batches(encoded, tables))
     assert [t for batch in batches for t in batch.tables] == tables
     assert all(batch.counters <= 500 or len(batch.tables) == 1 for batch in batches)
     assert max(batch.counters for batch in batches) > 500
     for batch in batches:
-        assert counting._workers(50, batch, 8) == (1 if batch.counters > 500 else 8)
+        assert counting._count_workers(50, batch, 8) == (1 if batch.counters > 500 else 8)
 
 
 @pytest.mark.parametrize("cap", [10, 1000, 100_000])
@@ -195,7 +195,7 @@ def test_every_clique_lies_in_its_table(cap: int, sizes: list[int], order: int, 
     every = [c for k in range(1, order + 1) for c in itertools.combinations(range(len(sizes)), k)]
     rng = np.random.default_rng(seed)
     asked = [every[k] for k in rng.permutation(len(every))[: 1 + len(every) // 2]]
-    plan = cover.merged(asked, sizes, cap)
+    plan = cover.merge_cliques(asked, sizes, cap)
     assert len(plan.tables) <= len(asked)
     for clique, index in zip(asked, plan.owner, strict=True):
         assert set(clique) <= set(plan.tables[index])
@@ -208,11 +208,11 @@ def test_the_cheapest_plan_is_chosen() -> None:
     pairs = list(itertools.combinations(range(6), 2))
     sizes = (4,) * 6
     separate = Cover(tuple(pairs), tuple(range(len(pairs))))
-    assert covered(pairs, sizes, 1000) == separate
-    shared = covered(pairs, sizes, 1_000_000)
+    assert cover_cliques(pairs, sizes, 1000) == separate
+    shared = cover_cliques(pairs, sizes, 1_000_000)
     assert len(shared.tables) < len(pairs)
     assert price(shared, sizes, 1_000_000) < price(separate, sizes, 1_000_000)
-    large = covered(pairs, (3000,) * 6, 1_000_000)
+    large = cover_cliques(pairs, (3000,) * 6, 1_000_000)
     assert sorted(large.tables) == pairs
 
 

@@ -83,7 +83,7 @@ def test_kept_rows_are_a_uniform_choice() -> None:
     draws = 3000
     seen = np.zeros(rows + 1)
     for _ in range(draws):
-        kept = [int(text) for text in source.bounded("who", 2).values("row")[0]]
+        kept = [int(text) for text in source.bound_owners("who", 2).values("row")[0]]
         assert len(kept) == 3
         seen[kept] += 1
     assert seen[rows] == draws
@@ -93,7 +93,7 @@ def test_kept_rows_are_a_uniform_choice() -> None:
 
 def test_bounded_keeps_texts_of_kept_rows_only() -> None:
     source, _ = open_source(pd.DataFrame({"who": [1.0, 1.0, -0.0, 0.0], "t": ["a", "b", "c", "d"]}))
-    kept = source.bounded("who", 1)
+    kept = source.bound_owners("who", 1)
     texts, counts = kept.values("t")
     assert len(texts) == 2
     assert counts.reveal().tolist() == [1, 1]
@@ -102,7 +102,7 @@ def test_bounded_keeps_texts_of_kept_rows_only() -> None:
 def test_bounded_takes_a_million_rows() -> None:
     owners = np.random.default_rng(0).integers(0, 300_000, 1_000_000)
     source, _ = open_source(pa.table({"who": owners, "v": np.zeros(len(owners), dtype=np.int8)}))
-    kept = int(source.bounded("who", 2).kinds("v").reveal().sum())
+    kept = int(source.bound_owners("who", 2).kinds("v").reveal().sum())
     assert kept == int(np.minimum(np.bincount(owners), 2).sum())
 
 

@@ -61,7 +61,7 @@ def test_counts_by_any_plan(table: Any, monkeypatch: pytest.MonkeyPatch, change:
         monkeypatch.setattr(pushdown_engine, "CELLS", 100)
     elif change == "one set a query":
         monkeypatch.setattr(pushdown_engine, "MOST_SETS", 1)
-        monkeypatch.setattr(pushdown_engine, "SHARED", 1)
+        monkeypatch.setattr(pushdown_engine, "MAX_SHARED_CELLS", 1)
     asked = [c for c in cliques() if SCHEMA.domain.size(c) < 1 << 20]
     engines = [open_source(data)[0].bind(SCHEMA) for data in (TABLE, table)]
     for clique, one, other in zip(asked, *(engine.count(asked) for engine in engines), strict=True):
@@ -125,9 +125,9 @@ def test_columns_without_a_kind_are_refused() -> None:
 
 
 def test_the_choice_of_owners_rows_stays(table: Any) -> None:
-    kept = open_source(table)[0].bounded("code", 1)
+    kept = open_source(table)[0].bound_owners("code", 1)
     first, second = (kept.values("r")[0] for _ in range(2))
     assert first == second
     assert len(first) == len(in_memory(TABLE)[0].values("code")[0])
-    other = open_source(table)[0].bounded("code", 1).values("r")[0]
+    other = open_source(table)[0].bound_owners("code", 1).values("r")[0]
     assert other != first

@@ -115,14 +115,14 @@ def test_owners_are_told_apart_by_bytes() -> None:
     table = collated({"who": ["ann", "ANN", "Ann", "bob"], "t": ["a", "b", "c", "d"]})
     source = open_source(table)[0]
     assert source.sizes("who", 2).reveal().tolist() == [4, 0, 0]
-    assert source.bounded("who", 1).rows().reveal().tolist() == [4]
+    assert source.bound_owners("who", 1).rows().reveal().tolist() == [4]
 
 
 def test_rows_that_are_equal_are_drawn_as_often_as_others() -> None:
     """Nine of ten rows are equal: a draw by content alone would keep the tenth half of the time."""
     owners = 600
     columns = {"who": [f"o{k}" for k in range(owners)] * 10, "t": ["same"] * 9 * owners + ["odd"] * owners}
-    kept = open_source(collated(columns))[0].bounded("who", 1)
+    kept = open_source(collated(columns))[0].bound_owners("who", 1)
     counts = dict(zip(*(list(part) for part in _named(kept)), strict=True))
     assert abs(counts["odd"] - owners / 10) < 5 * np.sqrt(owners * 0.09)
 
@@ -161,12 +161,12 @@ def test_text_is_turned_into_bytes(backend: str, written: str) -> None:
 def test_the_door_refuses_a_join_that_fans_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: each key of a look-up is there twice."""
     source = open_source(collated({"x": ["abc", "v1"], "y": ["v1", "v2"]}))[0]
-    lookup = pushdown_engine._lookup
+    lookup = pushdown_engine._make_lookup
 
     def doubled(place: int, found: Any) -> Any:
         return pa.concat_tables([lookup(place, found)] * 2)
 
-    monkeypatch.setattr(pushdown_engine, "_lookup", doubled)
+    monkeypatch.setattr(pushdown_engine, "_make_lookup", doubled)
     spent = ledger()
     with pytest.raises(InputError, match="counts each row once") as error:
         Curator(source, spent).discover(PAIR)
@@ -223,11 +223,11 @@ def test_one_scan_gives_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _recorded(asked: list[object]) -> Any:
-    from margrave.engines.ibis.engine import fetched
+    from margrave.engines.ibis.engine import fetch_rows
 
     def record(expression: Any) -> Any:
         asked.append(expression)
-        return fetched(expression)
+        return fetch_rows(expression)
 
     return record
 

@@ -189,11 +189,11 @@ def test_schema_of_another_table(source: MemorySource) -> None:
 
 
 def test_owner(source: MemorySource) -> None:
-    assert "owner must be a column without missing" in refusal(lambda: source.bounded("t", 1))
-    assert "owner must be a column without missing" in refusal(lambda: source.bounded("r", 1))
-    assert "owner must be one of" in refusal(lambda: source.bounded("id", 1))
-    assert "max_rows must be at least 1" in refusal(lambda: source.bounded("n", 0))
-    assert "beside another" in refusal(lambda: open_source(pa.table({"n": [1]}))[0].bounded("n", 1))
+    assert "owner must be a column without missing" in refusal(lambda: source.bound_owners("t", 1))
+    assert "owner must be a column without missing" in refusal(lambda: source.bound_owners("r", 1))
+    assert "owner must be one of" in refusal(lambda: source.bound_owners("id", 1))
+    assert "max_rows must be at least 1" in refusal(lambda: source.bound_owners("n", 0))
+    assert "beside another" in refusal(lambda: open_source(pa.table({"n": [1]}))[0].bound_owners("n", 1))
 
 
 def test_questions(source: MemorySource) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.engines.files import PLAIN, read_file
+from margrave.engines.files import DEFAULT_TEXT_FORMAT, read_file
 from margrave.engines.memory import open_source as in_memory
 from margrave.engines.opening import open_here, open_source
 from margrave.engines.streaming import engine as streaming
@@ -85,7 +85,7 @@ def test_text_in_pieces_is_the_text(rows: list[tuple[str, str]], piece: int, end
         file.write(text)
         file.flush()
         path = Path(f"/proc/self/fd/{file.fileno()}")
-        batches = text_batches(path, PLAIN, ("",), piece=piece)[0]
+        batches = text_batches(path, DEFAULT_TEXT_FORMAT, ("",), piece=piece)[0]
         found = [row for table in batches.read(batches.schema.names) for row in table.to_pylist()]
     expected = [tuple(cell.strip(" \t") or None for cell in row) for row in rows]
     assert [tuple(row.values()) for row in found] == expected
@@ -107,7 +107,7 @@ def test_text_in_pieces_is_the_text(rows: list[tuple[str, str]], piece: int, end
 def test_broken_text_is_refused(tmp_path: Path, text: bytes, words: str, piece: int) -> None:
     (tmp_path / "t.csv").write_bytes(text)
     with pytest.raises(InputError, match=words) as error:
-        text_batches(tmp_path / "t.csv", PLAIN, ("",), piece=piece)
+        text_batches(tmp_path / "t.csv", DEFAULT_TEXT_FORMAT, ("",), piece=piece)
     assert "CANARY" not in str(error.value)
     assert error.value.__context__ is None
 
@@ -235,7 +235,7 @@ def test_small_files_go_to_memory_and_large_ones_are_streamed(
             "n,t\n" + "".join(f"{n},{t}\n" for n, t in zip(*TABLE.to_pydict().values(), strict=True))
         )
     small = open_source(path)[0]
-    monkeypatch.setattr("margrave.engines.opening.LARGE", 10)
+    monkeypatch.setattr("margrave.engines.opening.MIN_STREAMED_BYTES", 10)
     large, frame = open_source(path)
     assert (type(small).__name__, type(large).__name__) == ("MemorySource", "StreamSource")
     assert frame == in_memory(path)[1]

@@ -17,8 +17,8 @@ import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.evaluation import METRICS, Score, Task
-from margrave.evaluation.observed import observed_schema, widened
-from margrave.evaluation.scoring import asked
+from margrave.evaluation.observed import observed_schema, widen_schema
+from margrave.evaluation.scoring import score_request
 from margrave.report.comparison.page import render_comparison
 from margrave.schema.schema import Schema
 
@@ -64,12 +64,12 @@ def test_values_that_only_held_out_rows_have_get_codes_of_their_own() -> None:
     real = open_source(pa.table({"a": ["x", "y"], "b": [1, 2], "c": ["u", "v"]}))[0]
     held_out = open_source(pa.table({"a": ["z", None], "b": [None, 9], "c": ["u", "w"]}))[0]
     schema = observed_schema(real, real)
-    wide = widened(schema, held_out)
+    wide = widen_schema(schema, held_out)
     assert wide["a"].labels == ("x", "y", "z", "missing")
     assert wide["b"].missing
     assert wide["b"].edges == schema["b"].edges
     declared = observed_schema(real, real).replace([])
-    assert widened(schema, held_out, declared) == schema
+    assert widen_schema(schema, held_out, declared) == schema
     assert held_out.bind(wide).encoded.column("a").tolist() == [2, 3]
 
 
@@ -93,5 +93,5 @@ def test_models_are_trained_with_one_thread() -> None:
     table = open_source(pa.table({"a": [0, 1], "b": [1, 1]}))[0]
     one: list[Any] = [Threads()]
     with threadpool_limits(limits=2):
-        asked(one, {"real": (table, None), "synthetic": (table, None)}, schema)
+        score_request(one, {"real": (table, None), "synthetic": (table, None)}, schema)
     assert set(seen) == {1}

@@ -13,7 +13,7 @@ from margrave.errors import SchemaError
 from margrave.evaluation.attacks import AttributeInference, MembershipInference
 from margrave.evaluation.attacks.membership import area, area_error, caught
 from margrave.evaluation.attacks.risk import Closeness
-from margrave.evaluation.metrics.propensity import joined
+from margrave.evaluation.metrics.propensity import join_rows
 from margrave.evaluation.references import shuffled_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
@@ -39,7 +39,7 @@ def test_copies_of_rows_are_told() -> None:
 
 
 def test_rows_that_are_half_copies_are_told_too() -> None:
-    leaking = joined(made(500, 0).take(np.arange(250)), made(250, 5))
+    leaking = join_rows(made(500, 0).take(np.arange(250)), made(250, 5))
     for score in _attacked(leaking):
         assert 0.65 < score.value < 0.95
 

@@ -5,7 +5,7 @@ import pytest
 from people import SCHEMA, made, people
 from scipy.stats import pearsonr
 
-from margrave.evaluation.distance import embedded
+from margrave.evaluation.distance import embed_rows
 from margrave.evaluation.metrics.correlations import covariance, pearson
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
@@ -17,7 +17,7 @@ from margrave.schema.schema import Schema
 
 def test_the_covariance_is_numpys_in_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = made(200, 0).encoded
-    expected = np.cov(embedded(rows), rowvar=False, bias=True)
+    expected = np.cov(embed_rows(rows), rowvar=False, bias=True)
     np.testing.assert_allclose(covariance(rows), expected, atol=1e-14)
     monkeypatch.setattr("margrave.evaluation.metrics.correlations.BLOCK", 7)
     np.testing.assert_allclose(covariance(rows), expected, atol=1e-14)
@@ -25,7 +25,7 @@ def test_the_covariance_is_numpys_in_any_blocks(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_covariance_error_is_relative_to_the_synthetic_table() -> None:
     real, synthetic = made(200, 0), made(150, 1, 0.8)
-    first, second = (np.cov(embedded(side.encoded), rowvar=False, bias=True) for side in (real, synthetic))
+    first, second = (np.cov(embed_rows(side.encoded), rowvar=False, bias=True) for side in (real, synthetic))
     found = score_metrics(Task(real, synthetic, SCHEMA), ["covariance_error"])[0]
     assert found.value == pytest.approx(np.sqrt(((first - second) ** 2).sum() / (second**2).sum()))
     one = real.take(np.zeros(5, np.int64))

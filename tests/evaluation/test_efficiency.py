@@ -107,7 +107,7 @@ def test_a_single_class_is_predicted_always_and_notes_are_kept() -> None:
 
 @pytest.mark.usefixtures("_forest_only")
 def test_long_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(efficiency.sampled, "__defaults__", (100,))
+    monkeypatch.setattr(efficiency.sample_rows, "__defaults__", (100,))
     scores = [score_metrics(_task("rich", seed=seed), ["ml_f1"])[0] for seed in (0, 0, 1)]
     assert "rows drawn" in scores[0].note
     assert scores[0] == scores[1]

@@ -16,7 +16,7 @@ from margrave.errors import SchemaError
 from margrave.evaluation.attacks import Linkability, SinglingOut
 from margrave.evaluation.attacks.risk import Closeness, Risk, wilson
 from margrave.evaluation.attacks.singling_out import Predicate, alone, matches, of_columns, of_rows
-from margrave.evaluation.metrics.propensity import joined
+from margrave.evaluation.metrics.propensity import join_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.scoring import score_metrics
@@ -73,7 +73,7 @@ def test_fresh_rows_carry_no_risk() -> None:
 
 
 def test_half_copies_lie_between() -> None:
-    found = _scored(joined(made(600, 0).take(np.arange(300)), made(300, 5)))
+    found = _scored(join_rows(made(600, 0).take(np.arange(300)), made(300, 5)))
     whole = _scored(made(600, 0))
     for name in ATTACKS:
         assert 0.05 < found[name].value < whole[name].value

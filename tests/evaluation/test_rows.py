@@ -63,7 +63,7 @@ def test_taking_and_permuting_keep_rows_and_columns_together() -> None:
     assert some.numbers["pay"].tolist() == rows.numbers["pay"][[3, 3, 1]].tolist()
     assert some.encoded.column("town").tolist() == rows.encoded.column("town")[[3, 3, 1]].tolist()
     order = {name: np.arange(30) for name in SCHEMA.names} | {"pay": np.arange(30)[::-1]}
-    turned = rows.permuted(order)
+    turned = rows.permute_columns(order)
     assert turned.numbers["pay"].tolist() == rows.numbers["pay"][::-1].tolist()
     assert turned.encoded.column("pay").tolist() == rows.encoded.column("pay")[::-1].tolist()
     assert turned.encoded.column("job").tolist() == rows.encoded.column("job").tolist()

@@ -46,7 +46,7 @@ def test_a_comparison_of_drawn_pairs_says_so_and_shows_the_first_columns(
     real, other = (Rows(encoded(domain, rng.integers(0, 3, (90, 12)))) for _ in range(2))
     whole = compare(real, other)
     monkeypatch.setattr(samples, "SAMPLED_PAIRS", 20)
-    monkeypatch.setattr(samples, "SHOWN", 4)
+    monkeypatch.setattr(samples, "MAX_COLUMNS_SHOWN", 4)
     drawn = compare(real, other, seed=3)
     assert compare(real, other, seed=3).to_json() == drawn.to_json()
     scores = {score.name: score for score in drawn.scores}

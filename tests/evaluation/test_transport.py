@@ -7,7 +7,7 @@ import pytest
 from people import SCHEMA, made
 from scipy.stats import wasserstein_distance
 
-from margrave.evaluation.distance import centres, embedded
+from margrave.evaluation.distance import centres, embed_rows
 from margrave.evaluation.metrics.marginals import sliced_distance
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
@@ -55,7 +55,7 @@ def test_the_score_is_the_mean_over_pairs_of_rows() -> None:
     directions = task.once("directions of average_sw1", lambda: np.zeros(0))
     assert directions.shape == (100, 2)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
-    points = [embedded(side.encoded, ("pay", "town")) for side in (real, synthetic)]
+    points = [embed_rows(side.encoded, ("pay", "town")) for side in (real, synthetic)]
     expected = np.mean([wasserstein_distance(points[0] @ theta, points[1] @ theta) for theta in directions])
     assert score.parts["pay x town"] == pytest.approx(expected, abs=1e-12)
     assert score.value == pytest.approx(np.mean(list(score.parts.values())))
@@ -75,6 +75,6 @@ def test_the_distance_of_rows_is_pots() -> None:
     score = score_metrics(task, ["average_sw1"])[0]
     directions = task.once("directions of average_sw1", lambda: np.zeros(0))
     for names in (("pay", "town"), ("age", "job")):
-        points = [embedded(side.encoded, names) for side in (real, synthetic)]
+        points = [embed_rows(side.encoded, names) for side in (real, synthetic)]
         expected = ot.sliced_wasserstein_distance(*points, projections=directions.T, p=1)
         assert score.parts[" x ".join(names)] == pytest.approx(expected, abs=1e-9)

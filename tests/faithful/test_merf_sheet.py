@@ -12,7 +12,7 @@ import pytest
 import margrave as mg
 import margrave.measure.curator as door
 from margrave.engines.memory import MemorySource
-from margrave.measure.mechanisms.moments import embedded, wave
+from margrave.measure.mechanisms.moments import sum_embedded, wave
 from margrave.models.networks.merf import Merf
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
@@ -35,7 +35,7 @@ def row(codes: list[int]) -> Encoded:
 
 def phi(codes: list[int], features: Embedding) -> tuple[np.ndarray, np.ndarray]:
     """One row's part in the sums, in blocks of length 1: [labels, 2 frequencies], [labels, listed codes]."""
-    waves = embedded(row(codes), features, WAVE) / (2**DIGITS * math.sqrt(features.frequencies))
+    waves = sum_embedded(row(codes), features, WAVE) / (2**DIGITS * math.sqrt(features.frequencies))
     hot = np.zeros((DOMAIN["y"], sum(DOMAIN[name] for name in LISTED)))
     start = 0
     for name in LISTED:
@@ -126,7 +126,7 @@ def test_labels_come_in_the_proportions_that_were_released(share: float) -> None
     domain = Domain(("y", "a"), (2, 6), (0, 6))
     features = fourier(domain, "y", 12, None, np.random.default_rng(1))
     rows = Encoded(domain, (np.repeat([0, 1], [700, 300]), np.arange(1000) % 6))
-    sums = embedded(rows, features, WAVE) / 2**DIGITS
+    sums = sum_embedded(rows, features, WAVE) / 2**DIGITS
     weights = NoisyMarginal(("y",), np.array([1 - share, share]) * 1000, 2.0)
     model = TINY.fit_moments(domain, [weights], NoisyMoments(features, sums, 300.0))
     found = model.sample(2000, np.random.default_rng(0)).column("y")

@@ -10,7 +10,7 @@ import pytest
 from faithful_door import counted, opened
 
 from margrave.models._base.pooling import Pooled, one_ways, pool
-from margrave.models._grouping.coding import merged
+from margrave.models._grouping.coding import merge_rare_codes
 from margrave.models.compressed import Compressed
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
@@ -72,7 +72,7 @@ def test_a_merged_cell_has_the_noise_of_all_that_are_in_it() -> None:
     sigma, hidden, draws = 4.0, 6, 100_000
     domain = Domain(("a",), (2 + hidden,))
     truth = np.array([900.0, 400.0] + [0.0] * hidden)
-    coarse = merged(domain, {"a": Pooled(("a",), truth, np.full(8, sigma))}, 3.0)
+    coarse = merge_rare_codes(domain, {"a": Pooled(("a",), truth, np.full(8, sigma))}, 3.0)
     assert coarse is not None
     assert coarse.inner.sizes == (3,)
     rng = np.random.default_rng(0)
@@ -92,7 +92,7 @@ def test_codes_that_are_kept_come_back_as_they_went_in() -> None:
     pair = NoisyMarginal(
         ("a", "b"), np.array([[2000.0, 1000], [1, 1], [100, 400], [0, 0], [1, 0], [450, 450]]), 5.0
     )
-    coarse = merged(domain, one_ways(pool(domain, [one, pair])), 3.0)
+    coarse = merge_rare_codes(domain, one_ways(pool(domain, [one, pair])), 3.0)
     assert coarse is not None
     kept = [0, 2, 5]
     groups = coarse.groups["a"]

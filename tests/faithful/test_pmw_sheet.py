@@ -9,7 +9,7 @@ import pytest
 from faithful_door import chain
 
 import margrave as mg
-from margrave.models.pgm.multiplicative_weights import PMW, updated
+from margrave.models.pgm.multiplicative_weights import PMW, update_weights
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
 from margrave.privacy.unit import Adjacency
@@ -31,7 +31,7 @@ def test_two_cells_that_complement_each_other_are_one_query_of_the_textbook() ->
     now = float((q * weights).sum())
     wanted = weights * np.exp(q * (asked - now) / 2)
     largest = max(now, 1 - now)
-    found = updated(weights, DOMAIN.names, ("a",), np.array([1 - asked, asked]), 0.25 * largest)
+    found = update_weights(weights, DOMAIN.names, ("a",), np.array([1 - asked, asked]), 0.25 * largest)
     np.testing.assert_allclose(found, wanted / wanted.sum(), rtol=1e-12)
 
 

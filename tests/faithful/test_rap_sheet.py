@@ -93,7 +93,7 @@ def test_the_top_two_are_those_of_gumbel_noise_of_the_sheets_scale(adjacency: Ad
     rho = Fraction(moved**2, 9)  # so that beta = 3
     beta = moved * math.sqrt(2 / (2 * float(rho)))
     found = Counter(
-        tuple(TopQ(q=2)._chosen(curator, Independent(), model, ones, 2, rho))  # type: ignore[arg-type]
+        tuple(TopQ(q=2)._choose_marginals(curator, Independent(), model, ones, 2, rho))  # type: ignore[arg-type]
         for _ in range(runs)
     )
     odds = {c: math.exp(error / beta) for c, error in errors.items()}

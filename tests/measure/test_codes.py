@@ -15,7 +15,7 @@ import pytest
 
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.text import _cuts, _ending
+from margrave.measure.discovery.text import _complete_shape, _cuts
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
@@ -209,4 +209,4 @@ def test_a_table_of_free_text_alone_keeps_a_column() -> None:
 )
 def test_where_codes_are_cut(shape: str, lengths: tuple[int, ...], endings: tuple[str, ...]) -> None:
     assert _cuts(shape) == lengths
-    assert tuple(_ending(shape, length) for length in lengths) == endings
+    assert tuple(_complete_shape(shape, length) for length in lengths) == endings

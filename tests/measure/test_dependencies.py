@@ -136,7 +136,7 @@ def test_a_unit_moves_the_looks_by_no_more_than_is_declared(
     odd = data.iloc[[0] * k].assign(county="k11", state="s0", age=10**6, who=-1)
     other = data.iloc[[1] * k].assign(county="k0", state="elsewhere", age=None, who=-1)
     frames = [pd.concat([data, odd]), data if adjacency == "add_remove" else pd.concat([data, other])]
-    sources = [open_source(table)[0].bounded("who", k) for table in frames]
+    sources = [open_source(table)[0].bound_owners("who", k) for table in frames]
     monkeypatch.undo()
     for event, (columns, cliques) in zip(events, asked, strict=True):
         assert isinstance(event, GaussianEvent)

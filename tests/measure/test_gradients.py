@@ -100,13 +100,13 @@ def _matrices(found: list[tuple[Any, Any]]) -> NDArray[np.float64]:
 def test_a_clipped_row_is_its_gradient_as_far_as_the_norm_allows(scale: float) -> None:
     learner = Sums(scale)
     factors = learner.factors((), _codes(200), _uniform(200))
-    found = _matrices(door.clipped(factors))
+    found = _matrices(door.clip_factors(factors))
     assert (found == np.rint(found)).all()
     squares = [sum(int(number) ** 2 for number in row) for row in found]
     assert max(squares) <= door.NORM**2
     true = _matrices(factors)
     if scale < 1e9:  # there factors themselves are cut
-        cut = np.minimum(1.0, door.CLOSE / np.linalg.norm(true, axis=1))[:, None]
+        cut = np.minimum(1.0, door.CLIP_MARGIN / np.linalg.norm(true, axis=1))[:, None]
         assert np.abs(found / door.NORM - true * cut).max() < 2e-3
     if scale >= 1.0:
         assert min(squares) > 0.9 * door.NORM**2
@@ -119,7 +119,7 @@ def test_no_learner_gets_a_row_past_the_norm(number: float) -> None:
         right = torch.full((3, 8, 70), rights, dtype=torch.float64)
         left[1] = 1.0
         left[2, ::2] = 0.5
-        found = _matrices(door.clipped([(left, right), (left, right)]))
+        found = _matrices(door.clip_factors([(left, right), (left, right)]))
         assert max(sum(int(x) ** 2 for x in row) for row in found) <= door.NORM**2
 
 
@@ -133,7 +133,7 @@ def test_a_norm_that_would_wrap_round_in_int64_is_refused() -> None:
     right = torch.full((1, 640, 1024), 64.0, dtype=torch.float64)
     long = (torch.full((1, 1, 1), 16.0).double(), torch.full((1, 1, 1), 0.25).double())
     with pytest.raises(InputError, match="pairs of draws"):
-        door.clipped([(left, right), long])
+        door.clip_factors([(left, right), long])
 
 
 @pytest.mark.parametrize(("draws", "out"), [([91], 1), ([64, 65], 1), ([1], (1 << 17) + 1)])
@@ -143,10 +143,10 @@ def test_factors_too_many_or_too_long_for_exact_sums_are_refused(draws: list[int
         return [tuple(torch.ones(shape, dtype=torch.float64) for shape in pair) for pair in shapes]  # type: ignore[misc]
 
     with pytest.raises(InputError, match="pairs of draws"):
-        door.clipped(factors(draws, out))
-    door.clipped(factors([90], 1))
-    door.clipped(factors([64, 64], 1))
-    door.clipped(factors([1], 1 << 17))
+        door.clip_factors(factors(draws, out))
+    door.clip_factors(factors([90], 1))
+    door.clip_factors(factors([64, 64], 1))
+    door.clip_factors(factors([1], 1 << 17))
 
 
 def test_a_row_whose_draws_all_but_cancel_stays_within_the_norm() -> None:
@@ -155,7 +155,7 @@ def test_a_row_whose_draws_all_but_cancel_stays_within_the_norm() -> None:
     left = torch.tensor(rng.normal(size=(50, 1, 30))) * 10
     left = torch.cat([left, -left + 1e-4 * torch.tensor(rng.normal(size=(50, 1, 30)))], dim=1)
     right = (torch.tensor(rng.normal(size=(50, 1, 40))) * 20).expand(-1, 2, -1)
-    found = _matrices(door.clipped([(left, right)]))
+    found = _matrices(door.clip_factors([(left, right)]))
     assert max(sum(int(x) ** 2 for x in row) for row in found) <= door.NORM**2
 
 
@@ -173,24 +173,24 @@ def test_one_row_changes_the_sum_by_itself_and_no_more(monkeypatch: pytest.Monke
             return found
 
     every = np.arange(40)
-    whole = door.summed(learner, (), codes, 1.0, Held(every))
-    alone = [door.summed(learner, (), codes[[row]], 1.0, Held(every[[row]])) for row in every]
+    whole = door.sum_gradients(learner, (), codes, 1.0, Held(every))
+    alone = [door.sum_gradients(learner, (), codes[[row]], 1.0, Held(every[[row]])) for row in every]
     for row in every:
         rest = np.delete(every, row)
-        without = door.summed(learner, (), codes[rest], 1.0, Held(rest))
+        without = door.sum_gradients(learner, (), codes[rest], 1.0, Held(rest))
         np.testing.assert_array_equal(whole - without, alone[row])
         assert sum(int(number) ** 2 for number in alone[row]) <= door.NORM**2
 
 
 def test_clip_is_the_unit_of_the_norm() -> None:
-    wide = door.summed(Sums(0.5), (), _codes(30), 64.0, SeededSource(2)) * 64
-    narrow = door.summed(Sums(0.5), (), _codes(30), 32.0, SeededSource(2)) * 32
+    wide = door.sum_gradients(Sums(0.5), (), _codes(30), 64.0, SeededSource(2)) * 64
+    narrow = door.sum_gradients(Sums(0.5), (), _codes(30), 32.0, SeededSource(2)) * 32
     np.testing.assert_allclose(wide, narrow, atol=30 * DRAWS * 64 * 256)
     assert np.linalg.norm(wide) > 100 * 30 * DRAWS * 256
 
 
 def test_samples_are_poisson() -> None:
-    taken = [door.sampled(1001, Fraction(1, 8), SecureSource()) for _ in range(2000)]
+    taken = [door.sample_places(1001, Fraction(1, 8), SecureSource()) for _ in range(2000)]
     marks = np.zeros((2000, 1001))
     for step, places in enumerate(taken):
         marks[step, places] = 1.0
@@ -200,8 +200,8 @@ def test_samples_are_poisson() -> None:
     assert marks.sum(axis=1).var() == pytest.approx(1001 * 7 / 64, rel=0.15)
     pairs = np.corrcoef(marks[:, :50].T)[np.triu_indices(50, 1)]
     assert np.abs(pairs).max() < 5 / math.sqrt(2000)
-    assert len(door.sampled(10, Fraction(1), SecureSource())) == 10
-    assert len(door.sampled(0, Fraction(1), SecureSource())) == 0
+    assert len(door.sample_places(10, Fraction(1), SecureSource())) == 10
+    assert len(door.sample_places(0, Fraction(1), SecureSource())) == 0
 
 
 def test_the_noise_is_that_of_the_event() -> None:
@@ -223,7 +223,7 @@ def test_the_sum_is_that_of_the_rows_taken() -> None:
     (found,) = _train(curator, rho=Fraction(10) ** 7, steps=3, rate=Fraction(1))
     mean = np.zeros(OUT * INTO + 2)
     for seed in range(20):
-        mean += door.summed(Sums(), (), _codes(500), 1.0, SeededSource(100 + seed)) / door.NORM / 20
+        mean += door.sum_gradients(Sums(), (), _codes(500), 1.0, SeededSource(100 + seed)) / door.NORM / 20
     assert np.abs(found / 3 - mean).max() < 0.05 * 500
 
 

@@ -70,7 +70,7 @@ def _features(label: str | None = "y", frequencies: int = 20) -> Embedding:
 @pytest.mark.parametrize("label", ["y", None])
 def test_the_sums_are_those_of_the_features(label: str | None) -> None:
     codes, features = _drawn(np.random.default_rng(1), 5000), _features(label)
-    found = door.embedded(_rows(codes), features, TABLE) / 2**14
+    found = door.sum_embedded(_rows(codes), features, TABLE) / 2**14
     phase = features.phases[0][codes[:, 1]].astype(float) + features.phases[1][codes[:, 2]]
     both = np.concatenate([np.cos(phase * 2 * np.pi / 65536), np.sin(phase * 2 * np.pi / 65536)], axis=1)
     marks = np.eye(3)[codes[:, 0]] if label else np.ones((5000, 1))
@@ -79,12 +79,12 @@ def test_the_sums_are_those_of_the_features(label: str | None) -> None:
 
 def test_a_row_adds_the_same_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = _drawn(np.random.default_rng(2), 300)
-    whole = door.embedded(_rows(codes), FEATURES, TABLE)
-    alone = sum(door.embedded(_rows(codes[i : i + 1]), FEATURES, TABLE) for i in range(300))
+    whole = door.sum_embedded(_rows(codes), FEATURES, TABLE)
+    alone = sum(door.sum_embedded(_rows(codes[i : i + 1]), FEATURES, TABLE) for i in range(300))
     np.testing.assert_array_equal(whole, alone)
     monkeypatch.setattr(door, "BLOCK", 7)
-    np.testing.assert_array_equal(door.embedded(_rows(codes[::-1]), FEATURES, TABLE), whole)
-    assert not door.embedded(_rows(codes[:0]), FEATURES, TABLE).any()
+    np.testing.assert_array_equal(door.sum_embedded(_rows(codes[::-1]), FEATURES, TABLE), whole)
+    assert not door.sum_embedded(_rows(codes[:0]), FEATURES, TABLE).any()
 
 
 @pytest.mark.parametrize("digits", [4, 9, 14])
@@ -108,7 +108,9 @@ def test_no_neighbour_moves_the_sums_further_than_it_says(adjacency: Adjacency) 
         other = _drawn(rng, int(rng.integers(0, k + 1)) if adjacency == "replace_one" else 0)
         if rng.random() < 0.5:  # rows alike move sums furthest
             mine, other = (np.repeat(part[:1], k if len(part) else 0, axis=0) for part in (mine, other))
-        one, two = (door.embedded(_rows(np.concatenate([common, p])), features, TABLE) for p in (mine, other))
+        one, two = (
+            door.sum_embedded(_rows(np.concatenate([common, p])), features, TABLE) for p in (mine, other)
+        )
         moved = sum(int(step) ** 2 for step in (one - two).ravel())
         l1 = Neighbours(Unit("id", k), adjacency).marginal_l1
         bound = l1**2 * features.frequencies * door._largest(TABLE)
@@ -137,7 +139,7 @@ def test_the_event_prices_all_sums_together(adjacency: Adjacency, times: int, k:
 def test_the_noise_is_of_the_recorded_size(gdp: bool) -> None:
     features, codes = _features(frequencies=4000), _drawn(np.random.default_rng(5), 600)
     found = _curator(_ledger(Neighbours(), gdp)).moments(features, RHO)
-    noise = (found.values - door.embedded(_rows(codes), features, TABLE) / 2**14).ravel()
+    noise = (found.values - door.sum_embedded(_rows(codes), features, TABLE) / 2**14).ravel()
     assert ((found.values * 2**14) % 1 == 0).all()
     normal = scipy.stats.norm(scale=math.sqrt(4000 / (2 * float(RHO)))).cdf
     assert scipy.stats.kstest(noise, normal).pvalue > 1e-4

@@ -130,13 +130,13 @@ def test_a_unit_moves_the_comparisons_by_no_more_than_is_declared(
 ) -> None:
     """What one run asked, asked of two neighbours of which one holds an owner's k equal odd rows."""
     asked: list[Any] = []
-    true = Relations._compared
+    true = Relations._count_differences
 
     def note(self: Relations, column: Any, bases: Any, *how: Any) -> Any:
         asked.append((column.name, bases[0].name, *how, [base.name for base in bases[1:]]))
         return true(self, column, bases, *how)
 
-    monkeypatch.setattr(Relations, "_compared", note)
+    monkeypatch.setattr(Relations, "_count_differences", note)
     data, unit = stays().assign(who=np.arange(ROWS) // k), Unit("who", k)
     _, ledger, _ = discover(data, unit=unit, adjacency=adjacency)
     (event,) = [event for event in ledger.events if "pairs of columns" in event.what]
@@ -146,7 +146,7 @@ def test_a_unit_moves_the_comparisons_by_no_more_than_is_declared(
     odd = data.iloc[[0] * k].assign(came=DAY, left=DAY - 900, paid=1e9, who=-1, lines=-7)
     other = data.iloc[[1] * k].assign(came=DAY + 900, left=DAY, paid=0.0, charge=5.0, who=-1, lines=10**6)
     tables = [pd.concat([data, odd]), data if adjacency == "add_remove" else pd.concat([data, other])]
-    sources = [open_source(table)[0].bounded("who", k) for table in tables]
+    sources = [open_source(table)[0].bound_owners("who", k) for table in tables]
     moved = 0
     for question in asked[:pairs]:
         answers = [source.differences(*question).reveal() for source in sources]

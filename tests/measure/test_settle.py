@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import SchemaError
-from margrave.measure.discovery.kinds import settled
+from margrave.measure.discovery.kinds import settle_kind
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Real, Unknown
 from margrave.schema.profile import PROFILE
 
@@ -48,7 +48,7 @@ def profile(**counts: float) -> np.ndarray:
     ],
 )
 def test_the_kind_is_that_of_all_but_a_few(counts: dict[str, float], kind: str) -> None:
-    assert settled(Unknown(name="x"), profile(**counts), SIGMA).kind == kind
+    assert settle_kind(Unknown(name="x"), profile(**counts), SIGMA).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -61,46 +61,48 @@ def test_the_kind_is_that_of_all_but_a_few(counts: dict[str, float], kind: str) 
     ],
 )
 def test_text_of_digits_stays_text_in_typed_storage(counts: dict[str, float], kind: str) -> None:
-    assert settled(Unknown(name="x", textual=True), profile(**counts), SIGMA).kind == kind
+    assert settle_kind(Unknown(name="x", textual=True), profile(**counts), SIGMA).kind == kind
 
 
 def test_many_small_slips_are_no_kind() -> None:
     """Each of three other kinds is below the bar, all together are not."""
     mixed = profile(whole=10_000, date=190, time=190, text=190)
-    assert settled(Unknown(name="x"), mixed, SIGMA).kind == "categorical"
+    assert settle_kind(Unknown(name="x"), mixed, SIGMA).kind == "categorical"
 
 
 def test_numbers_without_fractions_are_whole() -> None:
     open_column = Real(name="x", bins=5, binning="quantile")
-    whole = settled(open_column, profile(whole=1000), SIGMA)
+    whole = settle_kind(open_column, profile(whole=1000), SIGMA)
     assert isinstance(whole, Integer)
     assert (whole.bins, whole.binning, whole.strict) == (5, "quantile", False)
-    assert settled(open_column, profile(whole=1000, number=100), SIGMA) is open_column
+    assert settle_kind(open_column, profile(whole=1000, number=100), SIGMA) is open_column
     bounded = Real(name="x", lower=0)
-    assert settled(bounded, profile(whole=1000), SIGMA) is bounded
+    assert settle_kind(bounded, profile(whole=1000), SIGMA) is bounded
 
 
 def test_what_is_told_of_missing_values_and_spelling() -> None:
-    truths = settled(Unknown(name="x"), profile(TRUE=1000, true=90, mark=50), SIGMA)
+    truths = settle_kind(Unknown(name="x"), profile(TRUE=1000, true=90, mark=50), SIGMA)
     assert isinstance(truths, Boolean)
     assert (truths.spelling, truths.missing, truths.known) == ("TRUE", True, True)
-    declared = settled(Boolean(name="x"), profile(**{"True": 1000}), SIGMA)
+    declared = settle_kind(Boolean(name="x"), profile(**{"True": 1000}), SIGMA)
     assert isinstance(declared, Boolean)
     assert (declared.spelling, declared.missing) == ("True", False)
-    marked = settled(Unknown(name="x"), profile(whole=1000, mark=50, missing=40), SIGMA)
+    marked = settle_kind(Unknown(name="x"), profile(whole=1000, mark=50, missing=40), SIGMA)
     assert marked.mark == "NA"
-    assert settled(Unknown(name="x"), profile(whole=1000, mark=50, missing=90), SIGMA).mark == ""
-    assert settled(Integer(name="x", lower=0, upper=9), profile(whole=1000, mark=50), SIGMA).missing is True
+    assert settle_kind(Unknown(name="x"), profile(whole=1000, mark=50, missing=90), SIGMA).mark == ""
+    assert (
+        settle_kind(Integer(name="x", lower=0, upper=9), profile(whole=1000, mark=50), SIGMA).missing is True
+    )
 
 
 @pytest.mark.parametrize(
     "column", [Integer(name="x", lower=0, upper=9), Categorical(name="x", values=("a",))]
 )
 def test_missing_values_have_to_be_evident(column: Column) -> None:
-    assert settled(column, profile(whole=1000, missing=40), SIGMA).missing is True
-    assert settled(column, profile(whole=1000, missing=20), SIGMA).missing is False
+    assert settle_kind(column, profile(whole=1000, missing=40), SIGMA).missing is True
+    assert settle_kind(column, profile(whole=1000, missing=20), SIGMA).missing is False
 
 
 def test_an_identifier_has_no_profile() -> None:
     with pytest.raises(SchemaError, match="of a known kind"):
-        settled(Identifier(name="x"), profile(), SIGMA)
+        settle_kind(Identifier(name="x"), profile(), SIGMA)

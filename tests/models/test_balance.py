@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.models._sampling.balance import balance
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 
 SIZES = (6, 2, 9, 4, 12, 3)
 STARTS = np.concatenate([[0], np.cumsum(SIZES)])
@@ -23,7 +23,7 @@ def mixture(components, seed):
 def rounded(weights, ways, rows, rng):
     """Rows of the mixture by low-variance rounding, and their components."""
     groups = draw_column(np.zeros(rows, dtype=np.int64), np.arange(rows), weights[None], rng)
-    by = grouped(groups, len(weights))
+    by = order_by_group(groups, len(weights))
     tables = [np.ascontiguousarray(ways[:, a:b]) for a, b in itertools.pairwise(STARTS)]
     return [draw_column(groups, by, table, rng) for table in tables], groups
 

@@ -8,7 +8,7 @@ import pytest
 from enumeration import joint, random_layout, summed
 
 from margrave.models.pgm import inference as blocks
-from margrave.models.pgm.inference import Inference, shared, splits
+from margrave.models.pgm.inference import Inference, share_work, splits
 from margrave.models.pgm.kernels import ROWS
 from margrave.models.pgm.tree import Layout
 
@@ -18,7 +18,7 @@ CHAIN = [(a, b) for a, b in itertools.combinations(range(9), 2) if b - a < 6]
 @pytest.fixture
 def dealt(monkeypatch):
     """Even the smallest nodes are dealt out."""
-    monkeypatch.setattr("margrave.models.pgm.inference.LARGE", 2)
+    monkeypatch.setattr("margrave.models.pgm.inference.MIN_DEALT_CELLS", 2)
     for name in ("ALONE", "RUN", "COPIED"):
         monkeypatch.setattr(blocks, name, 1)
 
@@ -67,8 +67,8 @@ def test_huge_potentials_are_caught_in_blocks_too(scale, dealt):
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    monkeypatch.setattr("margrave.models.pgm.inference.LARGE", 1 << 14)
-    monkeypatch.setattr(blocks, "ALONE", 1 << 11)
+    monkeypatch.setattr("margrave.models.pgm.inference.MIN_DEALT_CELLS", 1 << 14)
+    monkeypatch.setattr(blocks, "MIN_BLOCK_CELLS", 1 << 11)
     monkeypatch.setattr(blocks, "RUN", 1 << 8)
     layout = Layout([6] * 9, [*CHAIN, (0, 1, 2), (3, 4, 5)], 1 << 20)
     found = splits(layout, 0, 1 << 14)
@@ -103,7 +103,7 @@ def test_every_row_is_in_one_block_and_copies_do_not_overlap(seed, dealt):
 
 def test_small_trees_are_not_dealt_out():
     layout = Layout([6] * 9, CHAIN, 1 << 20)
-    assert not splits(layout, 0, blocks.LARGE)
+    assert not splits(layout, 0, blocks.MIN_DEALT_CELLS)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
@@ -114,7 +114,7 @@ def test_shared_work_is_done_once_each(threads):
         with lock:
             done.append(turn)
 
-    shared(work, 100, threads)
+    share_work(work, 100, threads)
     assert sorted(done) == list(range(100))
 
 
@@ -123,4 +123,4 @@ def test_an_error_in_shared_work_comes_out():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        shared(work, 4, 3)
+        share_work(work, 4, 3)

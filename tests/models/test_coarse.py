@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
-from margrave.models._grouping.coding import coarsen, recalled
+from margrave.models._grouping.coding import coarsen, groups_from_state
 from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -102,4 +102,4 @@ def test_damaged_states_are_refused(key: str) -> None:
     model = Mixture(components=5, restarts=1, largest=40).fit(DOMAIN, measurements())
     for damage in (np.full(300, np.nan), np.zeros(4), np.full(300, -1.0)):
         with pytest.raises(ReleaseError, match="damaged"):
-            recalled(DOMAIN, model.state() | {key: damage})
+            groups_from_state(DOMAIN, model.state() | {key: damage})

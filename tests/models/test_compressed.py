@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import InputError
 from margrave.limits import Effort
 from margrave.models._base.pooling import Pooled, one_ways, pool
-from margrave.models._grouping.coding import merged
+from margrave.models._grouping.coding import merge_rare_codes
 from margrave.models._grouping.model import GroupedModel
 from margrave.models.compressed import Compressed
 from margrave.models.independent import Independent
@@ -45,7 +45,7 @@ def measured(sigma: float, seed: int = 0, pairs: bool = True) -> list[NoisyMargi
 
 
 def test_codes_below_the_threshold_are_merged_and_no_others() -> None:
-    coarse = merged(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
+    coarse = merge_rare_codes(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
     assert coarse is not None
     many, line = coarse.groups["many"], coarse.groups["line"]
     assert many[:10].tolist() == list(range(10))
@@ -60,11 +60,11 @@ def test_codes_below_the_threshold_are_merged_and_no_others() -> None:
 def test_one_low_code_alone_merges_nothing() -> None:
     table = Pooled(("a",), np.array([50.0, 1.0, 50.0]), np.full(3, 2.0))
     for ordered in (0, 3):
-        assert merged(Domain(("a",), (3,), (ordered,)), {"a": table}, 3.0) is None
+        assert merge_rare_codes(Domain(("a",), (3,), (ordered,)), {"a": table}, 3.0) is None
 
 
 def test_merged_cells_add_up_with_their_variances() -> None:
-    coarse = merged(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
+    coarse = merge_rare_codes(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
     assert coarse is not None
     table = next(t for t in pool(DOMAIN, measured(30.0)) if t.clique == ("many", "few"))
     found = coarse.summed(table)
@@ -126,7 +126,7 @@ def test_attributes_under_rules_keep_their_codes() -> None:
     columns = [Categorical(name=n, values=tuple("abcdefgh"), missing=False) for n in ("x", "y")]
     domain = Schema(columns, [Forbidden(("x", "y"), (("a", "b"),))]).domain
     table = Pooled(("x",), np.array([90.0, *[0.0] * 7]), np.full(8, 5.0))
-    assert merged(domain, {"x": table}, 3.0) is None
+    assert merge_rare_codes(domain, {"x": table}, 3.0) is None
 
 
 def test_it_is_resolved_by_name_and_refuses_what_it_cannot_do() -> None:

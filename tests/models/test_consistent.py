@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.models._base.pooling import Pooled
-from margrave.models.rowwise.targets import agreed, consistent, holders, shared
+from margrave.models.rowwise.targets import consistent, find_shared, holders, make_agree
 
 SIZES = {"a": 3, "b": 4, "c": 2, "d": 5}
 CLIQUES = [("a", "b"), ("b", "c"), ("a", "b", "c"), ("c", "d"), ("d", "a"), ("b",)]
@@ -33,16 +33,16 @@ def over(values, clique, a):
 
 
 def test_shared_sets_are_closed_and_smaller_ones_come_first():
-    found = shared(CLIQUES)
+    found = find_shared(CLIQUES)
     assert found == [(), ("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c")]
-    assert shared([("a", "b")]) == [()]
+    assert find_shared([("a", "b")]) == [()]
 
 
 def test_after_one_round_all_shared_marginals_agree():
     tables = noisy(CLIQUES)
     values = [table.values.copy() for table in tables]
     rooms = [np.ones(table.values.shape, bool) for table in tables]
-    agreed(tables, values, rooms, 4100.0, holders(CLIQUES))
+    make_agree(tables, values, rooms, 4100.0, holders(CLIQUES))
     for table in values:
         assert table.sum() == pytest.approx(4100.0)
     for i, one in enumerate(CLIQUES):
@@ -56,7 +56,7 @@ def test_two_tables_meet_where_least_squares_has_them():
     cliques = [("a", "b"), ("b", "c")]
     tables = noisy(cliques)
     values = [table.values.copy() for table in tables]
-    agreed(tables, values, [np.ones(v.shape, bool) for v in values], 4000.0, holders(cliques))
+    make_agree(tables, values, [np.ones(v.shape, bool) for v in values], 4000.0, holders(cliques))
     rows = [np.repeat(1 / t.sigma.ravel(), 1) for t in tables]
     weight = np.concatenate(rows)
     target = np.concatenate([t.values.ravel() for t in tables])

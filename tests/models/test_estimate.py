@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import InputError, ReleaseError
 from margrave.models._base.pooling import estimated_total, pool, simplex
 from margrave.models.pgm.estimate import Dual, minimise
-from margrave.models.pgm.fitter import PGM, explained
+from margrave.models.pgm.fitter import PGM, pool_one_ways
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tree import Layout
 from margrave.release import NoisyMarginal
@@ -88,7 +88,7 @@ def test_the_gradient_is_zero_at_the_solution():
     assert model.converged
     assert model.gap <= 1e-10
     for clique, theta in model.potentials().items():
-        table = next(m for m in explained(pool(ABC, noisy)) if m.clique == clique)
+        table = next(m for m in pool_one_ways(pool(ABC, noisy)) if m.clique == clique)
         strength = 0.5 if len(clique) > 1 else 0.5 / 8
         left = (model.project(clique) - table.values + strength * table.sigma * theta) / 300
         np.testing.assert_allclose(left - left.mean(), 0, atol=1e-9)
@@ -251,7 +251,7 @@ def test_memory_lowers_what_a_tree_may_hold():
 def test_one_ways_are_pooled_from_every_table_that_holds_them():
     ab, one = np.arange(12.0).reshape(3, 4), np.array([9.0, 20.0, 41.0])
     tables = pool(ABC, [NoisyMarginal(("a", "b"), ab, 2.0), NoisyMarginal(("a",), one, 3.0)])
-    found = {table.clique: table for table in explained(tables)}
+    found = {table.clique: table for table in pool_one_ways(tables)}
     assert set(found) == {("a",), ("b",), ("a", "b")}
     # A sum over four cells has variance 4 * 2^2 = 16, the one-way 9.
     np.testing.assert_allclose(found["a",].values, (ab.sum(axis=1) / 16 + one / 9) / (1 / 16 + 1 / 9))
@@ -265,7 +265,7 @@ def test_pooling_one_ways_from_sums_of_cells_with_noise_of_their_own():
     sigma = np.array([[1.0, 2.0], [3.0, 4.0]])
     values = np.array([[10.0, 20.0], [30.0, 40.0]])
     domain = Domain(("a", "b"), (2, 2))
-    found = explained(pool(domain, [NoisyMarginal(("a", "b"), values, sigma)]))
+    found = pool_one_ways(pool(domain, [NoisyMarginal(("a", "b"), values, sigma)]))
     assert [table.clique for table in found] == [("a",), ("b",), ("a", "b")]
     np.testing.assert_allclose(found[0].sigma, np.sqrt([5.0, 25.0]))
     np.testing.assert_allclose(found[1].sigma, np.sqrt([10.0, 20.0]))

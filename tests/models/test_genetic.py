@@ -13,7 +13,7 @@ from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool, rows_of
 from margrave.models._sampling.rounding import fresh_state
 from margrave.models.rowwise.genetic import BEST, CROSS, FLOOR, MUTATE, OPERATORS, STEP, SWAP, Genetic, Search
-from margrave.models.rowwise.targets import scattered, targets, uniform
+from margrave.models.rowwise.targets import scatter_rows, targets, uniform
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -61,7 +61,7 @@ class Fixed(Search):
         return self.held
 
 
-def with_operator(operator, rows=500, start=scattered):
+def with_operator(operator, rows=500, start=scatter_rows):
     wanted = targets(DOMAIN, *pooled(DOMAIN, released()))
     search = Fixed(wanted, start(wanted, rows, np.random.default_rng(0)))
     search.held = np.eye(OPERATORS)[operator]

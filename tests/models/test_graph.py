@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import SchemaError
-from margrave.models.pgm.graph import junction_tree, ranked
+from margrave.models.pgm.graph import junction_tree, rank_attributes
 from margrave.models.pgm.tree import candidate_cells, tree_cells
 from margrave.schema.domain import Domain
 
@@ -69,7 +69,7 @@ def test_candidates_are_sized_as_the_tree_that_a_fit_would_build(seed):
     cliques = [tuple(names[v] for v in clique) for clique in random_cliques(rng, 9)]
     candidates = [*itertools.combinations(names, 2), (), ("i", "a", "d"), ("b",)]
     found = candidate_cells(domain, cliques, candidates)
-    order = ranked(domain)
+    order = rank_attributes(domain)
     for cells, candidate in zip(found, candidates, strict=True):
         engine = [[order.index(n) for n in clique] for clique in [*cliques, candidate]]
         assert cells == junction_tree(domain.shape(order), engine).cells

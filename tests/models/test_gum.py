@@ -11,8 +11,8 @@ from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool, rows_of
 from margrave.models._sampling.rounding import fresh_state
-from margrave.models.rowwise.gum import GUM, distance, moved, update
-from margrave.models.rowwise.targets import linked, scattered, targets
+from margrave.models.rowwise.gum import GUM, distance, move_rows, update
+from margrave.models.rowwise.targets import link_rows, scatter_rows, targets
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -37,7 +37,7 @@ def released(cliques, sigma=1.0):
 
 def one_update(alpha, copied=0.5, fresh=True, clique=("a", "d"), seed=0):
     wanted = targets(DOMAIN, *pooled(DOMAIN, released([clique, ("b",), ("c",)])))
-    columns = scattered(wanted, 40_000, np.random.default_rng(seed))
+    columns = scatter_rows(wanted, 40_000, np.random.default_rng(seed))
     place = wanted.cliques.index(clique)
     goal = wanted.tables[place].ravel() * (40_000 / wanted.tables[place].sum())
     attributes = np.array([wanted.names.index(name) for name in clique])
@@ -98,9 +98,9 @@ def test_all_pairs_are_fitted(start):
 def test_linked_rows_begin_nearer_than_scattered_ones():
     wanted = targets(DOMAIN, pool(DOMAIN, released(PAIRS)), 40_000.0)
     far = []
-    for start in (linked, scattered):
+    for start in (link_rows, scatter_rows):
         columns = start(wanted, 40_000, np.random.default_rng(0))
-        far.append(moved(wanted, columns, 0, np.random.default_rng(0)).sum())
+        far.append(move_rows(wanted, columns, 0, np.random.default_rng(0)).sum())
     assert far[0] < 0.7 * far[1]
 
 

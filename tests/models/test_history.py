@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.pgm.estimate import MEMORY, History, ahead, bent, dot, largest, pulled
+from margrave.models.pgm.estimate import MEMORY, History, ahead, bent, dot, fill_gradient, largest
 
 
 def inverse_hessian(pairs, curvature):
@@ -51,7 +51,7 @@ def test_vector_kernels_say_what_numpy_says():
     rng = np.random.default_rng(0)
     theta, target, mu, step = rng.normal(size=(4, 101))
     ridge, gradient = rng.uniform(0.1, 1.0, 101), np.empty(101)
-    value = pulled(theta, target, ridge, mu, gradient)
+    value = fill_gradient(theta, target, ridge, mu, gradient)
     assert value == pytest.approx(0.5 * (ridge * theta**2).sum() - theta @ target)
     np.testing.assert_allclose(gradient, mu - target + ridge * theta, atol=1e-14)
     diagonal = mu * (1.02 - mu) + ridge + np.maximum(-gradient, 0.0) / 10.0

@@ -8,7 +8,7 @@ from enumeration import joint, random_layout, summed
 
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
-from margrave.models.pgm.sample import conditioned
+from margrave.models.pgm.sample import condition_layout
 from margrave.models.pgm.tree import Layout
 
 LOOP = Layout([2, 3, 3, 4, 4], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (2,)], 1 << 20)
@@ -91,7 +91,7 @@ def test_all_pairs_at_once_equal_enumeration(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     layout = LOOP if seed == 0 else random_layout(rng, largest=8, widest=3)
     if seed % 2:
-        monkeypatch.setattr("margrave.models.pgm.marginals.STACKED", 20)
+        monkeypatch.setattr("margrave.models.pgm.marginals.MAX_STACK_CELLS", 20)
     theta = rng.normal(size=layout.starts[-1]) * 2
     inference = Inference(layout)
     inference.run(theta)
@@ -112,7 +112,7 @@ def test_conditioning_equals_enumeration(seed):
     theta = rng.normal(size=layout.starts[-1]) * 2
     table, _ = joint(layout, theta)
     given = {v: int(rng.integers(n)) for v, n in enumerate(layout.sizes) if rng.random() < 0.5}
-    smaller, belief = conditioned(layout, theta, given)
+    smaller, belief = condition_layout(layout, theta, given)
     cut = table[
         tuple(slice(given[v], given[v] + 1) if v in given else slice(None) for v in range(table.ndim))
     ]
@@ -126,7 +126,7 @@ def test_conditioning_on_a_code_that_cannot_happen_stays_exact():
     theta[: LOOP.starts[1]] = np.where(np.arange(LOOP.starts[1]) < 3, 0.0, -1e6)
     rest = theta[LOOP.starts[1] :]
     rest[:] = np.random.default_rng(0).normal(size=len(rest))
-    smaller, belief = conditioned(LOOP, theta, {0: 1})
+    smaller, belief = condition_layout(LOOP, theta, {0: 1})
     shifted = theta.copy()
     shifted[: LOOP.starts[1]] = np.where(np.arange(LOOP.starts[1]) < 3, -1e6, 0.0)
     table, _ = joint(LOOP, shifted)
@@ -139,7 +139,7 @@ def test_many_projections_at_once_equal_enumeration(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     layout = LOOP if seed == 0 else random_layout(rng, largest=8, widest=3)
     if seed % 2:
-        monkeypatch.setattr("margrave.models.pgm.marginals.REMEMBERED", 0)
+        monkeypatch.setattr("margrave.models.pgm.marginals.MAX_CACHED_CELLS", 0)
     theta = rng.normal(size=layout.starts[-1]) * 2
     inference = Inference(layout)
     inference.run(theta)

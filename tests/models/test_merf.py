@@ -13,8 +13,8 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
-from margrave.measure.mechanisms.moments import embedded, wave
-from margrave.models._torch.device import opened
+from margrave.measure.mechanisms.moments import sum_embedded, wave
+from margrave.models._torch.device import open_device
 from margrave.models.networks.merf import Merf, MerfModel, Waves, remembered_moments
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
@@ -50,7 +50,7 @@ def exact(clique, rows=None):
 
 def released(label="y", frequencies=200, sigma=3.0):
     features = fourier(DOMAIN, label, frequencies, 0.15, np.random.default_rng(1))
-    rng, sums = np.random.default_rng(2), embedded(rows_drawn(), features, wave(1 << 14)) / 2**14
+    rng, sums = np.random.default_rng(2), sum_embedded(rows_drawn(), features, wave(1 << 14)) / 2**14
     tables = [
         NoisyMarginal(clique, exact(clique) + sigma * rng.normal(size=DOMAIN.shape(clique)), sigma)
         for clique in (("y",), ("y", "c"))
@@ -67,47 +67,51 @@ def one_hot(rows):
 
 @pytest.mark.parametrize("label", ["y", None])
 def test_the_loss_of_the_true_rows_is_nothing(label):
-    rows, on = rows_drawn(), opened("torch-cpu")
+    rows, on = rows_drawn(), open_device("torch-cpu")
     features = fourier(DOMAIN, label, 30, None, np.random.default_rng(1))
-    sums = embedded(rows, features, wave(1 << 14)) / 2**14
+    sums = sum_embedded(rows, features, wave(1 << 14)) / 2**14
     waves = Waves(DOMAIN, NoisyMoments(features, sums, 1.0), ROWS, on)
     shares, every = on.put(one_hot(rows), on.torch.float32), slice(0, 30)
-    assert float(waves.sloped(shares, every)[0]) / waves.count < 0.2  # sums are cut to steps, and float32
+    assert (
+        float(waves.value_and_slope(shares, every)[0]) / waves.count < 0.2
+    )  # sums are cut to steps, and float32
     wrong = on.put(
         one_hot(Encoded(DOMAIN, (rows.columns[0], rows.columns[1][::-1], *rows.columns[2:]))),
         on.torch.float32,
     )
-    assert float(waves.sloped(wrong, every)[0]) / waves.count > 50
+    assert float(waves.value_and_slope(wrong, every)[0]) / waves.count > 50
 
 
 def test_the_embedding_of_a_mixture_is_that_of_the_rows_it_draws():
     tables, moments = released()
     model = SMALL.fit_moments(DOMAIN, tables, moments)
-    on, inner = opened("torch-cpu"), model.inner
+    on, inner = open_device("torch-cpu"), model.inner
     waves = Waves(DOMAIN, moments, ROWS, on)
     means = waves.means(on.put(inner.shares, on.torch.float32), slice(0, 200)).numpy()
     drawn = model.sample(100_000, np.random.default_rng(0))
-    sums = embedded(drawn, moments.embedding, wave(1 << 14)) / 2**14 / 100_000
+    sums = sum_embedded(drawn, moments.embedding, wave(1 << 14)) / 2**14 / 100_000
     np.testing.assert_allclose(sums.reshape(2, 2, 200).transpose(1, 2, 0), means, atol=5 / np.sqrt(100_000))
 
 
 def test_some_features_estimate_the_misfit_of_all():
-    on = opened("torch-cpu")
+    on = open_device("torch-cpu")
     waves = Waves(DOMAIN, released()[1], ROWS, on)
     shares = on.put(np.concatenate([np.full((s, 4), 1 / s) for s in DOMAIN.sizes]), on.torch.float32)
-    whole = float(waves.sloped(shares, slice(0, 200))[0])
-    parts = [float(waves.sloped(shares, slice(k, k + 50))[0]) for k in range(0, 200, 50)]
+    whole = float(waves.value_and_slope(shares, slice(0, 200))[0])
+    parts = [float(waves.value_and_slope(shares, slice(k, k + 50))[0]) for k in range(0, 200, 50)]
     assert np.mean(parts) == pytest.approx(whole, rel=1e-4)
 
 
 @pytest.mark.parametrize("label", ["y", None])
 def test_the_derivative_of_the_misfit_is_its_slope(label):
-    on, rng = opened("torch-cpu"), np.random.default_rng(3)
+    on, rng = open_device("torch-cpu"), np.random.default_rng(3)
     waves = Waves(DOMAIN, released(label)[1], ROWS, on)
     shares = np.concatenate([rng.dirichlet(np.ones(size), 5).T for size in DOMAIN.sizes])
     at, way = (on.put(x, on.torch.float32) for x in (shares, rng.standard_normal(shares.shape)))
-    slope = float((waves.sloped(at, slice(20, 60))[1] * way).sum())
-    ahead, behind = (float(waves.sloped(at + step * way, slice(20, 60))[0]) for step in (0.002, -0.002))
+    slope = float((waves.value_and_slope(at, slice(20, 60))[1] * way).sum())
+    ahead, behind = (
+        float(waves.value_and_slope(at + step * way, slice(20, 60))[0]) for step in (0.002, -0.002)
+    )
     assert (ahead - behind) / 0.004 == pytest.approx(slope, rel=5e-3)
 
 

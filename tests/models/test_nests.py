@@ -13,7 +13,7 @@ from margrave.models._base.pooling import Pooled, pool
 from margrave.models.mixture.descent import Setting
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import Nest, averaged, dependence, dependences, group_attributes
+from margrave.models.mixture.nest import Nest, average_nests, dependence, dependences, group_attributes
 from margrave.models.mixture.objective import NestPart, Objective, Point, point
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.release import InferredMarginal, NoisyMarginal
@@ -221,7 +221,7 @@ def test_two_starts_average_to_their_mean() -> None:
         Nest(("a", "b"), (3, 4), np.concatenate([rng.dirichlet(np.ones(n), 5).T for n in (3, 4)]), tops)
         for tops in (rng.dirichlet(np.ones(5), 2).T, rng.dirichlet(np.ones(5), 3).T)
     ]
-    both = averaged(nests)
+    both = average_nests(nests)
     weights = rng.dirichlet(np.ones(5))
     parts = [nests[0].mixed(("a", "b"), weights[:2]), nests[1].mixed(("a", "b"), weights[2:])]
     assert np.allclose(both.mixed(("a", "b"), weights), parts[0] + parts[1])

@@ -11,7 +11,7 @@ import pytest
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
 from margrave.models._products.generator import Generator
-from margrave.models._torch.device import opened
+from margrave.models._torch.device import open_device
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -46,7 +46,7 @@ def apart(model):
 
 
 def test_the_network_is_made_of_torchs_layers():
-    on = opened("torch-cpu")
+    on = open_device("torch-cpu")
     torch, rng = on.torch, np.random.default_rng(0)
     made = Generator(on, 5, (7, 4), DOMAIN.sizes, rng)
     noise = on.put(rng.standard_normal((9, 5)), torch.float32)

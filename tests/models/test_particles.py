@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 from margrave.errors import InputError, MissingExtraError, SchemaError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import Pooled
-from margrave.models._torch.device import opened
+from margrave.models._torch.device import open_device
 from margrave.models.particles import HalfSpace, Particles, ThresholdProtection
-from margrave.models.particles.embedding import Projection, embed, project, quantised
+from margrave.models.particles.embedding import Projection, embed, project, quantise_shares
 from margrave.models.particles.transport import Goal, Transport, _Moving, lowest_first, move
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Integer
@@ -30,7 +30,7 @@ PAIRS = list(itertools.combinations(DOMAIN.names, 2))
 
 
 def device():
-    return opened("torch-cpu")
+    return open_device("torch-cpu")
 
 
 def joint(seed=0):
@@ -116,14 +116,14 @@ def test_a_distribution_is_its_own_projection_and_ruled_out_cells_stay_empty():
 def test_quantised_cells_are_within_one_of_their_share():
     shares = np.random.default_rng(0).dirichlet(np.full(40, 0.3))
     for particles in (7, 1000, 1001):
-        counts = quantised(shares, particles)
+        counts = quantise_shares(shares, particles)
         assert counts.sum() == particles
         assert np.abs(counts - particles * shares).max() < 1
 
 
 def test_the_gradient_is_that_of_the_matched_squares():
     embedding, rng = embed(DOMAIN, "line", {}), np.random.default_rng(0)
-    counts = quantised(exact(("a", "b")) / ROWS, 50)
+    counts = quantise_shares(exact(("a", "b")) / ROWS, 50)
     start = rng.random((50, 3))
     how = Transport(1, 3, 1, 0.1, 0.1, 1.0)
 
@@ -233,11 +233,13 @@ def test_a_penalty_counts_by_the_tables_of_a_step_and_pulls_ten_times_as_hard_at
     torch = device().torch
     weak, strong = (HalfSpace({"a": 1.0}, 0.1, strength) for strength in (1.0, 1e6))
     loose, tight = torch.full((3, 50), 10.0), torch.full((3, 50), 1e-3)
-    free = moving._repelled(weak, 5, loose)
+    free = moving._penalty_gradient(weak, 5, loose)
     at = moving.at[0]
     assert free[0].numpy() == pytest.approx((2 * (at - 0.1).clamp(min=0) / 50).numpy(), rel=1e-5)
-    assert moving._repelled(weak, 2, loose)[0].numpy() == pytest.approx(0.4 * free[0].numpy(), rel=1e-5)
-    held = moving._repelled(strong, 2, tight)
+    assert moving._penalty_gradient(weak, 2, loose)[0].numpy() == pytest.approx(
+        0.4 * free[0].numpy(), rel=1e-5
+    )
+    held = moving._penalty_gradient(strong, 2, tight)
     assert float(held.norm()) == pytest.approx(10 * float(tight.norm()), rel=1e-5)
     assert held[0].numpy() / float(held.norm()) == pytest.approx(
         free[0].numpy() / float(free.norm()), rel=1e-4

@@ -9,7 +9,7 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.limits import Deadline, Effort
-from margrave.models.pgm.multiplicative_weights import PMW, tied, updated
+from margrave.models.pgm.multiplicative_weights import PMW, group_attributes, update_weights
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -28,7 +28,7 @@ def test_one_update_is_the_papers():
     """A'(x) = A(x) exp(q(x) (m - q(A)) eta) / Z for each cell's indicator q, all disjoint."""
     weights, shares = joint(), np.array([[0.2, 0.1, 0.1], [0.3, 0.2, 0.1]])
     now = over(weights, ("a", "b"))
-    found = updated(weights, DOMAIN.names, ("a", "b"), shares, 0.5)
+    found = update_weights(weights, DOMAIN.names, ("a", "b"), shares, 0.5)
     expected = weights * np.exp(0.5 * (shares - now) / now.max())[:, :, None]
     np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-12)
 
@@ -40,7 +40,7 @@ def test_every_update_lowers_the_relative_entropy_to_the_truth(rate):
         clique = [("a", "b"), ("b", "c"), ("a", "c")][turn % 3]
         before = float((truth * np.log(truth / weights)).sum())
         error = np.abs(over(weights, clique) - over(truth, clique)).sum()
-        weights = updated(weights, DOMAIN.names, clique, over(truth, clique), rate)
+        weights = update_weights(weights, DOMAIN.names, clique, over(truth, clique), rate)
         after = float((truth * np.log(truth / weights)).sum())
         assert after <= before + 1e-12
         # A quadratic fall, by the descent lemma for relative entropy.
@@ -69,7 +69,7 @@ def test_the_answer_is_an_average_and_not_the_last_weights():
     weights, kept = np.full(DOMAIN.sizes, 1 / 24), []
     for turn in range(4):
         for m in tables:
-            weights = updated(weights, DOMAIN.names, m.clique, m.values / 100, 1.0)
+            weights = update_weights(weights, DOMAIN.names, m.clique, m.values / 100, 1.0)
         if turn >= 2:
             kept.append(weights)
     np.testing.assert_allclose(model.project(DOMAIN.names) / 100, np.mean(kept, axis=0), atol=1e-9)
@@ -81,7 +81,7 @@ def test_attributes_that_nothing_ties_are_independent_and_small_parts_are_enough
     rng = np.random.default_rng(0)
     tables = [NoisyMarginal(c, rng.uniform(0, 2, (30, 30)), 1.0) for c in (("a", "b"), ("c", "e"))]
     model = PMW(passes=20).fit(domain, tables)
-    assert tied(domain, [("a", "b"), ("c", "e")]) == [("a", "b"), ("c", "e")]
+    assert group_attributes(domain, [("a", "b"), ("c", "e")]) == [("a", "b"), ("c", "e")]
     one, two = model.project(("a",)), model.project(("c",))
     np.testing.assert_allclose(model.project(("a", "c")), np.outer(one, two) / model.total, atol=1e-8)
     with pytest.raises(InputError, match="cells"):

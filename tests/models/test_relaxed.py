@@ -13,7 +13,7 @@ from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool
 from margrave.models._products.misfit import Misfit
 from margrave.models._products.products import simplices, softmaxes
-from margrave.models._torch.device import opened
+from margrave.models._torch.device import open_device
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.relaxed import Relaxed
 from margrave.models.relaxed.points import Points, Thresholds, thresholds
@@ -31,7 +31,7 @@ CLIQUES = [("a",), ("a", "b"), ("b", "c"), ("a", "b", "c")]
 
 
 def device():
-    return opened("torch-cpu")
+    return open_device("torch-cpu")
 
 
 def table_of(codes, clique):

@@ -13,7 +13,7 @@ from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.models.rowwise.gum import GUM
 from margrave.models.rowwise.residual import (
     Residual,
-    combined,
+    combine_tables,
     local,
     others,
     rebuilt,
@@ -87,7 +87,7 @@ def test_combined_is_generalised_least_squares(cliques):
             weights.append(1.0 / table.sigma[cell])
     design, root = np.array(lines), np.array(weights)
     joint = np.linalg.pinv(design * root[:, None]) @ (np.array(values) * root)
-    best = combined(made)
+    best = combine_tables(made)
     for table in made:
         found = rebuilt(best.values, table.clique, table.values.shape)
         np.testing.assert_allclose(found, over(joint.reshape(SIZES), table.clique), atol=1e-10)
@@ -95,7 +95,7 @@ def test_combined_is_generalised_least_squares(cliques):
 
 def test_a_total_that_is_known_is_kept_and_moves_nothing_else():
     made, _ = tables([("a", "b"), ("b", "c")])
-    free, fixed = combined(made), combined(made, 333.0)
+    free, fixed = combine_tables(made), combine_tables(made, 333.0)
     for table in made:
         one = rebuilt(free.values, table.clique, table.values.shape)
         two = rebuilt(fixed.values, table.clique, table.values.shape)
@@ -116,7 +116,7 @@ def test_the_variance_of_a_rebuilt_cell_is_what_the_precisions_say():
             )
             for c, s in ((("a", "b"), 2.0), (("b", "c"), 1.0), (("a",), 3.0))
         ]
-        best = combined(made)
+        best = combine_tables(made)
         found.append(rebuilt(best.values, clique, (2, 3)))
     sizes = dict(zip(NAMES, SIZES, strict=True))
     expected = sum(
@@ -130,7 +130,7 @@ def test_the_variance_of_a_rebuilt_cell_is_what_the_precisions_say():
 
 def test_counts_that_are_none_negative_are_left_alone():
     made, _ = tables([("a", "b"), ("b", "c")], sigma=(0.1,))
-    best = combined(made)
+    best = combine_tables(made)
     shapes = {table.clique: table.values.shape for table in made}
     assert all((rebuilt(best.values, c, s) >= 0).all() for c, s in shapes.items())
     for clique, table in local(best, shapes, 100).items():
@@ -139,7 +139,7 @@ def test_counts_that_are_none_negative_are_left_alone():
 
 def test_the_nearest_counts_agree_and_no_counts_that_do_are_nearer():
     made, _ = tables([("a", "b"), ("b", "c"), ("a", "c")], sigma=(20.0,))
-    best = combined(made, 300.0)
+    best = combine_tables(made, 300.0)
     shapes = {table.clique: table.values.shape for table in made}
     assert any((rebuilt(best.values, c, s) < -1).any() for c, s in shapes.items())
     found = local(best, shapes, 5000)

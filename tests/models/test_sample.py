@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, SchemaError
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.graph import rank_attributes
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -55,7 +55,7 @@ def test_rows_and_dtypes_are_as_asked(model, rows):
 
 @pytest.mark.parametrize("rows", [997, 64])
 def test_the_root_is_within_one_of_the_model(model, rows):
-    root = ranked(DOMAIN)[model._inference.layout.tree.order[-1]]
+    root = rank_attributes(DOMAIN)[model._inference.layout.tree.order[-1]]
     for seed in range(5):
         counts = counted(model.sample(rows, np.random.default_rng(seed)), (root,))
         assert np.abs(counts - rows * model.project((root,)) / model.total).max() < 1
@@ -98,7 +98,7 @@ def test_rounding_meets_every_expectation():
     sums = np.zeros((3, 3))
     rng = np.random.default_rng(0)
     for _ in range(4000):
-        codes = draw_column(keys, grouped(keys, 3), table, rng)
+        codes = draw_column(keys, order_by_group(keys, 3), table, rng)
         np.add.at(sums, (keys, codes), 1)
     expected = np.array([[5.0], [2.0], [1.0]]) * table / table.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(sums / 4000, expected, atol=0.04)
@@ -109,7 +109,7 @@ def test_every_group_is_within_one_of_its_expectation():
     rng = np.random.default_rng(4)
     table = rng.dirichlet(np.ones(6), size=10)
     keys = rng.integers(0, 10, size=500)
-    codes = draw_column(keys, grouped(keys, 10), table, rng)
+    codes = draw_column(keys, order_by_group(keys, 10), table, rng)
     counts = np.zeros((10, 6))
     np.add.at(counts, (keys, codes), 1)
     expected = np.bincount(keys, minlength=10)[:, None] * table
@@ -120,9 +120,9 @@ def test_every_group_is_within_one_of_its_expectation():
 def test_a_group_without_weight_is_uniform_and_huge_key_spaces_are_sorted():
     rng = np.random.default_rng(5)
     keys = np.zeros(60, dtype=np.int64)
-    assert np.bincount(draw_column(keys, grouped(keys, 1), np.zeros((1, 4)), rng)).tolist() == [15] * 4
+    assert np.bincount(draw_column(keys, order_by_group(keys, 1), np.zeros((1, 4)), rng)).tolist() == [15] * 4
     sparse = np.array([9_000, 3, 9_000, 3, 5_000], dtype=np.int64)
-    assert sparse[grouped(sparse, 10_000)].tolist() == [3, 3, 5_000, 9_000, 9_000]
+    assert sparse[order_by_group(sparse, 10_000)].tolist() == [3, 3, 5_000, 9_000, 9_000]
 
 
 @pytest.mark.parametrize("given", [{"a": 2}, {"f": 1, "c": 0}, {"e": 6, "b": 4, "d": 2}])

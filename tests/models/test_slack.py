@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.mixture.additive import LIKENESS, chained, slack, summed
+from margrave.models.mixture.additive import LIKENESS, chain_neighbours, slack, sum_to_shares
 
 
 def pair(level, codes, width, noise, seed):
@@ -15,7 +15,7 @@ def pair(level, codes, width, noise, seed):
     table *= (shares / table.sum(axis=1))[:, None]
     sigma = np.full(table.shape, noise)
     noisy = table + noise * rng.standard_normal(table.shape)
-    return summed(noisy, sigma, shares), sigma, shares
+    return sum_to_shares(noisy, sigma, shares), sigma, shares
 
 
 def test_slack_falls_with_what_the_pair_shows_and_grows_with_its_noise():
@@ -43,9 +43,9 @@ def test_lines_are_moved_to_sum_to_their_shares_where_noise_is():
     values, sigma, shares = pair(0.4, 12, 3, 1e-3, 2)
     sigma[:, 0] = 0.0
     off = values + np.array([0.0, 0.05, 0.05])
-    np.testing.assert_allclose(summed(off, sigma + 1e-300, shares), values)
+    np.testing.assert_allclose(sum_to_shares(off, sigma + 1e-300, shares), values)
     shares[4] = 0.0
-    assert not summed(off, sigma, shares)[4].any()
+    assert not sum_to_shares(off, sigma, shares)[4].any()
 
 
 def test_codes_without_rows_labels_of_one_code_and_no_rows_at_all():
@@ -61,7 +61,7 @@ def test_codes_without_rows_labels_of_one_code_and_no_rows_at_all():
 
 @pytest.mark.parametrize("ordered", [3, 6, 7])
 def test_the_chain_is_an_autoregression_of_unit_variance(ordered):
-    single, bonds = chained(np.ones((7, 2)), ordered)
+    single, bonds = chain_neighbours(np.ones((7, 2)), ordered)
     precision = np.diag(single[:, 0])
     for code, weight in enumerate(bonds[:, 0]):
         precision[code : code + 2, code : code + 2] += weight * np.array([[1.0, -1.0], [-1.0, 1.0]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.models._sampling.repair import LIMIT, repair, steer
-from margrave.models._sampling.rounding import grouped, hand_out, rounded
+from margrave.models._sampling.rounding import hand_out, order_by_group, round_counts
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -82,8 +82,8 @@ def test_steering_keeps_groups_within_one_and_mends_the_table():
     rng = np.random.default_rng(0)
     table = rng.dirichlet(np.full(7, 0.7), size=(30, 20))
     keys = rng.integers(0, 600, size=9000)
-    by = grouped(keys, 600)
-    found = rounded(keys, by, table.reshape(600, 7), rng)
+    by = order_by_group(keys, 600)
+    found = round_counts(keys, by, table.reshape(600, 7), rng)
     sizes = np.bincount(keys, minlength=600)
     expected = (sizes.reshape(30, 20, 1) * table).sum(axis=1)
     before = np.zeros((30, 7))

@@ -10,13 +10,13 @@ import pytest
 
 from extras import import_extra
 from margrave.errors import InputError, ReleaseError
-from margrave.measure.mechanisms.gradients import NORM, clipped
+from margrave.measure.mechanisms.gradients import NORM, clip_factors
 from margrave.models.diffusion import Diffusion, denoiser
-from margrave.models.diffusion.coding import FARTHEST, coded
+from margrave.models.diffusion.coding import MAX_SCORE, code_domain
 from margrave.models.diffusion.denoiser import (
-    WIDEST,
+    MAX_LAYER_WIDTH,
     cosine,
-    drawn,
+    draw_codes,
     offsets,
     one_hot,
     prior,
@@ -119,7 +119,7 @@ def test_given_the_other_columns_one_step_back_is_that_of_the_true_joint():
 
 
 def test_codes_become_scores_and_values_and_come_back():
-    coding, codes = coded(DOMAIN, "y", WAYS), _codes(5000)
+    coding, codes = code_domain(DOMAIN, "y", WAYS), _codes(5000)
     assert [number.place for number in coding.numbers] == [1, 3]
     assert [(c.place, c.size) for c in coding.categories] == [(1, 3), (2, 4), (5, 3), (5, 256)]
     uniform = np.random.default_rng(3).random((5000, 2))
@@ -127,7 +127,7 @@ def test_codes_become_scores_and_values_and_come_back():
     scores, known = ([pair[k] for pair in pairs] for k in range(2))
     np.testing.assert_array_equal(known[0], codes[:, 1] < 5)
     assert known[1].all()
-    assert np.abs(scores).max() <= FARTHEST
+    assert np.abs(scores).max() <= MAX_SCORE
     values = np.array([c.values[codes[:, c.place]] for c in coding.categories]).T
     found = coding.columns(codes[:, 0], np.array(scores).T, values)
     np.testing.assert_array_equal(np.array(found).T, codes)
@@ -136,7 +136,7 @@ def test_codes_become_scores_and_values_and_come_back():
 def test_scores_are_normal_where_the_one_way_is_right():
     from scipy.stats import kstest
 
-    coding, rng = coded(DOMAIN, None, WAYS), np.random.default_rng(4)
+    coding, rng = code_domain(DOMAIN, None, WAYS), np.random.default_rng(4)
     drawn_codes = rng.choice(5, 4000, p=WAYS["m"])
     scores, _ = coding.numbers[1].scores(drawn_codes, rng.random(4000))
     assert kstest(scores, "norm").pvalue > 1e-4
@@ -145,7 +145,7 @@ def test_scores_are_normal_where_the_one_way_is_right():
 def test_a_network_of_zeros_draws_independent_columns_with_the_released_shares():
     learner, state, _ = _learner(Diffusion(widths=(8,), times=40))
     said = spoken(learner.coding, learner.schedule, learner.device, learner.finished(state))
-    rows = drawn(learner.coding, learner.schedule, said, 6000, np.random.default_rng(0))
+    rows = draw_codes(learner.coding, learner.schedule, said, 6000, np.random.default_rng(0))
     for name, column, size in zip(DOMAIN.names, rows, DOMAIN.sizes, strict=True):
         if size < 100:
             shares = np.bincount(column, minlength=size) / 6000
@@ -157,7 +157,7 @@ def test_a_network_of_zeros_draws_independent_columns_with_the_released_shares()
 
 def test_a_denoiser_that_knows_draws_the_one_row_there_is():
     """Sheet 4: a point mass."""
-    coding, schedule = coded(DOMAIN, None, WAYS), cosine(20)
+    coding, schedule = code_domain(DOMAIN, None, WAYS), cosine(20)
     row = np.array([[1, 3, 2, 0, 0, 601]])
     numbers = len(coding.numbers)
     start = np.array([n.scores(row[:, n.place], np.array([0.5]))[0][0] for n in coding.numbers])
@@ -171,7 +171,7 @@ def test_a_denoiser_that_knows_draws_the_one_row_there_is():
         out[:, numbers:] = 60 * one_hot(coding, true) - prior(coding)
         return out
 
-    found = np.array(drawn(coding, schedule, said, 50, np.random.default_rng(0))).T
+    found = np.array(draw_codes(coding, schedule, said, 50, np.random.default_rng(0))).T
     np.testing.assert_array_equal(found, np.broadcast_to(row, found.shape))
 
 
@@ -187,9 +187,9 @@ def test_a_row_has_the_same_factors_wherever_it_stands_bit_for_bit(target):
         for pair, mine in zip(whole, part, strict=True):
             for factor, own in zip(pair, mine, strict=True):
                 assert torch.equal(factor[torch.tensor(np.array(rows))], own)
-        for (left, _), (full, _) in zip(clipped(part), clipped(whole), strict=True):
+        for (left, _), (full, _) in zip(clip_factors(part), clip_factors(whole), strict=True):
             assert torch.equal(full[torch.tensor(np.array(rows))], left)
-    matrices = [torch.einsum("rko,rki->roi", *pair).flatten(1) for pair in clipped(whole)]
+    matrices = [torch.einsum("rko,rki->roi", *pair).flatten(1) for pair in clip_factors(whole)]
     squares = [sum(int(x) ** 2 for x in row) for row in torch.cat(matrices, dim=1).numpy()]
     assert 0.5 * NORM**2 < max(squares) <= NORM**2  # sheet 5
 
@@ -197,7 +197,7 @@ def test_a_row_has_the_same_factors_wherever_it_stands_bit_for_bit(target):
 def _loss(learner, weights, codes, uniform):
     """The loss as the page has it, in ordinary arithmetic, summed over rows."""
     coding, schedule = learner.coding, learner.schedule
-    scores, _, known, times, now, first = learner._noised(codes, uniform)
+    scores, _, known, times, now, first = learner._add_noise(codes, uniform)
     numbers, kept = len(coding.numbers), schedule.kept[times][..., None]
     made = [scores, one_hot(coding, now), time_features(schedule)[times]]
     made.append(np.eye(coding.labels)[np.broadcast_to(codes[:, :1], times.shape)])
@@ -275,10 +275,10 @@ def test_rows_have_the_gradients_that_opacus_finds(monkeypatch):
     for layer, weight in zip(net.layers, state.weights, strict=True):
         layer.weight.data = torch.tensor(weight)
     sampled = grad_sample.GradSampleModule(net, batch_first=True, loss_reduction="sum")
-    scores, velocity, known, times, now, first = learner._noised(codes, uniform)
+    scores, velocity, known, times, now, first = learner._add_noise(codes, uniform)
     given = torch.tensor(learner._input(scores, now, times, codes[:, 0]), requires_grad=True)
     out = sampled(given)
-    out.backward(learner._missed(out.detach(), velocity, known, times, now, first))
+    out.backward(learner._loss_gradient(out.detach(), velocity, known, times, now, first))
     for layer, (left, right) in zip(net.layers, learner.factors(state, codes, uniform), strict=True):
         own = torch.einsum("rko,rki->roi", left, right)
         assert ((own - layer.weight.grad_sample).norm() / own.norm()) < 1e-4
@@ -308,7 +308,7 @@ def test_what_is_out_of_range_is_refused():
         with pytest.raises(InputError):
             Diffusion(**more)
     with pytest.raises(InputError, match="inputs a layer"):
-        Diffusion(widths=(WIDEST + 1,)).learner(DOMAIN, "y", WAYS, 1.0)
+        Diffusion(widths=(MAX_LAYER_WIDTH + 1,)).learner(DOMAIN, "y", WAYS, 1.0)
     with pytest.raises(InputError, match="device"):
         Diffusion(device="abacus").prepare()
 

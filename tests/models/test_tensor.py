@@ -14,7 +14,7 @@ from extras import absence
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool
-from margrave.models._torch.device import Device, opened
+from margrave.models._torch.device import Device, open_device
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, Point, point
@@ -87,7 +87,7 @@ def compiled(precision: type, information: float, smoothness: float, inferred: b
 def test_value_and_derivatives_are_those_of_the_kernels(
     device: str, prices: tuple[float, float], inferred: bool
 ) -> None:
-    at, on = start(np.float64), opened(device)
+    at, on = start(np.float64), open_device(device)
     assert on is not None
     ours = compiled(np.float64, *prices, inferred)
     theirs = TensorObjective(stacked(inferred), *prices, on, double=True)
@@ -105,7 +105,7 @@ def test_value_and_derivatives_are_those_of_the_kernels(
 @needs_torch
 @pytest.mark.parametrize("steps", [0, 1, 30, 300])
 def test_a_descent_in_double_precision_ends_where_the_kernels_end(device: str, steps: int) -> None:
-    here, there, on = start(np.float64), start(np.float64), opened(device)
+    here, there, on = start(np.float64), start(np.float64), open_device(device)
     assert on is not None
     ours = descend(compiled(np.float64, 300.0, 100.0), here, steps, 0.1)
     theirs = descend_tensors(TensorObjective(stacked(), 300.0, 100.0, on, double=True), there, steps, 0.1)
@@ -121,7 +121,7 @@ def test_a_descent_in_double_precision_ends_where_the_kernels_end(device: str, s
 def test_in_single_precision_both_stay_together_until_rounding_is_what_is_left(device: str) -> None:
     # A step has about the same length however small the gradient is, so rounding sets its direction once the
     # gradient is rounding: the kernels themselves end that far from their own double precision.
-    on = opened(device)
+    on = open_device(device)
     assert on is not None
     for steps, near in ((30, 1e-5), (300, 1e-3)):
         here, there = start(np.float32), start(np.float32)
@@ -151,7 +151,7 @@ def test_a_mixture_fitted_on_a_device_is_the_same_model(device: str, monkeypatch
 @pytest.mark.parametrize("seed", range(25))
 def test_inference_on_tensors_equals_that_of_the_kernels(device: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    layout, on = random_layout(rng, largest=8, cliques=12), opened(device)
+    layout, on = random_layout(rng, largest=8, cliques=12), open_device(device)
     assert on is not None
     ours, theirs = Inference(layout), TensorInference(layout, on)
     for scale in (1.0, 20.0, 1e5):
@@ -164,7 +164,10 @@ def test_inference_on_tensors_equals_that_of_the_kernels(device: str, seed: int)
 
 @needs_torch
 def test_what_probability_space_would_lose_is_done_in_log_space(device: str) -> None:
-    layout, on = Layout([2, 3, 3, 4, 4], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], 1 << 20), opened(device)
+    layout, on = (
+        Layout([2, 3, 3, 4, 4], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], 1 << 20),
+        open_device(device),
+    )
     assert on is not None
     ours, theirs = Inference(layout), TensorInference(layout, on)
     for seed in range(10):
@@ -231,6 +234,6 @@ def test_a_missing_torch_is_answered_with_the_command(fitter: type, monkeypatch:
 
 def test_a_graphical_model_refuses_a_device_of_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     single = Device(SimpleNamespace(), SimpleNamespace(type="mps"))
-    monkeypatch.setattr("margrave.models.pgm.fitter.opened", lambda name: single)
+    monkeypatch.setattr("margrave.models.pgm.fitter.open_device", lambda name: single)
     with pytest.raises(InputError, match="device must be one with double precision"):
         PGM(device="mps")

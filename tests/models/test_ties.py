@@ -8,14 +8,14 @@ import itertools
 import numpy as np
 import pytest
 
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.pooling import pool
-from margrave.models._torch.device import opened
+from margrave.models._torch.device import open_device
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
-from margrave.models.mixture.model import joined
+from margrave.models.mixture.model import join_groups
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.rules import Tie, condition_tie, raked, ties
+from margrave.models.mixture.rules import Tie, condition_tie, rake_block, ties
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
 from margrave.release import NoisyMarginal
@@ -66,7 +66,7 @@ def measured(sigma: float, cliques=CLIQUES, seed: int = 1) -> list[NoisyMarginal
 
 def stacked(cliques=CLIQUES, domain: Domain = DOMAIN) -> Stacked:
     tables = pool(domain, measured(60.0, cliques))
-    return stack(domain, sharpened(settled(domain, tables), tables, 1.0), ROWS)
+    return stack(domain, zero_forbidden(resolve_dependencies(domain, tables), tables, 1.0), ROWS)
 
 
 def exact(tables: Stacked, information: float, smoothness: float, components: int = 5) -> Objective:
@@ -120,9 +120,9 @@ def test_the_objective_looks_at_the_tables_that_rows_will_have() -> None:
     value, _ = objective(at)
     blocks = dict(zip(DOMAIN.names, np.split(at.shares, tables.starts[1:-1]), strict=True))
     expected = 0.0
-    for measurement in sharpened(DOMAIN, pool(DOMAIN, measured(60.0)), 1.0):
+    for measurement in zero_forbidden(DOMAIN, pool(DOMAIN, measured(60.0)), 1.0):
         joint, names = np.ones((1, 5)), []
-        for group in joined(DOMAIN, blocks):
+        for group in join_groups(DOMAIN, blocks):
             if own := group.told(dict.fromkeys(measurement.clique, 0)):
                 joint = np.einsum("ak,bk->abk", joint, group.summed(own)).reshape(-1, 5)
                 names += own
@@ -169,7 +169,7 @@ def test_raking_keeps_one_ways_that_the_rules_allow() -> None:
         np.stack([np.bincount(code, weights=cell, minlength=size) for cell in cells.T], axis=1)
         for code, size in zip(tie.codes, tie.sizes, strict=True)
     ]
-    before, after = condition_tie(tie, wanted), condition_tie(tie, raked(tie, wanted, np.full(6, 1 / 6)))
+    before, after = condition_tie(tie, wanted), condition_tie(tie, rake_block(tie, wanted, np.full(6, 1 / 6)))
     gaps = [
         np.abs(np.bincount(tie.codes[0], weights=table[:, k], minlength=4) - wanted[0][:, k]).sum()
         for table in (before, after)
@@ -200,7 +200,7 @@ needs_torch = pytest.mark.needs_extra("torch")
 @needs_torch
 @pytest.mark.parametrize("cliques", [CLIQUES, PARTIAL], ids=["all", "some"])
 def test_tied_attributes_on_a_device_are_those_of_the_kernels(cliques) -> None:
-    tables, on = stacked(cliques), opened("torch-cpu")
+    tables, on = stacked(cliques), open_device("torch-cpu")
     assert on is not None
     at, ours = start(tables), exact(tables, 200.0, 300.0)
     theirs = TensorObjective(tables, 200.0, 300.0, on, double=True)

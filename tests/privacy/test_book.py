@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant
-from margrave.privacy.accounting.composition import Charge, fits, standing, steps
+from margrave.privacy.accounting.composition import Charge, find_standing, fits, steps
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.unit import Neighbours, Unit
 
@@ -202,7 +202,7 @@ def test_what_fits_is_within_an_account_and_order_does_not_matter(
     ]
     allowed = fits(charges, epsilon, 1e-7)
     assert allowed == fits(charges[::-1], epsilon, 1e-7)
-    found = standing(charges, epsilon, 1e-7)
+    found = find_standing(charges, epsilon, 1e-7)
     assert allowed == (found.together <= epsilon * (1 + 1e-9)) or math.isclose(found.together, epsilon)
     if allowed:
         assert all(fits(charges[:i], epsilon, 1e-7) for i in range(len(charges)))

@@ -31,7 +31,7 @@ from margrave.privacy.noise.sampling import (
     SLACK,
     UNIT,
     LazyUniform,
-    _cumulated,
+    _cumulate_weights,
     accept,
     exp_bounds,
     half_table,
@@ -77,7 +77,7 @@ def test_large_table_boundaries_are_within_their_error(squared: Fraction, halved
 
 
 def _check_boundaries(squared: Fraction, halved: bool) -> None:
-    table, sums = half_table(squared, halved), _cumulated(squared, halved, 160)
+    table, sums = half_table(squared, halved), _cumulate_weights(squared, halved, 160)
     assert (np.diff(table.bounds) >= 0).all()
     for k, bound in enumerate(table.bounds.tolist()):
         position = min(k, len(sums.low) - 1)
@@ -212,12 +212,12 @@ def test_accept_goes_on_until_it_knows() -> None:
 
 def test_invert_goes_on_until_it_knows() -> None:
     squared = Fraction(4)
-    sums = _cumulated(squared, False, 512)
+    sums = _cumulate_weights(squared, False, 512)
     edge = ((sums.low[2] + sums.high[2]) << 256) // (sums.total_low + sums.total_high)
     for value, k in ((edge - 2, 2), (edge + 2, 3)):
         words = [value >> shift & (2**64 - 1) for shift in (192, 128, 64, 0)]
         uniform = LazyUniform(0, 0, Replay(words))
-        assert invert(uniform, lambda bits: _cumulated(squared, False, bits)) == k
+        assert invert(uniform, lambda bits: _cumulate_weights(squared, False, bits)) == k
         assert uniform.bits >= 256
 
 

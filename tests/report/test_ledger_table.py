@@ -13,7 +13,7 @@ from margrave.privacy.accounting.events import (
     LaplaceEvent,
     PartitionEvent,
 )
-from margrave.report.release.ledger import folded, priced
+from margrave.report.release.ledger import fold_spends, price_events
 
 
 def _gaussian(what: str, variance: int) -> GaussianEvent:
@@ -32,7 +32,7 @@ def test_every_kind_is_priced_and_described() -> None:
         _choice(Fraction(1, 5)),
         PartitionEvent("p", 1, Fraction(50), 40, Fraction(1, 10**6)),
     )
-    spends = priced(events)
+    spends = price_events(events)
     assert [spend.rho for spend in spends] == [
         Fraction(1, 100), Fraction(8, 100), Fraction(1, 50), Fraction(1, 200), Fraction(1, 100)
     ]  # fmt: skip
@@ -54,7 +54,7 @@ def test_an_unknown_event_is_refused() -> None:
         pass
 
     with pytest.raises(UnsupportedEventError):
-        priced((Strange("x"),))
+        price_events((Strange("x"),))
 
 
 def test_long_runs_are_folded_and_nothing_is_lost() -> None:
@@ -62,13 +62,13 @@ def test_long_runs_are_folded_and_nothing_is_lost() -> None:
     for place in range(5):
         events += [_choice(Fraction(1, 7)), _gaussian(f"s{place}", 20)]
     events += [_gaussian("x", 30), _gaussian("y", 31), _gaussian("y", 31)]
-    spends = priced(tuple(events))
-    runs = folded(spends)
+    spends = price_events(tuple(events))
+    runs = fold_spends(spends)
     assert [len(run) for run in runs] == [6, 10, 1, 1, 1]
     assert [spend for run in runs for spend in run] == list(spends)
 
 
 def test_short_repetitions_stay_apart() -> None:
-    spends = priced(tuple(_gaussian("m", 10) for _ in range(3)))
-    assert [len(run) for run in folded(spends)] == [1, 1, 1]
-    assert folded(()) == []
+    spends = price_events(tuple(_gaussian("m", 10) for _ in range(3)))
+    assert [len(run) for run in fold_spends(spends)] == [1, 1, 1]
+    assert fold_spends(()) == []

@@ -8,8 +8,8 @@ import pytest
 
 from margrave.report.bars import Distribution, picture
 from margrave.report.heat import Cell, triangle
-from margrave.report.html import join, named, shorten, tag
-from margrave.report.numerals import count, fixed, fraction, percent, root, significant
+from margrave.report.html import join, mark_name, shorten, tag
+from margrave.report.numerals import count, format_fixed, fraction, percent, root, significant
 
 
 def _floats(svg: str, attribute: str, css: str) -> list[float]:
@@ -124,7 +124,7 @@ def test_numbers_are_written_for_reading() -> None:
         "−0.5",
     ]
     assert significant(0.000625, padded=True) == "0.0006250"
-    assert [fixed(-0.0001), fixed(-1.5, 1), percent(0.1234)] == ["0.000", "−1.5", "12.3%"]
+    assert [format_fixed(-0.0001), format_fixed(-1.5, 1), percent(0.1234)] == ["0.000", "−1.5", "12.3%"]
     assert [fraction(0.071), fraction(1.0), count(32561.4), root(8), root(9)] == [
         ".07",
         "1.0",
@@ -138,5 +138,5 @@ def test_markup_escapes_what_is_not_markup() -> None:
     assert tag("p", "<", tag("b", "&")) == "<p>&lt;<b>&amp;</b></p>"
     assert tag("a", title="\"'", hidden=False, open=True, x=None) == '<a title="&quot;&#x27;" open></a>'
     assert join("\ud800", "\x07", None) == "\ufffd\ufffd"
-    assert named("x" * 90).count("x") == 59 + 90
+    assert mark_name("x" * 90).count("x") == 59 + 90
     assert shorten("  ", 5) == "“  ”"

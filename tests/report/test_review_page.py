@@ -15,7 +15,7 @@ from reviewed import review
 from margrave.evaluation import METRICS
 from margrave.evaluation.review import Review, default_metrics
 from margrave.report import render_comparison
-from margrave.report.comparison.scores import TITLES, grouped, title_of
+from margrave.report.comparison.scores import TITLES, group_names, title_of
 
 LARGEST = 1_500_000
 
@@ -159,8 +159,8 @@ def test_every_metric_has_a_title_and_a_group() -> None:
     assert set(METRICS) - {name for name in METRICS if name.startswith("attack_")} <= set(TITLES)
     titles = [title_of(name) for name in METRICS]
     assert len(set(titles)) == len(titles)
-    assert "More" not in [heading for heading, _ in grouped(METRICS)]
-    assert sorted(name for _, held in grouped(METRICS) for name in held) == sorted(METRICS)
+    assert "More" not in [heading for heading, _ in group_names(METRICS)]
+    assert sorted(name for _, held in group_names(METRICS) for name in held) == sorted(METRICS)
 
 
 def test_undefined_scores_say_why() -> None:

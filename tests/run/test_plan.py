@@ -237,13 +237,13 @@ def test_wide_tables_are_cut_into_fewer_bins_where_more_would_pass_a_limit() -> 
 
 def choose(columns: int, max_memory: int = 10**12) -> Any:
     run = mg.Synthesizer(epsilon=1.0, max_memory=max_memory)
-    return planning.choose_fineness(run, run._declared(open_source(_undeclared(columns))[0]))
+    return planning.choose_fineness(run, run._declare_columns(open_source(_undeclared(columns))[0]))
 
 
 def test_declared_columns_are_not_cut() -> None:
     declared = mg.Synthesizer(epsilon=1.0, max_memory=10**12, schema=mg.Schema.from_sizes(WIDE))
     table = pa.table({name: pa.array([], "int64") for name in WIDE})
-    assert planning.choose_fineness(declared, declared._declared(open_source(table)[0])) is None
+    assert planning.choose_fineness(declared, declared._declare_columns(open_source(table)[0])) is None
 
 
 def test_a_run_gets_no_more_bins_than_it_chose(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,8 @@ def test_a_seed_settles_rows_where_the_table_lies(tmp_path: Path) -> None:
     )
     key = bytes(range(32))
     kept = [
-        open_source(f"{place}::t")[0].bounded("who", 1, key=key).kinds("v").reveal().tolist() for _ in "ab"
+        open_source(f"{place}::t")[0].bound_owners("who", 1, key=key).kinds("v").reveal().tolist()
+        for _ in "ab"
     ]
     assert kept[0] == kept[1]
 

@@ -153,6 +153,6 @@ def test_numbers_in_text_are_strict(text: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_spelling_reads_back(value: float) -> None:
-    text = forms.spelling(value)
+    text = forms.spell_value(value)
     assert float(text or "") == value
     assert forms.number_texts(pa.array([value])).to_pylist() == [text]

@@ -45,16 +45,16 @@ def read(array: Any, as_what: str) -> list[int | None]:
 def test_typed_storage_has_a_number(kind: Any, value: Any, ticks: int) -> None:
     array = pa.array([value, None], kind)
     assert forms.normal(array, "x").to_pylist() == [ticks, None]
-    assert read(array, clock.meaning(kind)) == [ticks, None]
-    assert read(pa.chunked_array([array, array]), clock.meaning(kind)) == [ticks, None] * 2
+    assert read(array, clock.temporal_kind(kind)) == [ticks, None]
+    assert read(pa.chunked_array([array, array]), clock.temporal_kind(kind)) == [ticks, None] * 2
     assert clock.from_ticks(forms.normal(array, "x"), kind).to_pylist() == array.to_pylist()
-    assert read(clock.held(array), clock.meaning(kind)) == [ticks, None]
+    assert read(clock.keep_temporal(array), clock.temporal_kind(kind)) == [ticks, None]
 
 
 def test_nanoseconds_are_cut_towards_the_past() -> None:
     array = pa.array([-1, 1, 1999, None], pa.int64()).cast(pa.timestamp("ns"))
     assert forms.normal(array, "x").to_pylist() == [-1, 0, 1, None]
-    assert clock.held(array).type == pa.timestamp("us")
+    assert clock.keep_temporal(array).type == pa.timestamp("us")
 
 
 def test_what_int64_cannot_hold_is_held_at_its_end() -> None:

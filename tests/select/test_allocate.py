@@ -15,7 +15,7 @@ import margrave as mg
 from margrave.measure.curator import Curator
 from margrave.schema.domain import Clique
 from margrave.select._steps import one_ways
-from margrave.select._steps.one_ways import apportioned, measure_shares
+from margrave.select._steps.one_ways import apportion_rho, measure_shares
 
 
 class _Asked:
@@ -32,7 +32,9 @@ def _shares(count: int) -> dict[Clique, Fraction]:
     rng = np.random.default_rng(0)
     names = [f"c{k}" for k in range(200)]
     pairs = list(combinations(names, 2))[:count]
-    return apportioned(dict(zip(pairs, rng.uniform(0.01, 1.0, count).tolist(), strict=True)), Fraction(3, 7))
+    return apportion_rho(
+        dict(zip(pairs, rng.uniform(0.01, 1.0, count).tolist(), strict=True)), Fraction(3, 7)
+    )
 
 
 def test_few_are_measured_one_by_one() -> None:

@@ -13,7 +13,7 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.rowwise.gum import GUM
 from margrave.schema.domain import Domain
-from margrave.select.privsyn import NOISE_L1, POWER, PrivSyn, combined, dense
+from margrave.select.privsyn import NOISE_L1, POWER, PrivSyn, combine_pairs, dense
 
 
 def indif(table):
@@ -93,15 +93,15 @@ def test_the_split_by_two_thirds_powers_has_the_least_noise():
 def test_combining_takes_larger_cliques_first_and_keeps_every_pair():
     domain = Domain.of(dict.fromkeys("abcdef", 3))
     pairs = [*itertools.combinations("abcd", 2), ("d", "e"), ("e", "f"), ("d", "f")]
-    found = combined(domain, pairs, 5000)
+    found = combine_pairs(domain, pairs, 5000)
     assert found == [("a", "b", "c", "d"), ("d", "e", "f")]
-    assert combined(domain, pairs, 28) == [
+    assert combine_pairs(domain, pairs, 28) == [
         ("a", "b", "c"), ("a", "b", "d"), ("d", "e", "f"), ("c", "d"),
     ]  # fmt: skip
-    assert combined(domain, pairs, 1) == pairs
-    assert combined(domain, [], 5000) == []
+    assert combine_pairs(domain, pairs, 1) == pairs
+    assert combine_pairs(domain, [], 5000) == []
     for gamma in (10, 28, 100, 5000):
-        held = combined(domain, pairs, gamma)
+        held = combine_pairs(domain, pairs, gamma)
         assert all(any(set(pair) <= set(clique) for clique in held) for pair in pairs)
 
 

@@ -155,7 +155,7 @@ def test_pairs_imply_the_table_of_most_entropy() -> None:
     made.append(NoisyMarginal(("b", "c"), table.sum(axis=0), 1.0))
     model = FEW.fit(domain, made, total=50_000.0, effort=Effort(rough=True))
     known = estimate_pairs(model, made)
-    (found,), (floor,) = known.implied([("a", "b", "c")])
+    (found,), (floor,) = known.imply_triples([("a", "b", "c")])
     assert 0.5 * float(np.abs(found - table).sum()) < 0.01 * 50_000
     rows = rng.multinomial(50_000, (table / table.sum()).ravel())
     drawn = 0.5 * float(np.abs(rows - table.ravel()).sum()) / 50_000

@@ -196,6 +196,6 @@ def test_an_owner_who_is_not_capped_is_found(monkeypatch: pytest.MonkeyPatch) ->
     first = base | {"id": owner}
     second = _joined(base, canary) | {"id": np.append(owner, np.full(12, 999))}
     world = World(first, second, Unit("id", 3), "add_remove")
-    honest = MemorySource.bounded
-    monkeypatch.setattr(MemorySource, "bounded", lambda self, name, k: honest(self, name, 100))
+    honest = MemorySource.bound_owners
+    monkeypatch.setattr(MemorySource, "bound_owners", lambda self, name, k: honest(self, name, 100))
     assert _violated(world, STRATEGIES["independent"], 400)

@@ -22,7 +22,7 @@ from torch_fitters import NEEDS_TORCH, TINY
 
 import margrave.measure.mechanisms.gaussian as door
 from margrave import Integer, Schema, Synthesis, Synthesizer
-from margrave.measure.mechanisms.moments import embedded, wave
+from margrave.measure.mechanisms.moments import sum_embedded, wave
 from margrave.methods import METHODS
 from margrave.models.networks.merf import Merf
 from margrave.models.rowwise.genetic import Genetic
@@ -97,7 +97,9 @@ def _score(made: Synthesis, sides: tuple[pa.Table, pa.Table]) -> float:
         total += float(((m.values - (low + high) / 2) * (high - low) / m.sigmas**2).sum())
     moments = getattr(made.model, "moments", None)
     if moments is not None:
-        low, high = (embedded(encode(side, SCHEMA), moments.embedding, WAVE) / (1 << 14) for side in sides)
+        low, high = (
+            sum_embedded(encode(side, SCHEMA), moments.embedding, WAVE) / (1 << 14) for side in sides
+        )
         total += float(((moments.values - (low + high) / 2) * (high - low)).sum()) / moments.sigma**2
     return total
 

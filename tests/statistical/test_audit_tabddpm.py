@@ -116,14 +116,14 @@ def _halve_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _take_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "sampled", lambda rows, rate, noise: np.arange(rows))
+    monkeypatch.setattr(door, "sample_places", lambda rows, rate, noise: np.arange(rows))
 
 
 def _leave_out_the_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     def unclipped(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         return [((left * 2**14).round(), (right * 2**8).round()) for left, right in factors]
 
-    monkeypatch.setattr(door, "clipped", unclipped)
+    monkeypatch.setattr(door, "clip_factors", unclipped)
 
 
 def test_an_honest_training_is_not_accused_and_one_without_a_clip_is(monkeypatch: pytest.MonkeyPatch) -> None:

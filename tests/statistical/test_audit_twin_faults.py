@@ -374,14 +374,14 @@ def test_a_training_that_is_no_longer_clipped_or_sampled_is_found(
 
     assert _findings("extreme numbers", "tabddpm") == set()
     if name == "clip":
-        honest = door.clipped
+        honest = door.clip_factors
 
         def longer(factors: Any) -> Any:
             return [(left * 64, right) for left, right in honest(factors)]
 
-        monkeypatch.setattr(door, "clipped", longer)
+        monkeypatch.setattr(door, "clip_factors", longer)
     elif name == "sample":
-        monkeypatch.setattr(door, "sampled", lambda rows, rate, noise: np.arange(rows))
+        monkeypatch.setattr(door, "sample_places", lambda rows, rate, noise: np.arange(rows))
     else:
         drawn = door.rounded_gaussian
         monkeypatch.setattr(door, "rounded_gaussian", lambda v, size, source: drawn(v / 4, size, source))

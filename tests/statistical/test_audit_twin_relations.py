@@ -99,7 +99,7 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
 
     def screen(self: Any, pairs: Any, rho: Any) -> Any:
         pair = pairs[0]
-        self._compared(pair.column, (pair.base,), pair.comparison, pair.edges)
+        self._count_differences(pair.column, (pair.base,), pair.comparison, pair.edges)
         return true(self, pairs, rho)
 
     patch.setattr(Relations, "_screen", screen)

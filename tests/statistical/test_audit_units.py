@@ -62,16 +62,16 @@ def test_one_owner_moves_a_capped_marginal_by_the_cap_at_most(
     engine: str, k: int, backends: Backends
 ) -> None:
     """All others have at most three rows: both tables keep them whole and differ in the one owner alone."""
-    without = counted(backends.open(engine, table(0))[0].bounded("id", k))
+    without = counted(backends.open(engine, table(0))[0].bound_owners("id", k))
     source = backends.open(engine, table(4 * k))[0]
     for _ in range(3):
-        for low, high in zip(without, counted(source.bounded("id", k)), strict=True):
+        for low, high in zip(without, counted(source.bound_owners("id", k)), strict=True):
             assert int(np.abs(high - low).sum()) == k
 
 
 @pytest.mark.parametrize("engine", QUICK)
 def test_with_one_row_each_owner_counts_once(engine: str, backends: Backends) -> None:
-    total = counted(backends.open(engine, table(200))[0].bounded("id", 1))[0]
+    total = counted(backends.open(engine, table(200))[0].bound_owners("id", 1))[0]
     assert int(total) == 61
 
 
@@ -80,7 +80,7 @@ def test_with_one_row_each_owner_counts_once(engine: str, backends: Backends) ->
 @pytest.mark.parametrize("engine", SERVERS)
 def test_servers_cap_as_well(engine: str, k: int, backends: Backends) -> None:
     source = backends.open(engine, table(4 * k))[0]
-    kept = counted(source.bounded("id", k))
+    kept = counted(source.bound_owners("id", k))
     sizes = np.bincount(table(4 * k)["id"].to_numpy())
     assert int(kept[0]) == int(np.minimum(sizes, k).sum())
 
@@ -97,7 +97,7 @@ def scores(
 ) -> tuple[list[NDArray[np.float64]], float]:
     """Log-likelihood ratios of runs on two tables whose owners are cut to `cap` but claimed to be at k."""
     opened = [backends.open(engine, side)[0] for side in sides]
-    exact = [counted(source.bounded("id", k)) for source in opened]
+    exact = [counted(source.bound_owners("id", k)) for source in opened]
     found: list[list[float]] = [[], []]
     rho = 0.0
     for side, source in enumerate(opened):
@@ -126,8 +126,8 @@ class Capped:
     def __init__(self, source: Any, cap: int) -> None:
         self._source, self._cap = source, cap
 
-    def bounded(self, owner: str, _: int) -> Any:
-        return self._source.bounded(owner, self._cap)
+    def bound_owners(self, owner: str, _: int) -> Any:
+        return self._source.bound_owners(owner, self._cap)
 
 
 def neighbours(adjacency: Adjacency, rows: int) -> list[pa.Table]:

@@ -128,7 +128,7 @@ def _first_rows(codes: NDArray[np.int32], max_rows: int, _: bytes | None = None)
 
 
 def _texts(source: MemorySource, unit: Unit) -> set[tuple[str, str]]:
-    bounded = source.bounded(unit.owner, unit.max_rows) if unit.owner else source
+    bounded = source.bound_owners(unit.owner, unit.max_rows) if unit.owner else source
     return {(name, text) for name in ("text", *LOOSE) for text in bounded.values(name)[0]}
 
 

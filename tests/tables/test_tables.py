@@ -17,7 +17,14 @@ import margrave as mg
 from margrave.errors import InputError, MargraveError, SchemaError
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Neighbours
-from margrave.tables.estimates import Estimate, estimates, long, measured, modelled, released
+from margrave.tables.estimates import (
+    Estimate,
+    estimate_measured,
+    estimate_modelled,
+    estimate_released,
+    estimates,
+    long,
+)
 from margrave.tables.files import read_tables, write_tables
 
 DOMAIN = mg.Domain(("a", "b", "c"), (2, 3, 2))
@@ -55,23 +62,23 @@ def test_measured_pools_every_table_that_holds_the_clique() -> None:
         table(("a", "b", "c"), 3.0, rng),
         table(("c",), 1.0, rng),
     )
-    found = measured(DOMAIN, [pair, whole, other], ("a", "b"))
+    found = estimate_measured(DOMAIN, [pair, whole, other], ("a", "b"))
     assert found is not None
     first, second = pair.values.T, whole.values.sum(axis=2)
     weights = 1 / 4, 1 / 18
     assert np.allclose(found.values, (weights[0] * first + weights[1] * second) / sum(weights))
     assert np.allclose(found.errors, sum(weights) ** -0.5)
-    assert measured(DOMAIN, [pair, other], ("a", "c")) is None
+    assert estimate_measured(DOMAIN, [pair, other], ("a", "c")) is None
 
 
 def test_measured_keeps_the_order_of_the_names_and_errors_by_cell() -> None:
     sigma = np.arange(1.0, 7.0).reshape(2, 3)
     one = mg.NoisyMarginal(("a", "b"), np.arange(6.0).reshape(2, 3), sigma)
-    found = measured(DOMAIN, [one], ("b", "a"))
+    found = estimate_measured(DOMAIN, [one], ("b", "a"))
     assert found is not None
     assert np.allclose(found.values, one.values.T)
     assert np.allclose(found.errors, sigma.T)
-    summed = measured(DOMAIN, [one], ("b",))
+    summed = estimate_measured(DOMAIN, [one], ("b",))
     assert summed is not None
     assert np.allclose(summed.errors, np.sqrt((sigma**2).sum(axis=0)))
 
@@ -93,7 +100,7 @@ def test_measured_intervals_cover_the_truth_as_often_as_they_say() -> None:
         looks = [
             mg.NoisyMarginal(("a", "b"), truth + s * rng.standard_normal(truth.shape), s) for s in (3.0, 5.0)
         ]
-        found = measured(DOMAIN, looks, ("a", "b"))
+        found = estimate_measured(DOMAIN, looks, ("a", "b"))
         assert found is not None
         lower, upper = found.interval(0.9)
         inside += int(((lower <= truth) & (truth <= upper)).sum())
@@ -110,7 +117,9 @@ def test_bootstrap_intervals_cover_the_truth_where_the_model_is_true() -> None:
             for n, p in ways.items()
         ]
         model = Independent().fit(DOMAIN, looks, total=900)
-        found = modelled(model, Independent(), looks, [("a", "b")], total=900, replicates=20, rng=rng)[0]
+        found = estimate_modelled(
+            model, Independent(), looks, [("a", "b")], total=900, replicates=20, rng=rng
+        )[0]
         assert found.source == "model"
         lower, upper = found.interval(0.9)
         inside += int(((lower <= truth) & (truth <= upper)).sum())
@@ -153,7 +162,7 @@ def test_what_is_written_reads_back(suffix: str, synthesis: mg.Synthesis, tmp_pa
     back = read_tables(path, schema=None if carried else SCHEMA)
     assert back.schema == SCHEMA
     assert back.guarantee == (synthesis.guarantee if carried else None)
-    wanted = released(synthesis.release)
+    wanted = estimate_released(synthesis.release)
     assert len(back.measurements) == len(wanted)
     for one, two in zip(back.measurements, wanted, strict=True):
         assert one.clique == two.clique

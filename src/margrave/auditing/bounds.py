@@ -24,7 +24,7 @@ __all__ = [
 
 
 Curve = Callable[[float], float]
-MOST = 50.0
+MAX_EPSILON = 50.0
 """No bound on epsilon is looked for above this."""
 
 
@@ -114,7 +114,7 @@ def zcdp_curve(rho: float) -> Curve:
 
     The least of e^epsilon FPR + delta(epsilon) over a grid of epsilon; every point of it is a valid bound.
     """
-    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, MOST, 60)])
+    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, MAX_EPSILON, 60)])
     points = [(math.exp(epsilon), zcdp_delta(rho, float(epsilon))) for epsilon in epsilons]
     return lambda false: min(1.0, *(factor * false + delta for factor, delta in points))
 
@@ -138,19 +138,19 @@ def epsilon_of_guesses(right: int, guesses: int, canaries: int, delta: float, co
         >>> round(epsilon_of_guesses(100, 100, 100, 0.0, 0.95), 3)
         3.491
     """
-    if _chance(0.0, right, guesses, canaries, delta) >= 1 - confidence:
+    if _bound_chance(0.0, right, guesses, canaries, delta) >= 1 - confidence:
         return 0.0
-    low, high = 0.0, MOST
+    low, high = 0.0, MAX_EPSILON
     for _ in range(60):
         middle = (low + high) / 2
-        if _chance(middle, right, guesses, canaries, delta) < 1 - confidence:
+        if _bound_chance(middle, right, guesses, canaries, delta) < 1 - confidence:
             low = middle
         else:
             high = middle
     return low
 
 
-def _chance(epsilon: float, right: int, guesses: int, canaries: int, delta: float) -> float:
+def _bound_chance(epsilon: float, right: int, guesses: int, canaries: int, delta: float) -> float:
     """A bound on the chance of so many right guesses under (epsilon, delta)-DP."""
     share = 1 / (1 + math.exp(-epsilon))
     tail = float(binom.sf(right - 1, guesses, share))
@@ -165,7 +165,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     """The epsilon below which a mu-GDP mechanism is not (epsilon, delta)-DP, rounded down."""
     if delta <= 0:
         return math.inf if mu > 0 else 0.0
-    low, high = 0.0, MOST
+    low, high = 0.0, MAX_EPSILON
     if gdp_delta(mu, low) <= delta:
         return 0.0
     for _ in range(60):

@@ -29,8 +29,8 @@ __all__ = [
     "Run",
     "audit",
     "best_detector",
-    "called",
     "check_runs",
+    "name_method",
     "runner",
     "together",
 ]
@@ -80,7 +80,7 @@ def best_detector(
         worth: What rates prove; where none proves anything, the widest gap between the rates is taken.
     """
     found: list[tuple[float, float, Detector]] = []
-    for name, weights in [*_single(names), ("all together", together(without, present))]:
+    for name, weights in [*_list_statistics(names), ("all together", together(without, present))]:
         pooled = np.concatenate([without, present]) @ np.array(weights)
         for threshold in np.unique(np.quantile(pooled, np.linspace(0.01, 0.99, THRESHOLDS))):
             detector = Detector(name, weights, float(threshold))
@@ -90,7 +90,7 @@ def best_detector(
     return max(found, key=lambda entry: entry[:2])[2]
 
 
-def _single(names: Sequence[str]) -> list[tuple[str, tuple[float, ...]]]:
+def _list_statistics(names: Sequence[str]) -> list[tuple[str, tuple[float, ...]]]:
     """Each statistic by itself, high and low."""
     size = len(names)
     weights = [
@@ -152,12 +152,12 @@ def audit(
     check_runs(runs, confidence)
     world = generated() if world is None else world
     run = runner(method, epsilon, delta, world, select, model)
-    names, sides, claim = _played(run, world, runs // 2, (epsilon, delta), seed, on_run)
-    tests, rates = _judged(names, sides, delta, confidence)
-    return Audit(called(method, select, model), claim, runs // 2 * 2, confidence, tests, rates)
+    names, sides, claim = _play_runs(run, world, runs // 2, (epsilon, delta), seed, on_run)
+    tests, rates = _judge_runs(names, sides, delta, confidence)
+    return Audit(name_method(method, select, model), claim, runs // 2 * 2, confidence, tests, rates)
 
 
-def _judged(
+def _judge_runs(
     names: Sequence[str], sides: Sequence[NDArray[np.float64]], delta: float, confidence: float
 ) -> tuple[tuple[str, str], tuple[Rates, Rates]]:
     """The two tests that the first runs choose, and their rates on the others."""
@@ -169,7 +169,7 @@ def _judged(
     return (found[0][0], found[1][0]), (found[0][1], found[1][1])
 
 
-def called(method: str | Run, select: Strategy | None, model: Fitter | str | None) -> str:
+def name_method(method: str | Run, select: Strategy | None, model: Fitter | str | None) -> str:
     """What an audit calls the method."""
     return method if isinstance(method, str) and select is None and model is None else "the given method"
 
@@ -192,7 +192,7 @@ def runner(
 ) -> Run:
     """What makes a release of a table: the callable, or a new synthesizer each time."""
     if not isinstance(method, str):
-        return _unseeded(method)
+        return _refuse_seeded(method)
     name, neighbours = method, world.neighbours
 
     def run(table: Any) -> Any:
@@ -210,7 +210,7 @@ def runner(
     return run
 
 
-def _unseeded(given: Run) -> Run:
+def _refuse_seeded(given: Run) -> Run:
     """The callable, which may not return releases whose noise comes from a seed."""
 
     def run(table: Any) -> Any:
@@ -223,7 +223,7 @@ def _unseeded(given: Run) -> Run:
     return run
 
 
-def _played(
+def _play_runs(
     run: Run, world: World, pairs: int, promised: tuple[float, float], seed: int, on_run: OnRun
 ) -> tuple[tuple[str, ...], list[NDArray[np.float64]], Claim]:
     """The statistics' names, their values without and with the canary [pairs, statistics], and the claim."""

@@ -16,12 +16,12 @@ from margrave.run.synthesis import Synthesis
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 
-__all__ = ["Evidence", "counted", "rows_of"]
+__all__ = ["Evidence", "count_cells", "rows_of"]
 
 
-DRAWN = 2000
+SYNTHETIC_ROWS = 2000
 """Synthetic rows that are looked at, if the run leaves the number open."""
-LEAST = 1e-12
+MIN_SHARE = 1e-12
 Numbers = NDArray[np.float64]
 
 
@@ -59,7 +59,7 @@ class Evidence:
         if not isinstance(made, Synthesis):
             return np.array(self._of_rows(rows_of(made, self._world)))
         synthesis = made
-        rows = synthesis.encoded(DRAWN, rng=self._rng)
+        rows = synthesis.encoded(SYNTHETIC_ROWS, rng=self._rng)
         seen = self._of_rows(rows)
         return np.array([self._cells(synthesis), self._model(synthesis), synthesis.model.total, *seen[1:]])
 
@@ -72,7 +72,7 @@ class Evidence:
 
     def _exact(self, clique: tuple[str, ...]) -> tuple[Numbers, Numbers]:
         if clique not in self._counts:
-            low, high = (counted(side, clique) for side in self._sides)
+            low, high = (count_cells(side, clique) for side in self._sides)
             self._counts[clique] = (low, high)
         return self._counts[clique]
 
@@ -84,7 +84,7 @@ class Evidence:
             share = float(table[tuple(self._world.canary[name] for name in pair)]) / max(
                 float(table.sum()), 1
             )
-            cells.append(np.log(max(share, LEAST)))
+            cells.append(np.log(max(share, MIN_SHARE)))
         return float(np.mean(cells))
 
     def _of_rows(self, rows: Encoded) -> Sequence[float]:
@@ -110,7 +110,7 @@ def rows_of(made: Any, world: World) -> Encoded:
     return encode(made.select(list(world.schema.names)), world.schema)
 
 
-def counted(rows: Encoded, clique: tuple[str, ...]) -> Numbers:
+def count_cells(rows: Encoded, clique: tuple[str, ...]) -> Numbers:
     """Rows in each cell of a clique's table, one axis an attribute. **Not private** where rows are not."""
     counts = np.zeros(rows.domain.shape(clique))
     if not clique:

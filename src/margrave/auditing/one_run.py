@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.auditing.bounds import epsilon_of_guesses
-from margrave.auditing.canary import Run, called, check_runs, runner
-from margrave.auditing.evidence import counted, rows_of
-from margrave.auditing.result import CAN, CANNOT, Claim
+from margrave.auditing.canary import Run, check_runs, name_method, runner
+from margrave.auditing.evidence import count_cells, rows_of
+from margrave.auditing.result import WHAT_IT_CANNOT_SHOW, WHAT_IT_SHOWS, Claim
 from margrave.auditing.world import World, generated
 from margrave.errors import InputError, invalid
 from margrave.run.synthesis import Synthesis
@@ -28,7 +28,7 @@ __all__ = ["OneRunAudit", "audit_in_one_run"]
 
 
 WIDE = {f"c{place}": 8 for place in range(6)}
-DRAWN = 20_000
+SYNTHETIC_ROWS = 20_000
 SHARE = 0.5
 """Of the canaries that are guessed where no run is there to choose by: a quarter in, a quarter out."""
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -105,8 +105,8 @@ class OneRunAudit:
                 f"epsilon >= {self.epsilon:.3g} at the claimed delta, {sure}",
                 f"({self.guesses} guesses could have proved {self.most:.3g} at most)",
                 f"{self.right} of {self.guesses} guesses by {self.statistic} were right",
-                CAN,
-                CANNOT,
+                WHAT_IT_SHOWS,
+                WHAT_IT_CANNOT_SHOW,
             ]
         )
 
@@ -150,8 +150,8 @@ def audit_in_one_run(
     run, rng = runner(method, epsilon, delta, world, select, model), np.random.default_rng(seed)
     games = [_Game(world, canaries, rng) for _ in range(runs)]
     played = [(game, game.scores(run(game.table), rng)) for game in games]
-    return _counted(
-        played, called(method, select, model), Claim(epsilon, delta, world.neighbours), confidence
+    return _count_guesses(
+        played, name_method(method, select, model), Claim(epsilon, delta, world.neighbours), confidence
     )
 
 
@@ -162,14 +162,14 @@ def _check(canaries: int, world: World) -> None:
         raise InputError(invalid("world", "one that protects rows", "Use audit for owners."))
 
 
-def _counted(
+def _count_guesses(
     played: list[tuple[_Game, dict[str, Numbers]]], what: str, claim: Claim, confidence: float
 ) -> OneRunAudit:
     """The guesses of all runs but the first, which chooses how to guess; its own if it is the only one."""
     canaries = played[0][0].inside.size
     statistic, guesses = next(iter(played[0][1])), max(2, round(canaries * SHARE) // 2 * 2)
     if len(played) > 1:
-        statistic, guesses = _chosen(*played.pop(0), claim.delta, confidence)
+        statistic, guesses = _choose_statistic(*played.pop(0), claim.delta, confidence)
     runs = len(played)
     right = sum(game.right(scores[statistic], guesses) for game, scores in played)
     return OneRunAudit(what, claim, runs, canaries * runs, guesses * runs, right, statistic, confidence)
@@ -204,7 +204,7 @@ class _Game:
         found: dict[str, Numbers] = {}
         if isinstance(made, Synthesis):
             found["released cells"] = self._cells(made.measurements)
-            made = made.encoded(DRAWN, rng=rng)
+            made = made.encoded(SYNTHETIC_ROWS, rng=rng)
         rows = rows_of(made, self._world)
         unlike = np.array([self._unlike(rows, place) for place in range(self.inside.size)])
         found["rows alike"] = (unlike == 0).sum(axis=1).astype(np.float64)
@@ -225,8 +225,8 @@ class _Game:
         for noisy in measurements:
             if noisy.clique:
                 cell = tuple(self.canaries.column(name) for name in noisy.clique)
-                others = counted(self.canaries, noisy.clique)[cell] - 1
-                excess = (noisy.values - counted(self._base, noisy.clique))[cell] - (others + 1) / 2
+                others = count_cells(self.canaries, noisy.clique)[cell] - 1
+                excess = (noisy.values - count_cells(self._base, noisy.clique))[cell] - (others + 1) / 2
                 total += excess / (noisy.sigmas[cell] ** 2 + others / 4)
         return total
 
@@ -236,7 +236,9 @@ class _Game:
         return int(self.inside[order[-half:]].sum() + (~self.inside[order[:half]]).sum())
 
 
-def _chosen(game: _Game, scores: dict[str, Numbers], delta: float, confidence: float) -> tuple[str, int]:
+def _choose_statistic(
+    game: _Game, scores: dict[str, Numbers], delta: float, confidence: float
+) -> tuple[str, int]:
     """The statistic and the number of guesses that prove most in one run; the most right where none does."""
     size = game.inside.size
     worth: Callable[[str, int], tuple[float, float]] = lambda name, guesses: (  # noqa: E731

@@ -12,8 +12,10 @@ from margrave.privacy.unit import Neighbours
 __all__ = ["Audit", "Claim"]
 
 
-CAN = "can show: that a guarantee is broken, by code, a bug or a wrong unit, with the stated confidence"
-CANNOT = (
+WHAT_IT_SHOWS = (
+    "can show: that a guarantee is broken, by code, a bug or a wrong unit, with the stated confidence"
+)
+WHAT_IT_CANNOT_SHOW = (
     "cannot show: that a guarantee holds. It tries one canary in one table with the statistics named; "
     "the proof is in the accounting"
 )
@@ -132,10 +134,10 @@ class Audit:
                 f"epsilon >= {self.epsilon:.3g} at the claimed delta, {sure}",
                 f"({self.runs} runs could have proved {self.most:.3g} at most)",
                 f"mu >= {self.mu:.3g} if Gaussian, which is epsilon >= {self.epsilon_if_gaussian:.3g}",
-                _told(self.tests[0], first),
-                *([_told(self.tests[1], second)] if second != first else []),
-                CAN,
-                CANNOT,
+                _describe_rates(self.tests[0], first),
+                *([_describe_rates(self.tests[1], second)] if second != first else []),
+                WHAT_IT_SHOWS,
+                WHAT_IT_CANNOT_SHOW,
             ]
         )
 
@@ -143,7 +145,7 @@ class Audit:
         return str(self)
 
 
-def _told(name: str, rates: Rates) -> str:
+def _describe_rates(name: str, rates: Rates) -> str:
     return (
         f"test by {name}: says the canary is in for {rates.true} of {rates.present} runs with it and "
         f"{rates.false} of {rates.without} without"

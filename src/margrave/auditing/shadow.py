@@ -20,7 +20,7 @@ from margrave.auditing.evidence import rows_of
 from margrave.auditing.world import World, worlds_of
 from margrave.errors import InputError, invalid
 from margrave.evaluation.attacks.membership import area, area_error
-from margrave.evaluation.learners import fitted, one_thread, part
+from margrave.evaluation.learners import fit_quietly, one_thread, part
 from margrave.evaluation.score import Facts, Score
 from margrave.privacy.unit import Adjacency
 from margrave.run.synthesis import Synthesis
@@ -35,7 +35,7 @@ __all__ = ["ShadowAttack", "ShadowFeatures", "outliers", "shadow_attack"]
 
 
 QUERIES = 100
-WIDEST = 4
+MAX_QUERY_COLUMNS = 4
 Numbers = NDArray[np.float64]
 
 
@@ -58,7 +58,7 @@ class ShadowFeatures:
     def __init__(self, schema: Schema, target: Mapping[str, int], rng: np.random.Generator) -> None:
         self._names, self._sizes = schema.domain.names, schema.domain.sizes
         self._target = np.array([target[name] for name in self._names])
-        widest = min(WIDEST, len(self._names))
+        widest = min(MAX_QUERY_COLUMNS, len(self._names))
         self._queries = [
             rng.choice(len(self._names), rng.integers(1, widest + 1), replace=False) for _ in range(QUERIES)
         ]
@@ -75,7 +75,7 @@ class ShadowFeatures:
         naive = [codes.mean(axis=0), np.median(codes, axis=0), codes.var(axis=0)]
         naive += [np.array([(c > 0).sum(), c.argmax(), c.argmin()], dtype=np.float64) for c in counts]
         histograms = [count / max(rows.rows, 1) for count in counts]
-        found = np.concatenate([*naive, *histograms, self._correlations(codes), self._asked(codes)])
+        found = np.concatenate([*naive, *histograms, self._correlations(codes), self._answer_queries(codes)])
         return found if rows.rows else np.zeros_like(found)
 
     def _correlations(self, codes: Numbers) -> Numbers:
@@ -85,13 +85,13 @@ class ShadowFeatures:
         found: Numbers = (centred / lengths).T @ (centred / lengths)
         return found[np.triu_indices(len(self._names), 1)]
 
-    def _asked(self, codes: Numbers) -> Numbers:
+    def _answer_queries(self, codes: Numbers) -> Numbers:
         same = codes == self._target
         return np.array([same[:, places].all(axis=1).mean() for places in self._queries])
 
 
 OnStep = Callable[[str], None]
-WRONG = 0.025
+ERROR_RATE = 0.025
 FACTS = Facts(
     "attack_shadow",
     "Chance that a classifier of synthetic tables, trained on runs with and without a record, ranks a run "
@@ -134,7 +134,7 @@ class ShadowAttack:
         """
         bars = np.quantile(self.others, 1 - false, axis=1, method="higher")
         hits, runs = int((self.members > bars[:, None]).sum()), self.members.size
-        return hits / runs, lowest_rate(hits, runs, WRONG), highest_rate(hits, runs, WRONG)
+        return hits / runs, lowest_rate(hits, runs, ERROR_RATE), highest_rate(hits, runs, ERROR_RATE)
 
     @property
     def score(self) -> Score:
@@ -202,10 +202,10 @@ def shadow_attack(
     """
     game = _Game(reference, schema, rows, adjacency, np.random.default_rng(seed))
     chosen = outliers(reference, schema, targets) if isinstance(targets, int) else list(targets)
-    return _attacked(game, method, _pairs(runs, reference, rows), chosen, options, seed, on_step)
+    return _run_attack(game, method, _count_pairs(runs, reference, rows), chosen, options, seed, on_step)
 
 
-def _pairs(runs: int, reference: Any, rows: int) -> int:
+def _count_pairs(runs: int, reference: Any, rows: int) -> int:
     """Half of the runs, after a look at what was asked for."""
     part("ensemble")
     if not isinstance(runs, int) or runs < LEAST_RUNS:
@@ -216,7 +216,7 @@ def _pairs(runs: int, reference: Any, rows: int) -> int:
     return runs // 2
 
 
-def _attacked(
+def _run_attack(
     game: _Game,
     method: str | Run,
     pairs: int,
@@ -227,7 +227,7 @@ def _attacked(
 ) -> ShadowAttack:
     started = time.perf_counter()
 
-    def timed(done: int) -> None:
+    def report_time(done: int) -> None:
         if done == 1:
             whole = (time.perf_counter() - started) * pairs * len(targets)
             on_step(f"{2 * pairs * len(targets)} runs will take about {whole:.0f} s")
@@ -235,8 +235,8 @@ def _attacked(
     scores: list[tuple[Numbers, Numbers]] = []
     for place, target in enumerate(targets):
         run = _run(method, game.world(target), **options)
-        sides = game.play(run, target, pairs, (lambda done: None) if place else timed)
-        scores.append(_told(sides, pairs // 2, seed))
+        sides = game.play(run, target, pairs, (lambda done: None) if place else report_time)
+        scores.append(_score_releases(sides, pairs // 2, seed))
         on_step(f"target {place + 1} of {len(targets)} done")
     named = isinstance(method, str) and not {"select", "model"} & set(options)
     members, others = (np.array([one[side] for one in scores]) for side in (1, 0))
@@ -317,12 +317,12 @@ class _Game:
         return np.array(found[0]), np.array(found[1])
 
 
-def _told(sides: tuple[Numbers, Numbers], trained: int, seed: int) -> tuple[Numbers, Numbers]:
+def _score_releases(sides: tuple[Numbers, Numbers], trained: int, seed: int) -> tuple[Numbers, Numbers]:
     """What a classifier that learned from the first runs thinks of the others: without, with the target."""
     inputs = np.concatenate([side[:trained] for side in sides])
     wanted = np.repeat([0, 1], trained)
     with one_thread():
         forest = part("ensemble").RandomForestClassifier(200, min_samples_leaf=2, random_state=seed)
-        forest = fitted(forest, inputs, wanted)
+        forest = fit_quietly(forest, inputs, wanted)
         without, present = (forest.predict_proba(side[trained:])[:, 1] for side in sides)
     return without, present

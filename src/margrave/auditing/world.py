@@ -109,19 +109,21 @@ def worlds_of(
     codes = encode(table.select(list(schema.names)), schema)
     if codes.rows == 0:
         raise InputError(invalid("table", "of one row or more", "There is nothing to audit on."))
-    rare, plain = _ends(codes, schema)
+    rare, plain = _rarest_and_commonest(codes, schema)
     chosen = rare if canary is None else {name: int(canary[name]) for name in rare}
     _check(chosen, schema)
     rng = np.random.default_rng(seed)
-    extra, instead = (_rows(row, schema, max_rows, table, rng) for row in (chosen, plain))
+    extra, instead = (_repeat_row(row, schema, max_rows, table, rng) for row in (chosen, plain))
     base = [table] if adjacency == "add_remove" else [table, instead]
     sides = [pa.concat_tables(base), pa.concat_tables([table, extra])]
     if max_rows > 1:
-        sides = [side.append_column(OWNER, pa.array(_owners(side.num_rows, codes.rows))) for side in sides]
+        sides = [
+            side.append_column(OWNER, pa.array(_make_owners(side.num_rows, codes.rows))) for side in sides
+        ]
     return World(schema, sides[0], sides[1], chosen, Neighbours(unit, adjacency))
 
 
-def _ends(codes: Encoded, schema: Schema) -> tuple[dict[str, int], dict[str, int]]:
+def _rarest_and_commonest(codes: Encoded, schema: Schema) -> tuple[dict[str, int], dict[str, int]]:
     """The rarest and the most frequent code of each column, missing ones left out."""
     counts = {
         name: np.bincount(codes.column(name), minlength=size)[: schema[name].present]
@@ -132,12 +134,14 @@ def _ends(codes: Encoded, schema: Schema) -> tuple[dict[str, int], dict[str, int
     return rare, {name: int(found.argmax()) for name, found in counts.items()}
 
 
-def _owners(rows: int, alone: int) -> Any:
+def _make_owners(rows: int, alone: int) -> Any:
     """Each of the first rows has an owner of its own, all later ones share one."""
     return np.minimum(np.arange(rows), alone)
 
 
-def _rows(row: Mapping[str, int], schema: Schema, times: int, like: Any, rng: np.random.Generator) -> Any:
+def _repeat_row(
+    row: Mapping[str, int], schema: Schema, times: int, like: Any, rng: np.random.Generator
+) -> Any:
     """The same row so many times, stored as a table stores its own."""
     codes = tuple(
         np.full(times, row[name], dtype=code_dtype(size))

@@ -59,10 +59,10 @@ def run_cell(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     from margrave.benchmark.datasets import TableEntry
     from margrave.benchmark.methods import MethodEntry
 
-    _reached(folder, "load")
+    _note_stage(folder, "load")
     try:
         table, method = TableEntry.from_json(request["table"]), MethodEntry.from_json(request["method"])
-        return {"status": "done", **_scored(request, table, method, folder)}
+        return {"status": "done", **_score_table(request, table, method, folder)}
     except MargraveError as error:
         reason = " ".join(str(error).split())
     except MemoryError:
@@ -72,7 +72,7 @@ def run_cell(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {"status": "error", "reason": reason}
 
 
-def _scored(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -> dict[str, Any]:
+def _score_table(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -> dict[str, Any]:
     from margrave.benchmark.prepared import prepare, stream
     from margrave.evaluation.scoring import score_metrics
     from margrave.evaluation.task import Task
@@ -82,11 +82,11 @@ def _scored(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -
     if method.kind == "margrave":
         warm_up(method.settings["method"])
     rng = stream(seed, "sample", table.name, method.name, request["epsilon"], repeat)
-    _reached(folder, "synthesize")
-    used = _cpu()
+    _note_stage(folder, "synthesize")
+    used = _processor_seconds()
     made = made_rows(method, prepared, (request["epsilon"], request["delta"]), rng, folder, request["python"])
-    used, peak = _cpu() - used, _peak()
-    _reached(folder, "score")
+    used, peak = _processor_seconds() - used, _peak_memory()
+    _note_stage(folder, "score")
     start = time.perf_counter()
     task = Task(
         *(prepared.train_rows, made.rows, prepared.scoring),
@@ -107,17 +107,17 @@ def _scored(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -
     }
 
 
-def _reached(folder: Path, stage: str) -> None:
+def _note_stage(folder: Path, stage: str) -> None:
     (folder / "stage").write_text(stage, encoding="ascii")
 
 
-def _cpu() -> float:
+def _processor_seconds() -> float:
     """Processor seconds so far, of this process and of those it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _peak() -> int:
+def _peak_memory() -> int:
     """Most bytes of memory so far, of this process or of the largest it waited for."""
     unit = 1 if sys.platform == "darwin" else 1024
     both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -203,25 +203,25 @@ def made_rows(
         InputError: The method cannot do this table.
     """
     if method.kind == "reference":
-        return _reference(method.name, prepared, rng)
+        return _make_reference(method.name, prepared, rng)
     if method.kind == "script":
-        return _script(method, prepared, budget, rng)
+        return _run_script(method, prepared, budget, rng)
     if method.kind == "peer":
-        schema = _public(prepared, method.name)
+        schema = _publish_schema(prepared, method.name)
         assert python is not None  # noqa: S101 - the run makes the environment before the cell
         rows, record = run_peer(method, prepared, schema, budget, rng, folder, python)
         return Made(prepared.rows_of(rows), record["fit"], record["sample"], record.get("versions", {}))
-    return _ours(method, prepared, budget, rng)
+    return _run_margrave(method, prepared, budget, rng)
 
 
-def _reference(name: str, prepared: Prepared, rng: np.random.Generator) -> Made:
+def _make_reference(name: str, prepared: Prepared, rng: np.random.Generator) -> Made:
     start = time.perf_counter()
     make = {"real": lambda rows, _: rows, "bootstrap": bootstrap_rows, "shuffled": shuffled_rows}[name]
     rows = make(prepared.train_rows, rng)
     return Made(rows, 0.0, time.perf_counter() - start)
 
 
-def _ours(
+def _run_margrave(
     method: MethodEntry, prepared: Prepared, budget: tuple[float, float], rng: np.random.Generator
 ) -> Made:
     from margrave.run.synthesizer import Synthesizer
@@ -238,13 +238,13 @@ def _ours(
     if schema is not None and entry.rare:
         schema = merging_schema(schema, entry.rare)
     if entry.discovery:
-        options.setdefault("discovery", _discovery(schema, prepared.scoring, entry.discovery))
+        options.setdefault("discovery", _split_discovery(schema, prepared.scoring, entry.discovery))
     start = time.perf_counter()
     synthesizer = Synthesizer(
         settings["method"],
         epsilon=budget[0],
         delta=budget[1],
-        unit=_unit(entry.owner, entry.max_rows),
+        unit=_make_unit(entry.owner, entry.max_rows),
         schema=schema,
         **options,
     )
@@ -255,7 +255,7 @@ def _ours(
     return Made(prepared.rows_of(table), fitted - start, done - fitted)
 
 
-def _discovery(schema: Schema | None, columns: Schema, share: float) -> float:
+def _split_discovery(schema: Schema | None, columns: Schema, share: float) -> float:
     """The `discovery` of `Synthesizer` with which columns that are not known get a share of rho in all."""
     from margrave.measure.discovery.discover import open_share
 
@@ -264,13 +264,13 @@ def _discovery(schema: Schema | None, columns: Schema, share: float) -> float:
     return share * every / asked if asked else share
 
 
-def _unit(owner: str, max_rows: int) -> Unit | None:
+def _make_unit(owner: str, max_rows: int) -> Unit | None:
     from margrave.privacy.unit import Unit
 
     return Unit(owner, max_rows) if owner else None
 
 
-def _public(prepared: Prepared, name: str) -> Schema:
+def _publish_schema(prepared: Prepared, name: str) -> Schema:
     """The schema that a peer is told, every code of it there to be used."""
     if prepared.public is None or prepared.entry.owner:
         constraint = "one with a public domain that protects rows"
@@ -279,7 +279,7 @@ def _public(prepared: Prepared, name: str) -> Schema:
     return dataclasses.replace(prepared.public, columns=columns)
 
 
-def _script(
+def _run_script(
     method: MethodEntry, prepared: Prepared, budget: tuple[float, float], rng: np.random.Generator
 ) -> Made:
     """Rows of a function `synthesize(table, schema, *, epsilon, delta, target, rows, rng)` in a file."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from margrave.benchmark.nursery import HALVES, find_nursery_table, list_nursery_tables
 from margrave.errors import InputError, invalid
-from margrave.files import SUFFIXES, check_name, checked, digest, read_spec
+from margrave.files import SUFFIXES, check_entries, check_name, digest, read_spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ Rng = np.random.Generator
 Numbers = NDArray[np.int64]
 
 
-def _parity(rows: int, rng: Rng) -> pa.Table:
+def _make_parity(rows: int, rng: Rng) -> pa.Table:
     """Bits whose parities say all there is, each parity wrong in one row of twenty.
 
     `label` is the parity of a1 and a2, `b4` that of b1, b2 and b3; `idle` means nothing. Every pair of
@@ -41,10 +41,10 @@ def _parity(rows: int, rng: Rng) -> pa.Table:
     for name, members in (("label", ("a1", "a2")), ("b4", ("b1", "b2", "b3"))):
         wrong = rng.random(rows) < 0.05
         bits[name] = (np.sum([bits[member] for member in members], axis=0) + wrong) % 2
-    return _table({name: _words(bits[name], ("no", "yes")) for name in sorted(bits)})
+    return _make_table({name: _pick_words(bits[name], ("no", "yes")) for name in sorted(bits)})
 
 
-def _dense(rows: int, rng: Rng) -> pa.Table:
+def _make_dense(rows: int, rng: Rng) -> pa.Table:
     """Twelve columns of ten grades that all lean on two hidden traits, and a label: no tree explains them.
 
     Nearly every pair is dependent, so that none can be left out.
@@ -54,13 +54,13 @@ def _dense(rows: int, rng: Rng) -> pa.Table:
     for place in range(12):
         angle = np.pi * place / 12
         score = traits @ np.array([np.cos(angle), np.sin(angle)]) + 0.7 * rng.normal(size=rows)
-        columns[f"q{place + 1:02}"] = _graded(score, 10)
+        columns[f"q{place + 1:02}"] = _grade_rows(score, 10)
     sides = np.abs(traits).sum(axis=1) + 0.3 * rng.normal(size=rows)
-    columns["label"] = _words((sides > np.median(sides)).astype(np.int64), ("low", "high"))
-    return _table(columns)
+    columns["label"] = _pick_words((sides > np.median(sides)).astype(np.int64), ("low", "high"))
+    return _make_table(columns)
 
 
-def _tails(rows: int, rng: Rng) -> pa.Table:
+def _make_tails(rows: int, rng: Rng) -> pa.Table:
     """Amounts with heavy tails and many zeros, some a multiple of others, and a label about their sum.
 
     Equal-width bins put nearly all rows into one bin.
@@ -79,67 +79,67 @@ def _tails(rows: int, rng: Rng) -> pa.Table:
         "children": children,
         "claims": claims,
         "dividend": dividend,
-        "group": _words(group, ("A", "B", "C", "D")),
+        "group": _pick_words(group, ("A", "B", "C", "D")),
         "income": income,
-        "label": _words(label.astype(np.int64), ("no", "yes")),
+        "label": _pick_words(label.astype(np.int64), ("no", "yes")),
         "wealth": wealth,
     }
-    return _table(columns)
+    return _make_table(columns)
 
 
-def _rare(rows: int, rng: Rng) -> pa.Table:
+def _make_rare(rows: int, rng: Rng) -> pa.Table:
     """Towns and products, many values of each by Zipf's law: most are held by a handful of rows.
 
     The town decides the county exactly, the product its maker.
     """
-    town, product = _zipf(240, rows, rng), _zipf(180, rows, rng)
+    town, product = _draw_zipf(240, rows, rng), _draw_zipf(180, rows, rng)
     county_of, maker_of = rng.integers(0, 24, 240), rng.integers(0, 40, 180)
     county, maker = county_of[town], maker_of[product]
     liked = rng.normal(size=(24, 6))[county] + rng.normal(size=(40, 6))[maker]
     channel = (liked + rng.gumbel(size=(rows, 6))).argmax(axis=1)
     lean = rng.normal(size=40)[maker] + rng.normal(size=24)[county] + rng.normal(scale=0.5, size=rows)
-    return _table(
+    return _make_table(
         {
-            "channel": _coded(channel, "channel"),
-            "county": _coded(county, "county"),
-            "label": _words((lean > 0).astype(np.int64), ("no", "yes")),
-            "maker": _coded(maker, "maker"),
+            "channel": _name_codes(channel, "channel"),
+            "county": _name_codes(county, "county"),
+            "label": _pick_words((lean > 0).astype(np.int64), ("no", "yes")),
+            "maker": _name_codes(maker, "maker"),
             "month": rng.integers(1, 13, rows),
-            "product": _coded(product, "product"),
-            "town": _coded(town, "town"),
+            "product": _name_codes(product, "product"),
+            "town": _name_codes(town, "town"),
         }
     )
 
 
 MAKERS: dict[str, Callable[[int, Rng], pa.Table]] = {
-    "dense": _dense,
-    "parity": _parity,
-    "rare": _rare,
-    "tails": _tails,
+    "dense": _make_dense,
+    "parity": _make_parity,
+    "rare": _make_rare,
+    "tails": _make_tails,
 }
 """Generators by name."""
 
 
-def _words(codes: Numbers, words: tuple[str, ...]) -> NDArray[np.str_]:
+def _pick_words(codes: Numbers, words: tuple[str, ...]) -> NDArray[np.str_]:
     return np.array(words)[codes]
 
 
-def _coded(codes: Numbers, word: str) -> NDArray[np.str_]:
+def _name_codes(codes: Numbers, word: str) -> NDArray[np.str_]:
     return np.char.mod(f"{word} %03d", codes)
 
 
-def _graded(score: NDArray[np.float64], grades: int) -> Numbers:
+def _grade_rows(score: NDArray[np.float64], grades: int) -> Numbers:
     """Grades of like many rows, 1 the least."""
     cuts = np.quantile(score, np.arange(1, grades) / grades)
     return np.asarray(np.searchsorted(cuts, score) + 1, dtype=np.int64)
 
 
-def _zipf(values: int, rows: int, rng: Rng) -> Numbers:
+def _draw_zipf(values: int, rows: int, rng: Rng) -> Numbers:
     weights = 1.0 / np.arange(1, values + 1) ** 1.1
     return np.asarray(rng.choice(values, rows, p=weights / weights.sum()), dtype=np.int64)
 
 
-def _table(columns: Mapping[str, object]) -> pa.Table:
+def _make_table(columns: Mapping[str, object]) -> pa.Table:
     import pyarrow as pa
 
     return pa.table({name: pa.array(values) for name, values in columns.items()})
@@ -273,12 +273,12 @@ def table_entry(word: str, base: Path, root: Path | None = None) -> TableEntry:
     if word in SHIPPED:
         shipped = files("margrave.benchmark").joinpath("data").joinpath(f"{word}.toml")
         with as_file(shipped) as path:
-            return replace(_specified(path, root), name=word)
+            return replace(_read_table_entry(path, root), name=word)
     if word.split("/")[0] in HALVES and not (base / word).is_file():
         return _nursery_entry(word)
     path = base / word
     if path.suffix in SUFFIXES and path.is_file():
-        return _specified(path, root)
+        return _read_table_entry(path, root)
     if path.name.endswith(TABLES) and path.is_file():
         name = check_name(path.name.split(".")[0], "data")
         return TableEntry(name, file=str(path.resolve()), separator="\t" if path.suffix == ".tsv" else ",")
@@ -322,9 +322,9 @@ def expand_words(words: Sequence[str]) -> list[str]:
     return spelt
 
 
-def _specified(path: Path, root: Path | None) -> TableEntry:
+def _read_table_entry(path: Path, root: Path | None) -> TableEntry:
     where = f"the table file {path.name}"
-    spec = checked(read_spec(path, "data"), KINDS, where)
+    spec = check_entries(read_spec(path, "data"), KINDS, where)
     check_name(spec.setdefault("name", path.stem), f"name of {where}")
     sources = [key for key in ("shipped", "make", "file") if spec.get(key)]
     if len(sources) != 1:
@@ -389,10 +389,10 @@ def _read(entry: TableEntry) -> pa.Table:
 
         table: pa.Table = read_table(path)[0]
         return table
-    return _text(path, entry)
+    return _read_text(path, entry)
 
 
-def _text(path: Path, entry: TableEntry) -> pa.Table:
+def _read_text(path: Path, entry: TableEntry) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
@@ -414,11 +414,11 @@ def _text(path: Path, entry: TableEntry) -> pa.Table:
     for name in names:
         field = pc.utf8_trim_whitespace(raw[name].combine_chunks())
         field = pc.if_else(pc.is_in(field, blank), pa.scalar(None, pa.string()), field)
-        columns[name] = field if name in entry.text else _typed(field)
+        columns[name] = field if name in entry.text else _cast_numbers(field)
     return pa.table(columns)
 
 
-def _typed(field: Any) -> Any:
+def _cast_numbers(field: Any) -> Any:
     import pyarrow as pa
 
     for kind in (pa.int64(), pa.float64()):

@@ -13,13 +13,13 @@ from margrave.benchmark.datasets import TableEntry, expand_words, table_entry
 from margrave.benchmark.methods import MethodEntry, method_entry
 from margrave.errors import InputError, invalid
 from margrave.evaluation.metrics.registry import METRICS
-from margrave.files import checked, read_spec
+from margrave.files import check_entries, read_spec
 from margrave.limits import Limits, bytes_of
 
-__all__ = ["CHEAP", "Cell", "Grid", "check_halves", "read_grid"]
+__all__ = ["DEFAULT_METRICS", "Cell", "Grid", "check_halves", "read_grid"]
 
 
-CHEAP = (
+DEFAULT_METRICS = (
     "average_sw1",
     "average_tv",
     "counting_queries",
@@ -32,7 +32,7 @@ CHEAP = (
     "threshold_queries",
 )
 """The metrics by default: those of the papers that take seconds."""
-LEARNT = ("downstream_error", "ml_accuracy", "ml_auc", "ml_f1")
+LEARNING_METRICS = ("downstream_error", "ml_accuracy", "ml_auc", "ml_f1")
 """What `--metrics learnt` adds: models trained on the rows, which takes a minute a cell and more."""
 DEPENDENCE = ("dependence_invented", "dependence_kept", "order_broken", "rank_slope")
 """What `--metrics dependence` adds: what a mean of total variations does not see."""
@@ -96,7 +96,7 @@ class Grid:
     tables: tuple[TableEntry, ...]
     epsilons: tuple[float, ...]
     repeats: int = 5
-    metrics: tuple[str, ...] = CHEAP
+    metrics: tuple[str, ...] = DEFAULT_METRICS
     delta: float = 1e-5
     share: float = 0.2
     seed: int = 0
@@ -104,10 +104,10 @@ class Grid:
 
     def __post_init__(self) -> None:
         for param, entries in (("methods", self.methods), ("data", self.tables)):
-            _several(param, [entry.name for entry in entries])
+            _check_several(param, [entry.name for entry in entries])
         check_halves([entry.half for entry in self.tables], "data")
-        _several("epsilon", self.epsilons)
-        _several("metrics", self.metrics)
+        _check_several("epsilon", self.epsilons)
+        _check_several("metrics", self.metrics)
         if any(not (math.isfinite(epsilon) and epsilon > 0) for epsilon in self.epsilons):
             raise InputError(invalid("epsilon", "finite numbers above 0", "Try 1.", got=list(self.epsilons)))
         unknown = sorted(set(self.metrics) - set(METRICS))
@@ -153,7 +153,7 @@ def read_grid(spec: Path | None, given: Mapping[str, Any], root: Path | None = N
     Raises:
         InputError: Something is missing or cannot be used.
     """
-    said = {} if spec is None else checked(read_spec(spec, "spec"), SPEC, f"the grid {spec.name}")
+    said = {} if spec is None else check_entries(read_spec(spec, "spec"), SPEC, f"the grid {spec.name}")
     chosen = {key: value for key, value in given.items() if value is not None}
     here = Path()
     base = {key: here if key in chosen or spec is None else spec.parent for key in ("methods", "data")}
@@ -161,14 +161,14 @@ def read_grid(spec: Path | None, given: Mapping[str, Any], root: Path | None = N
     for key in ("methods", "data", "epsilon"):
         if not said.get(key):
             raise InputError(invalid(key, "given", f"Say --{key}, or give --spec a file that does."))
-    _kinds(said)
+    _check_kinds(said)
     memory = said.get("max_memory")
     return Grid(
         methods=tuple(method_entry(word, base["methods"]) for word in said["methods"]),
         tables=tuple(table_entry(word, base["data"], root) for word in expand_words(said["data"])),
         epsilons=tuple(float(value) for value in said["epsilon"]),
         limits=Limits(None if memory is None else bytes_of(memory), said.get("max_seconds")),
-        metrics=_metrics(said.get("metrics", CHEAP)),
+        metrics=_spell_out_metrics(said.get("metrics", DEFAULT_METRICS)),
         **{key: said[key] for key in ("repeats", "delta", "share", "seed") if key in said},
     )
 
@@ -185,14 +185,19 @@ def check_halves(halves: Sequence[str], param: str) -> None:
         raise InputError(invalid(param, "tables of one half of the nursery", remedy, got=found))
 
 
-def _metrics(words: Sequence[str]) -> tuple[str, ...]:
+def _spell_out_metrics(words: Sequence[str]) -> tuple[str, ...]:
     """Names of metrics, "cheap", "dependence", "learnt" and "all" spelt out."""
-    groups = {"cheap": CHEAP, "dependence": DEPENDENCE, "learnt": LEARNT, "all": tuple(METRICS)}
+    groups = {
+        "cheap": DEFAULT_METRICS,
+        "dependence": DEPENDENCE,
+        "learnt": LEARNING_METRICS,
+        "all": tuple(METRICS),
+    }
     names = [name for word in words for name in groups.get(word, (word,))]
     return tuple(dict.fromkeys(names))
 
 
-def _kinds(said: Mapping[str, Any]) -> None:
+def _check_kinds(said: Mapping[str, Any]) -> None:
     for key, kind, word in (
         ("methods", str, "texts"),
         ("data", str, "texts"),
@@ -203,7 +208,7 @@ def _kinds(said: Mapping[str, Any]) -> None:
             raise InputError(invalid(key, f"a list of {word}", "Correct the file."))
 
 
-def _several(param: str, values: Sequence[object]) -> None:
+def _check_several(param: str, values: Sequence[object]) -> None:
     if not values:
         raise InputError(invalid(param, "one or more", "Name one."))
     twice = sorted({str(value) for value in values if list(values).count(value) > 1})

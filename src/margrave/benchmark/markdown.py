@@ -13,7 +13,7 @@ from margrave.benchmark.results import Findings
 from margrave.evaluation.summary import Summary
 
 __all__ = [
-    "ROUND",
+    "SIGNIFICANT_DIGITS",
     "failures",
     "figure",
     "glance",
@@ -27,21 +27,21 @@ __all__ = [
 ]
 
 
-ROUND = 3
+SIGNIFICANT_DIGITS = 3
 """Significant digits of a mean."""
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_plain_cell(cell) for cell in line) + " |" for line in lines)
 
 
-def _plain(cell: str) -> str:
+def _plain_cell(cell: str) -> str:
     return " ".join(cell.split()).replace("|", "\\|")
 
 
-def figure(value: float | None, digits: int = ROUND) -> str:
+def figure(value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
     """A number to some significant digits; nothing for none."""
     if value is None or math.isnan(value):
         return ""
@@ -51,7 +51,7 @@ def figure(value: float | None, digits: int = ROUND) -> str:
     return f"{value:.{places}f}" if places <= 8 else f"{value:.{digits - 1}e}"
 
 
-def _summary(summary: Summary | None) -> str:
+def _write_summary(summary: Summary | None) -> str:
     """A mean and half of its interval; how many runs where that is one."""
     if summary is None:
         return ""
@@ -95,23 +95,23 @@ def glance(found: Findings, against: str) -> str:
 
 def scores(found: Findings, name: str) -> str:
     """One table's scores: a row a method and epsilon, references last, a column a metric."""
-    heads = ["epsilon", "method", *(_headed(found, metric) for metric in found.metrics)]
+    heads = ["epsilon", "method", *(_head_metric(found, metric) for metric in found.metrics)]
     rows = []
     for epsilon in found.epsilons:
         for method in found.methods:
             if found.runs(name, method, epsilon):
-                rows.append([f"{epsilon:g}", method, *_row(found, name, method, epsilon)])
+                rows.append([f"{epsilon:g}", method, *_write_row(found, name, method, epsilon)])
     for method in found.references:
         if found.runs(name, method, None):
-            rows.append(["", f"*{method}*", *_row(found, name, method, None)])
+            rows.append(["", f"*{method}*", *_write_row(found, name, method, None)])
     return table(heads, rows)
 
 
-def _row(found: Findings, name: str, method: str, epsilon: float | None) -> list[str]:
-    return [_summary(found.score(name, method, epsilon, metric)) for metric in found.metrics]
+def _write_row(found: Findings, name: str, method: str, epsilon: float | None) -> list[str]:
+    return [_write_summary(found.score(name, method, epsilon, metric)) for metric in found.metrics]
 
 
-def _headed(found: Findings, metric: str) -> str:
+def _head_metric(found: Findings, metric: str) -> str:
     return f"{metric} {'↓' if found.facts(metric).better == 'lower' else '↑'}"
 
 
@@ -124,13 +124,19 @@ def timings(found: Findings) -> str:
                 runs = found.runs(name, method, epsilon)
                 if runs:
                     rows.append(
-                        [name, f"{epsilon:g}", method, *_costs(found, name, method, epsilon), str(len(runs))]
+                        [
+                            name,
+                            f"{epsilon:g}",
+                            method,
+                            *_write_costs(found, name, method, epsilon),
+                            str(len(runs)),
+                        ]
                     )
     heads = ["table", "epsilon", "method", "fit, s", "sample, s", "processor, s", "peak, MB", "runs"]
     return table(heads, rows)
 
 
-def _costs(found: Findings, name: str, method: str, epsilon: float) -> list[str]:
+def _write_costs(found: Findings, name: str, method: str, epsilon: float) -> list[str]:
     fields = ("fit_seconds", "sample_seconds", "synthesis_cpu_seconds")
     seconds = [figure(found.middle(name, method, epsilon, field), 2) for field in fields]
     peak = found.middle(name, method, epsilon, "synthesis_peak_bytes")
@@ -180,7 +186,7 @@ def metric_list(found: Findings) -> str:
     return table(["metric", "what it means", "source"], rows)
 
 
-SPECIAL = {
+LATEX_ESCAPES = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
     "%": r"\%",
@@ -197,12 +203,12 @@ SPECIAL = {
 def latex(found: Findings) -> str:
     """One table a metric: a row a method, a column a table and epsilon. Needs booktabs and graphicx."""
     said = "% Tables of a benchmark, written by margrave bench report; they need booktabs and graphicx."
-    return "\n\n".join([said, *(_table(found, metric) for metric in found.metrics)]) + "\n"
+    return "\n\n".join([said, *(_write_table(found, metric) for metric in found.metrics)]) + "\n"
 
 
-def _table(found: Findings, metric: str) -> str:
+def _write_table(found: Findings, metric: str) -> str:
     count = len(found.epsilons)
-    heads = [rf"\multicolumn{{{count}}}{{c}}{{{_escaped(name)}}}" for name in found.tables]
+    heads = [rf"\multicolumn{{{count}}}{{c}}{{{_escape_text(name)}}}" for name in found.tables]
     rules = "".join(
         rf"\cmidrule(lr){{{2 + k * count}-{1 + (k + 1) * count}}}" for k in range(len(found.tables))
     )
@@ -210,7 +216,7 @@ def _table(found: Findings, metric: str) -> str:
     lines = [_latex_row(found, method, metric) for method in found.methods]
     lines += [r"\midrule"] + [_latex_row(found, name, metric) for name in found.references]
     facts = found.facts(metric)
-    caption = _escaped(f"{metric}: {facts.definition} {facts.better.capitalize()} is better.")
+    caption = _escape_text(f"{metric}: {facts.definition} {facts.better.capitalize()} is better.")
     parts = [
         r"\begin{table}",
         rf"\caption{{{caption} Means with half of 95\% intervals over runs.}}",
@@ -231,14 +237,14 @@ def _table(found: Findings, metric: str) -> str:
 
 def _latex_row(found: Findings, method: str, metric: str) -> str:
     cells = [
-        _cell(found.score(name, method, epsilon, metric))
+        _write_cell(found.score(name, method, epsilon, metric))
         for name in found.tables
         for epsilon in found.epsilons
     ]
-    return " & ".join([_escaped(method), *cells]) + r" \\"
+    return " & ".join([_escape_text(method), *cells]) + r" \\"
 
 
-def _cell(summary: Summary | None) -> str:
+def _write_cell(summary: Summary | None) -> str:
     if summary is None:
         return "--"
     half = (summary.interval[1] - summary.interval[0]) / 2
@@ -246,5 +252,5 @@ def _cell(summary: Summary | None) -> str:
     return f"${mean}$" if math.isnan(half) or half == 0 else rf"${mean}_{{\pm {figure(half, 2)}}}$"
 
 
-def _escaped(text: str) -> str:
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+def _escape_text(text: str) -> str:
+    return "".join(LATEX_ESCAPES.get(letter, letter) for letter in text)

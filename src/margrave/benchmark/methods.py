@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from margrave.errors import InputError, invalid
-from margrave.files import SUFFIXES, check_name, checked, digest, read_spec
+from margrave.files import SUFFIXES, check_entries, check_name, digest, read_spec
 from margrave.methods import METHODS
 
 __all__ = ["REFERENCES", "Kind", "MethodEntry", "method_entry"]
@@ -100,24 +100,24 @@ def method_entry(word: str, base: Path) -> MethodEntry:
     if path.suffix == ".py" and path.is_file():
         return MethodEntry(check_name(path.stem, "methods"), "script", "", {}, path.resolve())
     if path.suffix in SUFFIXES and path.is_file():
-        return _specified(path)
+        return _read_method_entry(path)
     known = f"one of {sorted([*METHODS, *REFERENCES])}, NAME+target, or a .py, .toml or .json file"
     raise InputError(invalid("methods", known, "Check the spelling.", got=word))
 
 
-def _specified(path: Path) -> MethodEntry:
+def _read_method_entry(path: Path) -> MethodEntry:
     spec = read_spec(path, "methods")
     kind = spec.get("kind", "margrave")
     where = f"the method file {path.name}"
     if kind not in FIELDS:
         raise InputError(invalid(f"kind of {where}", f"one of {sorted(FIELDS)}", "Pick one.", got=kind))
-    spec = checked(spec, SHARED | FIELDS[kind], where)
+    spec = check_entries(spec, SHARED | FIELDS[kind], where)
     name = check_name(spec.get("name", path.stem), f"name of {where}")
     if name in METHODS or name in REFERENCES:
         raise InputError(invalid(f"name of {where}", "one that is not taken", "Pick another.", got=name))
     summary = spec.get("summary", "")
     if kind == "margrave":
-        return MethodEntry(name, "margrave", summary, _ours(spec, where))
+        return MethodEntry(name, "margrave", summary, _read_own_method(spec, where))
     if "adapter" not in spec:
         raise InputError(invalid(f"adapter of {where}", "given", "Name the script to run."))
     adapter = (path.parent / spec["adapter"]).resolve()
@@ -129,7 +129,7 @@ def _specified(path: Path) -> MethodEntry:
     return MethodEntry(name, "peer", summary, settings | {"options": spec.get("options", {})}, adapter)
 
 
-def _ours(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _read_own_method(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
     options = dict(spec.get("options", {}))
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:

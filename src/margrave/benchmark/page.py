@@ -68,7 +68,7 @@ def write_page(
     found = Findings(read_results(folder / "results.parquet"), metrics)
     if not found.methods or not found.epsilons:
         raise InputError(invalid("folder", "one with a method besides references", "Run one."))
-    drawn = _pictures(found, against)
+    drawn = _draw_pictures(found, against)
     home = out.parent / "pictures" / out.stem
     home.mkdir(parents=True, exist_ok=True)
     for name, (_, text) in drawn.items():
@@ -76,11 +76,11 @@ def write_page(
     tex = out.with_suffix(".tex")
     write_text(tex, latex(found))
     links = {name: f"![{title}](pictures/{out.stem}/{name}.svg)" for name, (title, _) in drawn.items()}
-    write_text(out, _page(found, _told(folder), links, against, tex.name))
+    write_text(out, _write_page(found, _read_description(folder), links, against, tex.name))
     return [out, tex, *(home / f"{name}.svg" for name in drawn)]
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _read_description(folder: Path) -> dict[str, Any]:
     try:
         told = json.loads((folder / "benchmark.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -88,7 +88,7 @@ def _told(folder: Path) -> dict[str, Any]:
     return {"data": {}, "methods": {}, "settings": {}} | (told if isinstance(told, dict) else {})
 
 
-def _pictures(found: Findings, against: str) -> dict[str, tuple[str, str]]:
+def _draw_pictures(found: Findings, against: str) -> dict[str, tuple[str, str]]:
     """Title and document of each picture, by the name of its file."""
     drawn: dict[str, tuple[str, str]] = {}
     heads = [name for name in pictures.HEADLINES if name in found.metrics] or [
@@ -99,9 +99,9 @@ def _pictures(found: Findings, against: str) -> dict[str, tuple[str, str]]:
     if heads:
         title = f"{heads[0]} by processor seconds"
         drawn["efficiency"] = (title, pictures.efficiency(found, heads[0]))
-    learnt = next((name for name in pictures.LEARNT if name in found.metrics), None)
+    learnt = next((name for name in pictures.LEARNING_METRICS if name in found.metrics), None)
     if learnt is not None:
-        drawn["learning"] = (f"{learnt} by method", pictures.learning(found, learnt))
+        drawn["learning"] = (f"{learnt} by method", pictures.draw_learning(found, learnt))
     shown = [name for name in pictures.RATIOS if name in found.metrics]
     if against in found.methods and len(found.methods) > 1 and shown:
         for epsilon in found.epsilons:
@@ -110,7 +110,9 @@ def _pictures(found: Findings, against: str) -> dict[str, tuple[str, str]]:
     return drawn
 
 
-def _page(found: Findings, told: Mapping[str, Any], links: Mapping[str, str], against: str, tex: str) -> str:
+def _write_page(
+    found: Findings, told: Mapping[str, Any], links: Mapping[str, str], against: str, tex: str
+) -> str:
     parts = [
         "# Benchmark",
         INTRODUCTION,
@@ -118,7 +120,7 @@ def _page(found: Findings, told: Mapping[str, Any], links: Mapping[str, str], ag
         "## Tables",
         markdown.tables(found, told),
         "## Methods",
-        _methods(found, told),
+        _list_methods(found, told),
         "## At a glance",
         GLANCE.format(against=against),
         markdown.glance(found, against),
@@ -139,7 +141,7 @@ def _page(found: Findings, told: Mapping[str, Any], links: Mapping[str, str], ag
     return "\n\n".join(parts) + "\n"
 
 
-def _methods(found: Findings, told: Mapping[str, Any]) -> str:
+def _list_methods(found: Findings, told: Mapping[str, Any]) -> str:
     rows = [
         [name, told["methods"].get(name, {}).get("title", "")] for name in (*found.methods, *found.references)
     ]

@@ -70,7 +70,7 @@ def environment(method: MethodEntry, folder: Path) -> Path:
 
 def _install(command: Sequence[str], name: str) -> None:
     done = subprocess.run(  # noqa: S603 - what a spec that the user named asks for
-        command, capture_output=True, check=False, env=_outside()
+        command, capture_output=True, check=False, env=_outside_environment()
     )
     if done.returncode:
         step = "pip install" if "pip" in command else "venv"
@@ -100,14 +100,14 @@ def run_peer(
     command = [python, str(method.script), str(folder)]
     # Its output may quote rows: it is read for the kind of an error, and kept nowhere.
     done = subprocess.run(  # noqa: S603 - the adapter that the spec names
-        command, capture_output=True, check=False, env=_outside(), cwd=folder
+        command, capture_output=True, check=False, env=_outside_environment(), cwd=folder
     )
     if done.returncode:
-        raise MargraveError(f"the adapter ended with {done.returncode}: {_kind(done.stderr)}")
+        raise MargraveError(f"the adapter ended with {done.returncode}: {_error_kind(done.stderr)}")
     try:
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
         record = record | {key: float(record[key]) for key in ("fit", "sample")}
-        made = _coded(folder / "rows.csv", schema)
+        made = _read_codes(folder / "rows.csv", schema)
     except (OSError, ValueError, KeyError, TypeError):
         record, made = {}, None
     if made is None:
@@ -137,18 +137,18 @@ def _ask(method: MethodEntry, codes: Encoded, budget: tuple[float, float], seed:
     csv.write_csv(table, folder / "codes.csv")
 
 
-def _outside() -> dict[str, str]:
+def _outside_environment() -> dict[str, str]:
     """The environment of another interpreter: nothing of ours on its path."""
     return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
 
 
-def _kind(output: bytes) -> str:
+def _error_kind(output: bytes) -> str:
     """The kind of the last error that a program reported: never its message."""
     found = re.findall(rb"^((?:\w+\.)*\w+(?:Error|Exception|Interrupt))\b", output, flags=re.MULTILINE)
     return found[-1].decode("ascii", "replace") if found else "it did not say why"
 
 
-def _coded(path: Path, schema: Schema) -> Encoded:
+def _read_codes(path: Path, schema: Schema) -> Encoded:
     from pyarrow import csv
 
     table = csv.read_csv(path)

@@ -22,7 +22,7 @@ from margrave.report.html import Child, Markup, join, tag
 __all__ = [
     "HEADLINES",
     "HIGH",
-    "LEARNT",
+    "LEARNING_METRICS",
     "LEFT",
     "RATIOS",
     "TOP",
@@ -31,10 +31,10 @@ __all__ = [
     "Level",
     "Line",
     "document",
+    "draw_learning",
     "efficiency",
     "errors",
     "height_title",
-    "learning",
     "levels_across",
     "lines_panel",
     "mark",
@@ -165,11 +165,11 @@ def lines_panel(
     across = Axis([point[0] for line in shown for point in line.points], LEFT, LEFT + WIDE, 0.3)
     return join(
         heading,
-        _grid(up, across, ticks),
+        _draw_grid(up, across, ticks),
         tag("text", x, x=LEFT + WIDE / 2, y=TOP + HIGH + 36, class_="m"),
         height_title(y),
         levels_across([(up.at(level.value), level.name) for level in levels if level.value > 0]),
-        *(_line(line, across, up) for line in shown),
+        *(_draw_line(line, across, up) for line in shown),
     )
 
 
@@ -179,7 +179,7 @@ def height_title(text: str) -> Markup:
     return tag("text", text, x=12, y=middle, transform=f"rotate(-90 12 {middle:g})", class_="m")
 
 
-def _grid(up: Axis, across: Axis, ticks: Sequence[float]) -> Markup:
+def _draw_grid(up: Axis, across: Axis, ticks: Sequence[float]) -> Markup:
     parts: list[Child] = []
     for value in up.ticks():
         y = up.at(value)
@@ -205,7 +205,7 @@ def levels_across(levels: Sequence[tuple[float, str]]) -> Markup:
     return join(*parts)
 
 
-def _line(line: Line, across: Axis, up: Axis) -> Markup:
+def _draw_line(line: Line, across: Axis, up: Axis) -> Markup:
     colour = f"s{line.entry % len(INKS)}"
     at = [(across.at(x), up.at(y), up.at(low), up.at(high)) for x, y, low, high in line.points]
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y, _, _ in at)
@@ -245,7 +245,7 @@ def document(
         described: More of what a screen reader says.
     """
     across = min(across, len(panels))
-    legend, head = _legend(names, across * size[0])
+    legend, head = _draw_legend(names, across * size[0])
     drawn = [
         tag("g", panel, transform=f"translate({k % across * size[0]:g},{head + k // across * size[1]:g})")
         for k, panel in enumerate(panels)
@@ -253,12 +253,12 @@ def document(
     width, height = across * size[0], head + math.ceil(len(panels) / across) * size[1]
     paper = tag("rect", width=f"{width:g}", height=f"{height:g}", class_="p")
     told = (tag("title", title), tag("desc", described) if described else None)
-    style = tag("style", Markup(_style(styles)))
+    style = tag("style", Markup(_write_style(styles)))
     outside = {"xmlns": "http://www.w3.org/2000/svg", "viewbox": f"0 0 {width:g} {height:g}", "role": "img"}
     return f"{tag('svg', *told, style, paper, legend, *drawn, **outside)}\n"
 
 
-def _style(more: Callable[[int], str]) -> str:
+def _write_style(more: Callable[[int], str]) -> str:
     """The colours of both schemes; without variables, which not every viewer of SVG knows."""
     schemes = []
     for dark, (page, ink, soft, grid) in enumerate(GROUNDS):
@@ -268,7 +268,7 @@ def _style(more: Callable[[int], str]) -> str:
     return f"{STYLE}{schemes[0]}@media(prefers-color-scheme:dark){{{schemes[1]}}}"
 
 
-def _legend(names: Sequence[str], width: float) -> tuple[Markup, float]:
+def _draw_legend(names: Sequence[str], width: float) -> tuple[Markup, float]:
     """The entries in as many rows as they need, and how far down they reach."""
     parts, x, y = list[Markup](), float(LEFT), 16.0
     for entry, name in enumerate(names):
@@ -296,14 +296,14 @@ def short(value: float) -> str:
 
 HEADLINES = ("fidelity_error", "average_tv", "l1_3way", "query_error")
 """Metrics that get a picture of their own, where they were scored."""
-LEARNT = ("ml_f1", "downstream_error", "logistic_f1")
+LEARNING_METRICS = ("ml_f1", "downstream_error", "logistic_f1")
 """Metrics of models that learned from the rows; the first that was scored is drawn."""
 RATIOS = (
     *("downstream_error", "covariance_error", "counting_queries", "threshold_queries"),
     *("average_sw1", "average_tv"),
 )
 """Metrics of the maps of ratios."""
-WORST = 3.0
+MAX_LOG_RATIO = 3.0
 """log2 ratios are coloured up to here."""
 HEATS = (("#1f5a96", "#4a8fd0"), ("#b0530c", "#d9813a"))
 """Colours of better and of worse than the other method, on a light and on a dark page."""
@@ -314,19 +314,21 @@ def errors(found: Findings, metric: str) -> str:
     panels = []
     for table in found.tables:
         lines = [
-            Line(place, tuple(_points(found, table, method, metric)))
+            Line(place, tuple(_find_points(found, table, method, metric)))
             for place, method in enumerate(found.methods)
         ]
         panels.append(
             lines_panel(
-                table, "epsilon", lines, _levels(found, table, metric), ticks=found.epsilons, y=metric
+                table, "epsilon", lines, _find_levels(found, table, metric), ticks=found.epsilons, y=metric
             )
         )
     told = f"{found.facts(metric).definition} Lower is better. Whiskers are 95 % intervals over runs."
     return document(f"{metric} by epsilon", found.methods, panels, described=told)
 
 
-def _points(found: Findings, table: str, method: str, metric: str) -> list[tuple[float, float, float, float]]:
+def _find_points(
+    found: Findings, table: str, method: str, metric: str
+) -> list[tuple[float, float, float, float]]:
     points = []
     for epsilon in found.epsilons:
         summary = found.score(table, method, epsilon, metric)
@@ -337,7 +339,7 @@ def _points(found: Findings, table: str, method: str, metric: str) -> list[tuple
     return points
 
 
-def _levels(found: Findings, table: str, metric: str) -> list[Level]:
+def _find_levels(found: Findings, table: str, metric: str) -> list[Level]:
     levels = []
     for name in found.references:
         summary = found.score(table, name, None, metric)
@@ -359,20 +361,22 @@ def efficiency(found: Findings, metric: str) -> str:
                 if seconds is not None and seconds > 0 and summary is not None and summary.mean > 0:
                     points.append((seconds, summary.mean, summary.mean, summary.mean))
             lines.append(Line(place, tuple(points)))
-        panels.append(lines_panel(table, "processor seconds", lines, _levels(found, table, metric), y=metric))
+        panels.append(
+            lines_panel(table, "processor seconds", lines, _find_levels(found, table, metric), y=metric)
+        )
     told = "Each line joins the epsilons of one method, the greatest at its lower end. Left and low is good."
     return document(f"{metric} by time", found.methods, panels, described=told)
 
 
-def learning(found: Findings, metric: str) -> str:
+def draw_learning(found: Findings, metric: str) -> str:
     """How well models learn from the rows: a panel a table, a group of bars an epsilon, a line for real."""
-    panels = [_bars(found, table, metric) for table in found.tables]
+    panels = [_draw_bars(found, table, metric) for table in found.tables]
     facts = found.facts(metric)
     told = f"{facts.definition} {facts.better.capitalize()} is better. The dashed line is the real rows."
     return document(f"{metric} by method", found.methods, panels, described=told)
 
 
-def _bars(found: Findings, table: str, metric: str) -> Markup:
+def _draw_bars(found: Findings, table: str, metric: str) -> Markup:
     parts: list[Child] = [tag("text", table, x=LEFT - 40, y=TOP - 12, class_="h")]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = px(TOP + HIGH * (1 - share))
@@ -386,7 +390,9 @@ def _bars(found: Findings, table: str, metric: str) -> Markup:
             summary = found.score(table, method, epsilon, metric)
             if summary is not None:
                 left = middle + (place - len(found.methods) / 2) * thick
-                parts.append(_bar(summary.mean, left, thick * 0.86, place, f"{method}, epsilon {epsilon:g}"))
+                parts.append(
+                    _draw_bar(summary.mean, left, thick * 0.86, place, f"{method}, epsilon {epsilon:g}")
+                )
         parts.append(tag("text", f"{epsilon:g}", x=px(middle), y=TOP + HIGH + 17, class_="m"))
     parts.append(tag("text", "epsilon", x=LEFT + WIDE / 2, y=TOP + HIGH + 36, class_="m"))
     parts.append(height_title(metric))
@@ -397,7 +403,7 @@ def _bars(found: Findings, table: str, metric: str) -> Markup:
     return join(*parts)
 
 
-def _bar(value: float, left: float, width: float, place: int, spoken: str) -> Markup:
+def _draw_bar(value: float, left: float, width: float, place: int, spoken: str) -> Markup:
     height = HIGH * min(max(value, 0.0), 1.0)
     title = tag("title", f"{spoken}: {value:.4g}")
     return tag(
@@ -414,17 +420,17 @@ def _bar(value: float, left: float, width: float, place: int, spoken: str) -> Ma
 def ratios(found: Findings, metrics: Sequence[str], epsilon: float, against: str) -> str:
     """log2 of each method's error over another's: a map a metric, a row a method, a column a table."""
     rows = [method for method in found.methods if method != against]
-    panels = [_map(found, metric, rows, epsilon, against) for metric in metrics]
+    panels = [_draw_map(found, metric, rows, epsilon, against) for metric in metrics]
     wide = 96 + CELL[0] * len(found.tables) + 16
     high = TOP + CELL[1] * len(rows) + 34
-    told = f"Below 0 is better than {against}. Colours end at a ratio of {2**WORST:g} or its inverse."
+    told = f"Below 0 is better than {against}. Colours end at a ratio of {2**MAX_LOG_RATIO:g} or its inverse."
     return document(
         f"log2 ratio of errors to {against}'s, epsilon {epsilon:g}",
         (),
         panels,
         size=(wide, high),
         across=2,
-        styles=_heat,
+        styles=_write_heat_colours,
         described=told,
     )
 
@@ -432,23 +438,23 @@ def ratios(found: Findings, metrics: Sequence[str], epsilon: float, against: str
 CELL = (64, 24)
 
 
-def _map(found: Findings, metric: str, rows: Sequence[str], epsilon: float, against: str) -> Markup:
+def _draw_map(found: Findings, metric: str, rows: Sequence[str], epsilon: float, against: str) -> Markup:
     parts: list[Child] = [tag("text", metric, x=12, y=TOP - 12, class_="h")]
     for row, method in enumerate(rows):
         y = TOP + CELL[1] * row
         parts.append(tag("text", method[:14], x=88, y=y + 16, class_="e"))
         for column, table in enumerate(found.tables):
             ratio = found.ratio(table, method, epsilon, metric, against)
-            parts.append(_cell(ratio, 96 + CELL[0] * column, y))
+            parts.append(_draw_cell(ratio, 96 + CELL[0] * column, y))
     for column, table in enumerate(found.tables):
         x = 96 + CELL[0] * (column + 0.5)
         parts.append(tag("text", table[:10], x=x, y=TOP + CELL[1] * len(rows) + 16, class_="m t"))
     return join(*parts)
 
 
-def _cell(ratio: float | None, x: float, y: float) -> Markup:
+def _draw_cell(ratio: float | None, x: float, y: float) -> Markup:
     side = "c1" if ratio is not None and ratio > 0 else "c0"
-    deep = 0.0 if ratio is None else min(abs(ratio) / WORST, 1.0)
+    deep = 0.0 if ratio is None else min(abs(ratio) / MAX_LOG_RATIO, 1.0)
     box = tag(
         "rect",
         x=x + 1,
@@ -462,5 +468,5 @@ def _cell(ratio: float | None, x: float, y: float) -> Markup:
     return join(box, tag("text", text, x=x + CELL[0] / 2, y=y + 16, class_="m t"))
 
 
-def _heat(dark: int) -> str:
+def _write_heat_colours(dark: int) -> str:
     return "".join(f".c{side}{{fill:{inks[dark]}}}" for side, inks in enumerate(HEATS))

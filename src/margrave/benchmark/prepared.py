@@ -66,7 +66,7 @@ def read_schema(table: pa.Table, bins: int, cut: str = "equal") -> Schema:
         bins: As above.
         cut: "equal" for bins of equal width, "quantile" for bins of like many rows.
     """
-    columns = [_column(name, table.column(name), bins, cut) for name in table.column_names]
+    columns = [_prepare_column(name, table.column(name), bins, cut) for name in table.column_names]
     return Schema(tuple(columns))
 
 
@@ -88,37 +88,37 @@ def scoring_schema(schema: Schema) -> Schema:
     return Schema(tuple(columns))
 
 
-def _column(name: str, array: Any, bins: int, cut: str) -> Column:
+def _prepare_column(name: str, array: Any, bins: int, cut: str) -> Column:
     kind, missing = array.type, bool(array.null_count > 0)
     if pa.types.is_boolean(kind):
         return Boolean(name=name, missing=missing, strict=False)
     if clock.is_temporal(kind):
-        values = _distinct(clock.ticks(_whole(array)))
+        values = _list_distinct(clock.ticks(_join_chunks(array)))
         low, high = (min(values), max(values)) if values else (0, 1)
-        made = TEMPORAL[clock.meaning(kind)]
+        made = TEMPORAL[clock.temporal_kind(kind)]
         return made(name=name, lower=low, upper=high, bins=bins, missing=missing, strict=False)
     if pa.types.is_dictionary(kind):
-        return _listed(name, array, missing)
-    values = _distinct(array)
+        return _list_values(name, array, missing)
+    values = _list_distinct(array)
     if 0 < len(values) <= bins:
         return Ordinal(name=name, values=tuple(values), missing=missing, strict=False)
     number = Integer if pa.types.is_integer(kind) else Real
     if values and cut == "quantile":
-        edges = _quantiles(array, bins, number is Integer)
+        edges = _find_quantiles(array, bins, number is Integer)
         return number(name=name, edges=edges, missing=missing, strict=False)
     low, high = (values[0], values[-1]) if values else (0, 1)
     return number(name=name, lower=low, upper=high, bins=bins, missing=missing, strict=False)
 
 
-def _whole(array: Any) -> Any:
+def _join_chunks(array: Any) -> Any:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _distinct(array: Any) -> Sequence[Any]:
+def _list_distinct(array: Any) -> Sequence[Any]:
     return sorted(pc.unique(pc.drop_null(array)).to_pylist())
 
 
-def _quantiles(array: Any, bins: int, whole: bool) -> tuple[float, ...]:
+def _find_quantiles(array: Any, bins: int, whole: bool) -> tuple[float, ...]:
     """Edges between which like many rows lie; fewer than asked for where many rows hold one value."""
     values = np.asarray(pc.drop_null(array).to_numpy(), dtype=np.float64)
     cuts = np.quantile(values, np.linspace(0, 1, bins + 1))
@@ -127,7 +127,7 @@ def _quantiles(array: Any, bins: int, whole: bool) -> tuple[float, ...]:
     return tuple(np.unique(cuts).tolist())
 
 
-def _listed(name: str, array: Any, missing: bool) -> Column:
+def _list_values(name: str, array: Any, missing: bool) -> Column:
     counted = pc.value_counts(pc.drop_null(array.cast(pa.string()))).to_pylist()
     ranked = sorted(counted, key=lambda entry: (-entry["counts"], entry["values"]))
     kept = sorted(entry["values"] for entry in ranked[:MOST_TEXTS])
@@ -200,19 +200,21 @@ def prepare(entry: TableEntry, share: float, seed: int) -> Prepared:
     names = [name for name in raw.column_names if name != entry.owner]
     public = read_schema(raw.select(names), entry.bins, entry.cut)
     scoring = scoring_schema(public)
-    held = _held(raw, entry, share, stream(seed, "split", entry.name))
+    held = _choose_held_out(raw, entry, share, stream(seed, "split", entry.name))
     train, test = raw.take(np.flatnonzero(~held)), raw.take(np.flatnonzero(held))
     sides = [Rows.of(side.select(names), scoring) for side in (train, test)]
     told = public if entry.domain == "public" else None
     return Prepared(entry, train, sides[0], sides[1], told, scoring, frame)
 
 
-def _held(raw: Any, entry: TableEntry, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _choose_held_out(
+    raw: Any, entry: TableEntry, share: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
     """Which rows are held out: some of them at random, or all rows of some owners."""
     unit = np.arange(raw.num_rows)
     if entry.owner:
         owners = raw.column(entry.owner).combine_chunks()
-        unit = np.asarray(owners.dictionary_encode().indices if _plain(owners) else owners.indices)
+        unit = np.asarray(owners.dictionary_encode().indices if _is_plain(owners) else owners.indices)
     units = int(unit.max(initial=-1)) + 1
     if units < 2:
         raise InputError(
@@ -224,5 +226,5 @@ def _held(raw: Any, entry: TableEntry, share: float, rng: np.random.Generator) -
     return np.asarray(chosen[unit])
 
 
-def _plain(array: Any) -> bool:
+def _is_plain(array: Any) -> bool:
     return not hasattr(array, "indices")

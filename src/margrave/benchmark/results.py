@@ -61,16 +61,16 @@ def write_results(outcomes: Sequence[Mapping[str, Any]], path: Path) -> None:
     """
     import pyarrow.parquet as pq
 
-    ordered = sorted((_known(outcome) for outcome in outcomes), key=lambda outcome: str(outcome["key"]))
+    ordered = sorted((_drop_empty(outcome) for outcome in outcomes), key=lambda outcome: str(outcome["key"]))
     found = hashlib.sha256(json.dumps(ordered, sort_keys=True).encode()).hexdigest().encode()
     if _digest(path) == found:
         return
-    table = _table(ordered).replace_schema_metadata({DIGEST: found})
+    table = _write_outcomes(ordered).replace_schema_metadata({DIGEST: found})
     with written_whole(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def _known(outcome: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(outcome: Mapping[str, Any]) -> dict[str, Any]:
     """An outcome without what is None or empty: as it was before it was written, or after it was read."""
     kept = {name: value for name, value in outcome.items() if value is not None and name != "scores"}
     scores = {name: value for name, value in outcome.get("scores", {}).items() if value is not None}
@@ -88,7 +88,7 @@ def _digest(path: Path) -> bytes | None:
     return None if metadata is None else metadata.get(DIGEST)
 
 
-def _table(outcomes: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _write_outcomes(outcomes: Sequence[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     columns: dict[str, Any] = {}
@@ -120,10 +120,10 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     if rows is None or any("key" not in row or "status" not in row for row in rows):
         remedy = "Give the folder of a benchmark that has run."
         raise InputError(invalid("results", "a file written by margrave bench", remedy, got=path.name))
-    return [_outcome(row) for row in rows]
+    return [_read_outcome(row) for row in rows]
 
 
-def _outcome(row: Mapping[str, Any]) -> dict[str, Any]:
+def _read_outcome(row: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in row.items() if not name.startswith(METRIC)}
     scores = {name[len(METRIC) :]: value for name, value in row.items() if name.startswith(METRIC)}
     objects = {name: json.loads(row[name]) for name in OBJECTS}

@@ -27,7 +27,7 @@ __all__ = ["FAILURES", "Child", "Ended", "OnCell", "group_memory", "run_grid"]
 
 
 How = Literal["exit", "time", "memory", "signal"]
-EVERY = 0.1
+POLL_SECONDS = 0.1
 """Seconds between two looks at the memory."""
 PROC = Path("/proc")
 
@@ -107,7 +107,7 @@ class Child:
         now = time.monotonic()
         if max_seconds is not None and now - self._began > max_seconds:
             return "time"
-        if now - self._looked < EVERY:
+        if now - self._looked < POLL_SECONDS:
             return None
         self._looked = now
         held = group_memory(self.pid)
@@ -206,12 +206,12 @@ def run_grid(
         remedy = "Every cell runs in a group of processes with limits, which Windows does not have."
         raise InputError(invalid("bench", "run on Linux or macOS", remedy))
     store = Store(out)
-    with store.locked() as work:
+    with store.lock_folder() as work:
         store.declare(grid)
-        states, todo = _due(grid, store, retry)
-        pythons = _environments(todo, environments or out / ".environments")
+        states, todo = _list_due(grid, store, retry)
+        pythons = _make_environments(todo, environments or out / ".environments")
         try:
-            for done, (cell, outcome) in enumerate(_outcomes(todo, grid, pythons, work, workers), start=1):
+            for done, (cell, outcome) in enumerate(_run_cells(todo, grid, pythons, work, workers), start=1):
                 store.put(cell, outcome)
                 states[cell.key] = str(outcome["status"])
                 on_cell(cell, outcome, done, len(todo))
@@ -220,7 +220,7 @@ def run_grid(
     return len(todo), sum(state in FAILURES for state in states.values())
 
 
-def _due(grid: Grid, store: Store, retry: Sequence[str]) -> tuple[dict[str, str | None], list[Cell]]:
+def _list_due(grid: Grid, store: Store, retry: Sequence[str]) -> tuple[dict[str, str | None], list[Cell]]:
     """How each cell ended, None where it did not run yet, and the cells to run."""
     again = set(FAILURES) if "failed" in retry else set(retry)
     cells = {cell.key: cell for cell in grid.cells()}
@@ -229,7 +229,7 @@ def _due(grid: Grid, store: Store, retry: Sequence[str]) -> tuple[dict[str, str 
     return states, [cells[key] for key, state in states.items() if state is None or state in again]
 
 
-def _environments(cells: Sequence[Cell], folder: Path) -> dict[str, Path | str]:
+def _make_environments(cells: Sequence[Cell], folder: Path) -> dict[str, Path | str]:
     """The interpreter of each peer among the cells, or why there is none: outside every limit and clock."""
     found: dict[str, Path | str] = {}
     for method in {cell.method.name: cell.method for cell in cells}.values():
@@ -242,7 +242,7 @@ def _environments(cells: Sequence[Cell], folder: Path) -> dict[str, Path | str]:
     return found
 
 
-def _outcomes(
+def _run_cells(
     todo: Sequence[Cell], grid: Grid, pythons: Mapping[str, Path | str], work: Path, workers: int
 ) -> Iterator[tuple[Cell, dict[str, Any]]]:
     """Cells as they end, at most so many at a time; all are killed when the caller stops."""
@@ -256,7 +256,7 @@ def _outcomes(
                 python = pythons.get(cell.method.name)
                 if isinstance(python, str):
                     ended = {"status": "error", "stage": "environment", "reason": python}
-                    yield cell, _facts(cell, grid, workers) | ended
+                    yield cell, _describe_cell(cell, grid, workers) | ended
                     continue
                 running.append(_start(cell, grid, python, work))
             time.sleep(PAUSE)
@@ -264,7 +264,9 @@ def _outcomes(
                 ended_so = one.child.poll()
                 if ended_so is not None:
                     running.remove(one)
-                    outcome = _facts(one.cell, grid, workers) | _outcome(one.folder, ended_so, grid)
+                    outcome = _describe_cell(one.cell, grid, workers) | _describe_outcome(
+                        one.folder, ended_so, grid
+                    )
                     shutil.rmtree(one.folder, ignore_errors=True)
                     yield one.cell, outcome
     finally:
@@ -289,7 +291,7 @@ def _start(cell: Cell, grid: Grid, python: Path | None, work: Path) -> _Running:
     return _Running(cell, Child(command, env, grid.limits.max_seconds, grid.limits.max_memory), folder)
 
 
-def _facts(cell: Cell, grid: Grid, workers: int) -> dict[str, Any]:
+def _describe_cell(cell: Cell, grid: Grid, workers: int) -> dict[str, Any]:
     """What is known of a cell before it runs."""
     return {
         "data": cell.table.name,
@@ -309,7 +311,7 @@ def _facts(cell: Cell, grid: Grid, workers: int) -> dict[str, Any]:
     }
 
 
-def _outcome(folder: Path, ended: Ended, grid: Grid) -> dict[str, Any]:
+def _describe_outcome(folder: Path, ended: Ended, grid: Grid) -> dict[str, Any]:
     """What a cell left behind and how it ended, as one outcome."""
     measured = {"wall_seconds": ended.wall, "cpu_seconds": ended.cpu, "peak_bytes": ended.peak}
     try:
@@ -318,7 +320,7 @@ def _outcome(folder: Path, ended: Ended, grid: Grid) -> dict[str, Any]:
         stage = "start"
     left = folder / "outcome.json"
     if ended.how == "exit" and ended.code == 0 and left.exists():
-        return measured | _said(json.loads(left.read_text(encoding="utf-8")), stage)
+        return measured | _check_answer(json.loads(left.read_text(encoding="utf-8")), stage)
     reasons = {
         "time": f"over {grid.limits.max_seconds or 0:g} s",
         "memory": f"over {(grid.limits.max_memory or 0) / 1e6:,.0f} MB",
@@ -329,7 +331,7 @@ def _outcome(folder: Path, ended: Ended, grid: Grid) -> dict[str, Any]:
     return measured | {"status": status, "stage": stage, "reason": reasons[ended.how]}
 
 
-def _said(said: Mapping[str, Any], stage: str) -> dict[str, Any]:
+def _check_answer(said: Mapping[str, Any], stage: str) -> dict[str, Any]:
     if said["status"] != "done":
         return {"status": said["status"], "stage": stage, "reason": said["reason"]}
     return {

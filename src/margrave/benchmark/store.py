@@ -69,7 +69,7 @@ class Store:
         return self.folder / "results.parquet"
 
     @contextmanager
-    def locked(self) -> Iterator[Path]:
+    def lock_folder(self) -> Iterator[Path]:
         """Nobody else works in the folder; gives a place for files that last no longer.
 
         Raises:
@@ -99,10 +99,10 @@ class Store:
         fresh: dict[str, Any] = {
             "format": FORMAT,
             "settings": grid.settings(),
-            "data": {table.name: _told(table) | _half(table) for table in grid.tables},
-            "methods": {method.name: _told(method) for method in grid.methods},
+            "data": {table.name: _describe_entry(table) | _nursery_half(table) for table in grid.tables},
+            "methods": {method.name: _describe_entry(method) for method in grid.methods},
         }
-        held = self._held(path)
+        held = self._read_existing(path)
         if held is not None:
             _check_same(held, fresh)
             fresh["data"] = held["data"] | fresh["data"]
@@ -112,7 +112,7 @@ class Store:
         if held is None or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
 
-    def _held(self, path: Path) -> dict[str, Any] | None:
+    def _read_existing(self, path: Path) -> dict[str, Any] | None:
         if not path.exists():
             return None
         try:
@@ -135,7 +135,7 @@ class Store:
         found = {str(one["key"]): one for one in held}
         for path in sorted(self.cells.glob("*.json")):
             if not path.name.startswith("."):  # half written by a run that was killed
-                one = _outcome(path)
+                one = _read_outcome(path)
                 found[str(one["key"])] = one
         return found
 
@@ -149,7 +149,7 @@ class Store:
         write_results(list(self.outcomes().values()), self.results)
 
 
-def _outcome(path: Path) -> dict[str, Any]:
+def _read_outcome(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -159,13 +159,13 @@ def _outcome(path: Path) -> dict[str, Any]:
     return held
 
 
-def _told(entry: Any) -> dict[str, str]:
+def _describe_entry(entry: Any) -> dict[str, str]:
     """A fingerprint of an entry, and what it is for those who read the results; no path."""
     said = getattr(entry, "title", "") or getattr(entry, "summary", "")
     return {"digest": entry.digest, "title": said, "source": getattr(entry, "source", "")}
 
 
-def _half(table: TableEntry) -> dict[str, str]:
+def _nursery_half(table: TableEntry) -> dict[str, str]:
     """The half of the nursery that a table is in, if it is in one."""
     return {"half": table.half} if table.half else {}
 
@@ -210,7 +210,7 @@ def versions() -> dict[str, str]:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    commit = _commit()
+    commit = _find_commit()
     return found | ({"commit": commit} if commit else {})
 
 
@@ -218,14 +218,14 @@ def versions() -> dict[str, str]:
 def machine_facts() -> dict[str, Any]:
     """The processor, its cores that we may use, the memory in bytes and the system."""
     return {
-        "cpu": _processor(),
+        "cpu": _processor_name(),
         "cores": count_cores(),
-        "memory": _memory(),
+        "memory": _memory_bytes(),
         "system": f"{platform.system()} {platform.machine()}",
     }
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -234,28 +234,28 @@ def _processor() -> str:
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Model"):
             return value.strip()
-    return _said(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]) or platform.machine()
+    return _ask_program(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]) or platform.machine()
 
 
-def _memory() -> int:
+def _memory_bytes() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
 
 
-def _commit() -> str:
+def _find_commit() -> str:
     """The commit of the code that runs, with + where it was changed since; empty outside its repository."""
     here = Path(__file__).resolve().parents[1]
     git = ["git", "-C", str(here)]
-    if not _said([*git, "ls-files", "--error-unmatch", "__init__.py"]):
+    if not _ask_program([*git, "ls-files", "--error-unmatch", "__init__.py"]):
         return ""  # installed somewhere inside another repository
-    head = _said([*git, "rev-parse", "--short=12", "HEAD"])
-    changed = _said([*git, "status", "--porcelain", "--", str(here)])
+    head = _ask_program([*git, "rev-parse", "--short=12", "HEAD"])
+    changed = _ask_program([*git, "status", "--porcelain", "--", str(here)])
     return head + ("+" if head and changed else "")
 
 
-def _said(command: Sequence[str]) -> str:
+def _ask_program(command: Sequence[str]) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - fixed commands
             list(command), capture_output=True, text=True, check=False, timeout=10

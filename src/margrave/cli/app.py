@@ -30,8 +30,8 @@ from margrave.errors import MargraveError, locate_error
 __all__ = ["app", "main"]
 
 
-INTERRUPTED = 130
-STOPPED = (
+INTERRUPTED_EXIT_CODE = 130
+STOPPED_MESSAGE = (
     "stopped; what was spent is in the ledger file, and no output was left half-written; "
     "the same command with --resume goes on"
 )
@@ -98,16 +98,16 @@ def synthesize(
     asked: Any = None,
 ) -> None:
     """Turn a private table into synthetic rows under one (epsilon, delta) for everything."""
-    kept = _kept(ledger, out, asked.not_private_test_seed)
+    kept = _place_ledger(ledger, out, asked.not_private_test_seed)
     files = {"out": out, "ledger": kept, "report": report, "release": release}
     going_on = run if run is not None else resume
     _check_new(files, {"table": table}, force or going_on is not False)
     options: dict[str, Any] = {"engine": engine, "ledger": kept, "analyst": analyst}
-    options |= _named(dataset, operator or analyst, ledger)
+    options |= _name_source(dataset, operator or analyst, ledger)
     drawn = {"rows": rows, "rng": asked.not_private_test_seed if seed is None else seed}
-    with _progress(quiet or as_json) as options["on_step"]:
+    with _show_progress(quiet or as_json) as options["on_step"]:
         synthesizer = asked.make_synthesizer(quiet or as_json, **options)
-        synthesis = _synthesized(synthesizer, table, files, asked.missing_texts[0], drawn, going_on)
+        synthesis = _synthesize_files(synthesizer, table, files, asked.missing_texts[0], drawn, going_on)
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
 
 
@@ -142,7 +142,7 @@ app.command()(demo)
 
 
 @app.callback(invoke_without_command=True)
-def _version(
+def _print_version(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
 ) -> None:
     if version:
@@ -155,23 +155,23 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except USAGE as error:
-        _usage(error)
+        _fail_with_usage(error)
     except MargraveError as error:
         _fail(error, 2 if isinstance(error, ValueError) else 1)
     except (KeyboardInterrupt, typer.Abort):
-        _fail(STOPPED, 1)
+        _fail(STOPPED_MESSAGE, 1)
     except MemoryError:
         _fail("out of memory; declare coarser columns or lower max_cells", 1)
     except OSError as error:
         _fail(f"a file could not be written or read: {error.strerror}; free the disk and run again", 1)
     except Exception as error:  # its message and its traceback may quote the table: neither is shown
         _fail(f"unexpected {type(error).__name__}{locate_error(error)}; please report it", 1)
-    if code == INTERRUPTED:
-        _fail(STOPPED, 1)
+    if code == INTERRUPTED_EXIT_CODE:
+        _fail(STOPPED_MESSAGE, 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _usage(error: Any) -> NoReturn:
+def _fail_with_usage(error: Any) -> NoReturn:
     """End with what is wrong with the command line; a bare `margrave` gets the help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -190,7 +190,7 @@ def _fail(message: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _synthesized(
+def _synthesize_files(
     synthesizer: Any,
     table: Path,
     files: dict[str, Path | None],
@@ -213,7 +213,7 @@ def _synthesized(
     return synthesis
 
 
-def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
+def _name_source(dataset: str | None, operator: str | None, ledger: Path | None) -> dict[str, Any]:
     """Where the release comes from, for its report; with a ledger, the data set is one of its book."""
     from margrave.release import Provenance
 
@@ -221,7 +221,7 @@ def _named(dataset: str | None, operator: str | None, ledger: Path | None) -> di
     return {"provenance": provenance, "dataset": None if ledger is None else dataset}
 
 
-def _kept(ledger: Path | None, out: Path, test_seed: int | None) -> Path | None:
+def _place_ledger(ledger: Path | None, out: Path, test_seed: int | None) -> Path | None:
     """Where the ledger goes: where it was asked for, or beside the output; a test run keeps none."""
     from margrave.files import suffix_of
     from margrave.release import check_marked_name
@@ -241,10 +241,10 @@ def _check_new(files: dict[str, Path | None], inputs: dict[str, Path | None], fo
     check_outputs({name: path for name, path in files.items() if name != "ledger"}, inputs, new=not force)
 
 
-def _progress(quiet: bool) -> Any:
-    from margrave.cli.console import listening
+def _show_progress(quiet: bool) -> Any:
+    from margrave.cli.console import listen_to_steps
 
-    return listening(quiet)
+    return listen_to_steps(quiet)
 
 
 def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool) -> None:

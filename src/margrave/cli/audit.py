@@ -55,7 +55,7 @@ def audit(
     from margrave.auditing import audit as play
     from margrave.auditing import audit_in_one_run
 
-    world = _world(
+    world = _make_world(
         table, schema, max_rows, adjacency, [*dict.fromkeys([*(missing or []), ""])], seed, canaries
     )
     shared: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "confidence": confidence, "seed": seed}
@@ -65,14 +65,14 @@ def audit(
             method, canaries=canaries, runs=1 if runs is None else runs, world=world, **shared
         )
     else:
-        shown = _progress if sys.stderr.isatty() and not as_json else _silent
+        shown = _print_progress if sys.stderr.isatty() and not as_json else _silent
         found = play(method, runs=400 if runs is None else runs, world=world, on_run=shown, **shared)
     typer.echo(json.dumps(found.to_json()) if as_json else str(found))
     if found.violated:
         raise typer.Exit(1)
 
 
-def _world(
+def _make_world(
     table: Path | None,
     schema: Path | None,
     max_rows: int,
@@ -105,6 +105,6 @@ def _silent(done: int, runs: int) -> None:
     pass
 
 
-def _progress(done: int, runs: int) -> None:
+def _print_progress(done: int, runs: int) -> None:
     if done % max(runs // 20, 1) == 0:
         typer.echo(f"run {done} of {runs}", err=True)

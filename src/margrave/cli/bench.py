@@ -14,17 +14,17 @@ from margrave.errors import InputError, MargraveError, invalid
 __all__ = ["bench_app"]
 
 
-SEVERAL = ("--methods", "--data", "--epsilon", "-e", "--metrics", "--retry", "--rivals")
+REPEATED_OPTIONS = ("--methods", "--data", "--epsilon", "-e", "--metrics", "--retry", "--rivals")
 """Options that take several values, one after the other."""
 
 
-def _spread(words: Sequence[str]) -> list[str]:
+def _repeat_options(words: Sequence[str]) -> list[str]:
     """The words with `--methods a b` written as `--methods a --methods b`."""
     spread: list[str] = []
     option, empty = "", False
     for word in words:
         if word.startswith("-") and len(word) > 1:
-            option, empty = (word, True) if word in SEVERAL else ("", False)
+            option, empty = (word, True) if word in REPEATED_OPTIONS else ("", False)
             spread.append(word)
         elif option and not empty:
             spread += [option, word]
@@ -39,14 +39,14 @@ class _Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = bool(args) and args[0] in self.commands
-        return super().parse_args(ctx, args if named else _spread(args))
+        return super().parse_args(ctx, args if named else _repeat_options(args))
 
 
 class _Command(TyperCommand):
     """A command whose options may take several values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _spread(args))
+        return super().parse_args(ctx, _repeat_options(args))
 
 
 bench_app = typer.Typer(cls=_Group, rich_markup_mode=None)

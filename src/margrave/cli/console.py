@@ -18,7 +18,7 @@ from rich.progress import (
 
 from margrave.progress import OnStep, Step, silent
 
-__all__ = ["listening"]
+__all__ = ["listen_to_steps"]
 
 
 LINES = 1.9
@@ -26,7 +26,7 @@ LINES = 1.9
 
 
 @contextmanager
-def listening(quiet: bool) -> Iterator[OnStep]:
+def listen_to_steps(quiet: bool) -> Iterator[OnStep]:
     """A listener that draws a bar on standard error, or says nothing.
 
     The bar runs over the share of rho spent, which is what a run has to get through; where standard
@@ -37,7 +37,7 @@ def listening(quiet: bool) -> Iterator[OnStep]:
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(console)
+        yield _print_lines(console)
         return
     columns = (
         TextColumn("{task.fields[stage]:<8}"),
@@ -61,7 +61,7 @@ def listening(quiet: bool) -> Iterator[OnStep]:
         yield listen
 
 
-def _lines(console: Console) -> OnStep:
+def _print_lines(console: Console) -> OnStep:
     seen: set[str] = set()
     told = time.monotonic()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
-FEW = (
+PRINTED_SCORES = (
     *("overall", "first_look", "dependence_kept", "rank_slope"),
     *("tv_1_mean", "tv_2_mean", "tv_3_mean", "association_mean", "roc_auc", "average_precision", "rules"),
     "unique_exact_match",
@@ -50,7 +50,7 @@ def evaluate(
     from margrave.report.comparison.page import render_comparison
     from margrave.run.review import review
 
-    tables = _named(synthetic)
+    tables = _name_files(synthetic)
     inputs = {"real": real, "schema": schema, "test": test}
     inputs |= {f"synthetic {name}": path for name, path in tables.items()}
     check_outputs({"report": report}, inputs, new=not force)
@@ -64,36 +64,36 @@ def evaluate(
         metrics=list(METRICS) if metrics == ["all"] else metrics or [],
         pictures=report is not None or target is not None,
         seed=seed,
-        on_step=_progress if sys.stderr.isatty() and not as_json else _silent,
+        on_step=_print_progress if sys.stderr.isatty() and not as_json else _silent,
     )
-    typer.echo(json.dumps(found.to_json()) if as_json else _text(found, metrics or ()))
+    typer.echo(json.dumps(found.to_json()) if as_json else _write_text(found, metrics or ()))
     if report is not None:
         write_text(report, render_comparison(found, title=f"{', '.join(tables)} against {real.stem}"))
 
 
-def _named(paths: Sequence[Path]) -> dict[str, Path]:
+def _name_files(paths: Sequence[Path]) -> dict[str, Path]:
     """A short name for each file: without its suffix where that is enough to tell it from the others."""
-    from margrave.evaluation.review import RESERVED
+    from margrave.evaluation.review import RESERVED_NAMES
 
     for names in (
         [path.stem for path in paths],
         [path.name for path in paths],
         [str(path) for path in paths],
     ):
-        if max(Counter(names).values()) == 1 and not RESERVED & set(names):
+        if max(Counter(names).values()) == 1 and not RESERVED_NAMES & set(names):
             return dict(zip(names, paths, strict=True))
     return {f"{path} ({place})": path for place, path in enumerate(paths, 1)}
 
 
-def _text(found: Review, asked: Sequence[str]) -> str:
+def _write_text(found: Review, asked: Sequence[str]) -> str:
     from margrave.report.comparison.words import plain_lines
 
-    return "\n".join([found.table(FEW, asked), "", *plain_lines(found)])
+    return "\n".join([found.table(PRINTED_SCORES, asked), "", *plain_lines(found)])
 
 
 def _silent(words: str) -> None:
     pass
 
 
-def _progress(words: str) -> None:
+def _print_progress(words: str) -> None:
     typer.echo(f"{words} ...", err=True)

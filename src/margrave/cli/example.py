@@ -48,9 +48,9 @@ def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """The whole story on the shipped Adult table, offline: rows, release file, report, comparison."""
-    from margrave.cli.console import listening
+    from margrave.cli.console import listen_to_steps
 
-    with listening(quiet) as listen:
+    with listen_to_steps(quiet) as listen:
         lines = run_demo(out, epsilon, method, listen, force=force)
     if not quiet:
         typer.echo("\n".join(lines))

@@ -66,13 +66,13 @@ def cap(
     """Say what all runs on a data set, or all of one analyst's, may spend together."""
     from margrave.privacy.unit import Neighbours, Unit
 
-    _book(file).cap(dataset, epsilon, delta, Neighbours(Unit(owner), adjacency), analyst)
+    _open_book(file).cap(dataset, epsilon, delta, Neighbours(Unit(owner), adjacency), analyst)
 
 
 @ledger_app.command()
 def show(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> None:
     """What is capped, spent, reserved and left, by data set and analyst."""
-    found = [_account(account) for account in _book(file).accounts(dataset)]
+    found = [_describe_account(account) for account in _open_book(file).accounts(dataset)]
     if dataset is not None and not found:
         raise InputError(
             invalid("dataset", "one with a cap", "See all: margrave ledger show FILE.", got=dataset)
@@ -84,14 +84,16 @@ def show(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> No
 @ledger_app.command()
 def runs(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> None:
     """All runs, oldest first."""
-    _tell([_run(booked) for booked in _book(file).runs(dataset)], as_json, "no run has been made")
+    _tell([_run(booked) for booked in _open_book(file).runs(dataset)], as_json, "no run has been made")
 
 
 @ledger_app.command()
 def refusals(file: BookFile, dataset: Dataset = None, as_json: AsJson = False) -> None:
     """All runs that ended in an error or were killed: each error told its caller which it was."""
-    book = _book(file)
-    found = [_attempt(book, one) for one in book.attempts(dataset) if one.outcome is None or one.refused]
+    book = _open_book(file)
+    found = [
+        _describe_attempt(book, one) for one in book.attempts(dataset) if one.outcome is None or one.refused
+    ]
     _tell(found, as_json, "no run has been refused")
 
 
@@ -103,7 +105,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Every spend of every run, in order."""
-    _tell(_events(_book(file), dataset, run), as_json, "nothing has been spent")
+    _tell(_list_events(_open_book(file), dataset, run), as_json, "nothing has been spent")
 
 
 @ledger_app.command()
@@ -121,19 +123,19 @@ def export(
             invalid("out", f"a file ending in one of {list(EXPORTS)}", "Rename it.", got=str(out))
         )
     check_outputs({"out": out}, {"ledger": file}, new=not force)
-    book = _book(file)
+    book = _open_book(file)
     lines = _audit(book, dataset)
     if out.suffix.lower() == ".json":
         everything = {
-            "caps": [_account(account) for account in book.accounts(dataset)],
+            "caps": [_describe_account(account) for account in book.accounts(dataset)],
             "runs": [_run(booked) for booked in book.runs(dataset)],
-            "refusals": [_attempt(book, one) for one in book.attempts(dataset) if one.refused],
-            "events": _events(book, dataset, None),
+            "refusals": [_describe_attempt(book, one) for one in book.attempts(dataset) if one.refused],
+            "events": _list_events(book, dataset, None),
         }
         write_text(out, json.dumps(everything, indent=2) + "\n")
     elif out.suffix.lower() == ".csv":
         text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, fieldnames=list(_line({}, {})), lineterminator="\n")
+        writer = csv.DictWriter(text, fieldnames=list(_describe_event({}, {})), lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
         write_text(out, text.getvalue())
@@ -153,7 +155,7 @@ def close(
     file: BookFile, run: Annotated[int, typer.Argument(help="The number of an open run that was killed.")]
 ) -> None:
     """Give up a run that crashed: all it reserved stays spent, and it cannot be resumed."""
-    _book(file).give_up(run)
+    _open_book(file).give_up(run)
 
 
 @ledger_app.command()
@@ -164,13 +166,13 @@ def retire(file: BookFile) -> None:
     Book(file, restored=True).retire()
 
 
-def _book(file: Path) -> Book:
+def _open_book(file: Path) -> Book:
     from margrave.privacy.ledger.book import Book
 
     return Book(file)
 
 
-def _account(account: Account) -> dict[str, Any]:
+def _describe_account(account: Account) -> dict[str, Any]:
     cap, who = account.cap, account.cap.neighbours
     return {
         "dataset": cap.dataset,
@@ -179,8 +181,8 @@ def _account(account: Account) -> dict[str, Any]:
         "adjacency": who.adjacency,
         "epsilon": cap.epsilon,
         "delta": cap.delta,
-        "spent": _epsilon(account.spent.together),
-        "reserved": _epsilon(account.reserved.together),
+        "spent": _show_epsilon(account.spent.together),
+        "reserved": _show_epsilon(account.reserved.together),
         "left": round(account.left, 6),
         "refused": account.refused,
         "retired": account.retired,
@@ -209,7 +211,7 @@ def _run(booked: BookedRun) -> dict[str, Any]:
     }
 
 
-def _attempt(book: Book, attempt: Attempt) -> dict[str, Any]:
+def _describe_attempt(book: Book, attempt: Attempt) -> dict[str, Any]:
     from margrave.privacy.accounting.accountants import event_rho
 
     spends = [] if attempt.run is None else book.events(attempt.run)
@@ -226,7 +228,7 @@ def _attempt(book: Book, attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _events(book: Book, dataset: str | None, run: int | None) -> list[dict[str, Any]]:
+def _list_events(book: Book, dataset: str | None, run: int | None) -> list[dict[str, Any]]:
     from margrave.privacy.accounting.accountants import event_delta, event_rho
     from margrave.privacy.accounting.events import event_to_json
 
@@ -244,23 +246,23 @@ def _events(book: Book, dataset: str | None, run: int | None) -> list[dict[str, 
 def _audit(book: Book, dataset: str | None) -> list[dict[str, Any]]:
     """A line a spend, with its run; a run without one, and a refusal before any run, has its own line."""
     spends: dict[int, list[dict[str, Any]]] = {}
-    for event in _events(book, dataset, None):
+    for event in _list_events(book, dataset, None):
         spends.setdefault(event["run"], []).append(event)
     attempts = book.attempts(dataset)
     ended = {one.run: one.outcome for one in attempts if one.refused}
     lines = [
-        _line(_run(booked) | {"refusal": ended.get(booked.run)}, event)
+        _describe_event(_run(booked) | {"refusal": ended.get(booked.run)}, event)
         for booked in book.runs(dataset)
         for event in spends.get(booked.run, [{}])
     ]
     for one in attempts:
         if one.refused and one.run is None:
             said = {"dataset": one.dataset, "analyst": one.analyst, "state": "refused", "opened": one.began}
-            lines.append(_line({**said, "ended": one.ended, "refusal": one.outcome}, {}))
+            lines.append(_describe_event({**said, "ended": one.ended, "refusal": one.outcome}, {}))
     return lines
 
 
-def _line(run: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
+def _describe_event(run: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
     names = (
         "run",
         "dataset",
@@ -286,10 +288,10 @@ def _arrow_schema() -> Any:
     numbers = {"epsilon", "delta", "rho", "event_rho", "event_delta"}
     whole = {"run", "max_rows", "event_number"}
     kinds = {**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(whole, pa.int64())}
-    return pa.schema([(name, kinds.get(name, pa.string())) for name in _line({}, {})])
+    return pa.schema([(name, kinds.get(name, pa.string())) for name in _describe_event({}, {})])
 
 
-def _epsilon(value: float) -> float | None:
+def _show_epsilon(value: float) -> float | None:
     """An epsilon for show; None where no account holds, which only a lowered cap can bring about."""
     return round(value, 6) if value < float("inf") else None
 
@@ -308,7 +310,7 @@ def _tell(rows: list[dict[str, Any]], as_json: bool, nothing: str, notes: Sequen
 def align_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Rows with the same keys as lines of text: a header, then one line a row; numbers to the right."""
     names = list(rows[0])
-    cells = [["" if value is None else _cell(value) for value in row.values()] for row in rows]
+    cells = [["" if value is None else _show_cell(value) for value in row.values()] for row in rows]
     numbers = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
     widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
     return [
@@ -330,11 +332,13 @@ def explain_account(account: Mapping[str, Any]) -> str:
     known = [account[name] is not None for name in ("spent", "reserved")]
     if not all(known):
         return f"{whose}: runs made before the cap was lowered promise more than it allows; nothing is left."
-    spent, reserved = (_cell(account[name]) for name in ("spent", "reserved"))
+    spent, reserved = (_show_cell(account[name]) for name in ("spent", "reserved"))
     going = "" if reserved == spent else f", {reserved} with the runs that are open or were given up"
-    one_more = f"one more run of epsilon {_cell(account['left'])} fits" if account["left"] else "nothing fits"
-    return f"{whose}: epsilon {spent} of {_cell(account['epsilon'])} is spent{going}; {one_more}."
+    one_more = (
+        f"one more run of epsilon {_show_cell(account['left'])} fits" if account["left"] else "nothing fits"
+    )
+    return f"{whose}: epsilon {spent} of {_show_cell(account['epsilon'])} is spent{going}; {one_more}."
 
 
-def _cell(value: Any) -> str:
+def _show_cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)

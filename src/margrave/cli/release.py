@@ -34,7 +34,7 @@ def release(
 ) -> None:
     """Make a release as one file says it, and check it. Ends with code 3 if a requirement is not met."""
     from margrave.archive import guarantee_to_json
-    from margrave.cli.console import listening
+    from margrave.cli.console import listen_to_steps
     from margrave.cli.show import rule_notes
     from margrave.run.specification import make_release, read_specification
 
@@ -47,7 +47,7 @@ def release(
         found = said.synthesizer().plan(str(said.folder / said.data["table"]))
         typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
         return
-    with listening(quiet or as_json) as on_step:
+    with listen_to_steps(quiet or as_json) as on_step:
         made = make_release(said, usable=fail_under, resume=resume, force=force, on_step=on_step)
     if as_json:
         checks = [

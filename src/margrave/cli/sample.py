@@ -51,7 +51,7 @@ def sample(
     synthesis = load(release, estimator)
     tell_warning(synthesis.guarantee, out)
     text = synthesis.release.text
-    values: Any = _given(given, missing, synthesis)
+    values: Any = _parse_given(given, missing, synthesis)
     if given_table is not None:
         values = _given_table(given_table, missing, text) if values is None else _one_given()
     drawn = synthesis.sample_arrow(rows, given=values, rng=seed)
@@ -66,7 +66,7 @@ def sample(
             typer.echo(f"{report}: the report")
 
 
-def _given(pairs: list[str] | None, missing: str, synthesis: Synthesis) -> dict[str, Any] | None:
+def _parse_given(pairs: list[str] | None, missing: str, synthesis: Synthesis) -> dict[str, Any] | None:
     """The values, ranges and sets of values that are said on the command line, by column."""
     from margrave.schema.given import Between
 

@@ -177,17 +177,17 @@ def propose_declarations(columns: Sequence[Column]) -> list[str]:
         >>> propose_declarations([Unknown(name="visit_note")])
         ["'visit_note' may be free text: declare it as omitted, and it costs nothing"]
     """
-    words = {column.name: _words(column.name) for column in columns}
-    found = [line for column in columns if (line := _proposal(column, words[column.name]))]
-    return found + _orders(columns, words)
+    words = {column.name: _split_words(column.name) for column in columns}
+    found = [line for column in columns if (line := _propose_column(column, words[column.name]))]
+    return found + _propose_orders(columns, words)
 
 
-def _words(name: str) -> tuple[str, ...]:
+def _split_words(name: str) -> tuple[str, ...]:
     """The words that a name is made of, in lower case: "birthDate" and "birth_date" have two."""
     return tuple(word.lower() for word in WORDS.findall(name))
 
 
-def _proposal(column: Column, words: tuple[str, ...]) -> str:
+def _propose_column(column: Column, words: tuple[str, ...]) -> str:
     said = set(words)
     open_text = isinstance(column, Unknown)
     number = isinstance(column, Integer | Real) or (isinstance(column, Unknown) and not column.textual)
@@ -212,7 +212,7 @@ def _proposal(column: Column, words: tuple[str, ...]) -> str:
     return ""
 
 
-def _orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]) -> list[str]:
+def _propose_orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]) -> list[str]:
     """Pairs of dates or numbers whose names say that one is never above the other."""
     names = [column.name for column in columns if isinstance(column, Temporal | Integer | Real | Unknown)]
     found = []

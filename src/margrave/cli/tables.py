@@ -32,7 +32,7 @@ def tables(
     check_outputs({"out": out}, {"release": release}, new=not force)
     synthesis = load(release, estimator)
     tell_warning(synthesis.guarantee, out)
-    cliques = [_names(text, synthesis.schema.names) for text in columns] if columns else None
+    cliques = [_split_clique(text, synthesis.schema.names) for text in columns] if columns else None
     synthesis.write_tables(out, cliques, level=level, on_refit=None if quiet else _tell_refit)
     if not quiet:
         typer.echo(f"{out}: contingency tables with standard errors; nothing was spent")
@@ -47,7 +47,7 @@ def _tell_refit(done: int, refits: int) -> None:
     typer.echo(f"refit {done + 1} of {refits}", err=True)
 
 
-def _names(text: str, known: tuple[str, ...]) -> list[str]:
+def _split_clique(text: str, known: tuple[str, ...]) -> list[str]:
     """Column names parted by commas, or one name that holds commas itself."""
     return [text] if text in known else text.split(",")
 

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from margrave.engines.cover import Members, covered
+from margrave.engines.cover import Members, cover_cliques
 from margrave.limits import count_cores
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
@@ -27,9 +27,9 @@ from margrave.schema.encoded import Encoded
 __all__ = [
     "BLOCK",
     "CHUNK",
+    "COLUMNS_A_LOOP",
     "COUNTERS",
-    "MOST",
-    "TOGETHER",
+    "MAX_ROWS_UNCHECKED",
     "add_copies",
     "count_tables",
     "fill",
@@ -40,10 +40,10 @@ __all__ = [
 CHUNK = 4096
 """Rows whose cell numbers are worked out at a time: they stay in the fastest cache."""
 
-TOGETHER = 3
+COLUMNS_A_LOOP = 3
 """Columns of bytes that one loop adds to the cell numbers; `_add_bytes` is written for three."""
 
-SHORT = 1 << 16
+MAX_SHORT_CELLS = 1 << 16
 """Cells whose numbers fit in 16 bits, so that twice as many are worked out at once."""
 
 
@@ -56,7 +56,7 @@ SHORT = 1 << 16
     nogil=True,
 )
 def _add_bytes(numbers, codes, first, columns, strides):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Add code * stride of the rows from `first` on, TOGETHER columns at a time."""
+    """Add code * stride of the rows from `first` on, COLUMNS_A_LOOP columns at a time."""
     end = first + len(numbers)
     for axis in range(0, len(columns), 3):
         one, two, three = strides[axis], strides[axis + 1], strides[axis + 2]
@@ -141,7 +141,7 @@ def fill(  # type: ignore[no-untyped-def]  # pragma: no cover
 
     narrow, wide: codes by column, [columns, block], of which `rows` are filled.
     columns, starts, strides: table t's axes are starts[t] to starts[t + 1]; narrow ones come in multiples of
-        TOGETHER, filled up with strides of 0. cells, copies: counters lie table by table, copy by copy.
+        COLUMNS_A_LOOP, filled up with strides of 0. cells, copies: counters lie table by table, copy by copy.
     """
     short, long = np.empty(CHUNK, dtype=np.uint16), np.empty(CHUNK, dtype=np.uint32)
     base = 0
@@ -152,7 +152,7 @@ def fill(  # type: ignore[no-untyped-def]  # pragma: no cover
         others = slice(wide_starts[table], wide_starts[table + 1])
         for first in range(0, rows, CHUNK):
             now = min(CHUNK, rows - first)
-            if cells[table] <= SHORT:
+            if cells[table] <= MAX_SHORT_CELLS:
                 short[:now] = 0
                 _add_bytes(short[:now], narrow, first, narrow_columns[some], narrow_strides[some])
                 _add_words(short[:now], wide, first, wide_columns[others], wide_strides[others])
@@ -211,10 +211,10 @@ BUFFER = 1 << 23
 COUNTERS = 1 << 24
 """Counters a thread holds at a time, 64 MiB, but for a single table that is larger."""
 
-MOST = (1 << 32) - 1
+MAX_ROWS_UNCHECKED = (1 << 32) - 1
 """Rows after which a counter could overflow: they are added to the answers before that."""
 
-ALONE = 1 << 21
+MIN_UPDATES_A_THREAD = 1 << 21
 """Updates below which a further thread is not worth its start."""
 
 COPIES = ((1 << 12, 4), (1 << 14, 2))
@@ -276,7 +276,7 @@ def count_tables(
     answers = [np.zeros(domain.shape(clique), dtype=np.int64) for clique in cliques]
     axes = [tuple(domain.index(name) for name in clique if domain[name] > 1) for clique in cliques]
     asked = sorted({tuple(sorted(members)) for members in axes if members})
-    cover = covered(asked, domain.sizes, encoded.rows)
+    cover = cover_cliques(asked, domain.sizes, encoded.rows)
     owner = dict(zip(asked, cover.owner, strict=True))
     wanted: dict[int, list[int]] = {}
     for index, members in enumerate(axes):
@@ -285,53 +285,53 @@ def count_tables(
         else:
             answers[index][...] = encoded.rows
     done = 0
-    for batch in _batches(encoded, cover.tables):
-        for counters in _counted(encoded, batch, threads):
-            for table, cells in enumerate(_tables(counters, batch)):
+    for batch in _make_batches(encoded, cover.tables):
+        for counters in _count_batch(encoded, batch, threads):
+            for table, cells in enumerate(_sum_copies(counters, batch)):
                 for index in wanted[done + table]:
                     _project(cells, batch.tables[table], domain.sizes, axes[index], answers[index])
         done += len(batch.tables)
     return answers
 
 
-def _batches(encoded: Encoded, tables: Sequence[Members]) -> Iterator[_Batch]:
+def _make_batches(encoded: Encoded, tables: Sequence[Members]) -> Iterator[_Batch]:
     """The tables in their order, in runs of at most COUNTERS counters or of one table."""
     run: list[Members] = []
     held = 0
     for table in tables:
-        needs = math.prod(_counters(table, encoded.domain.sizes))
+        needs = math.prod(_count_counters(table, encoded.domain.sizes))
         if run and held + needs > COUNTERS:
-            yield _batch(encoded, run)
+            yield _make_batch(encoded, run)
             run, held = [], 0
         run.append(table)
         held += needs
     if run:
-        yield _batch(encoded, run)
+        yield _make_batch(encoded, run)
 
 
-def _counters(table: Members, sizes: Sequence[int]) -> tuple[int, int]:
+def _count_counters(table: Members, sizes: Sequence[int]) -> tuple[int, int]:
     """Cells of a table, and in how many copies it is counted."""
     cells = math.prod(sizes[v] for v in table)
     return cells, next((copies for most, copies in COPIES if cells <= most), 1)
 
 
-def _batch(encoded: Encoded, tables: Sequence[Members]) -> _Batch:
+def _make_batch(encoded: Encoded, tables: Sequence[Members]) -> _Batch:
     sizes = encoded.domain.sizes
     columns = sorted({v for table in tables for v in table})
     narrow = tuple(v for v in columns if encoded.columns[v].dtype == np.uint8)
     wide = tuple(v for v in columns if encoded.columns[v].dtype != np.uint8)
-    counters = np.array([_counters(table, sizes) for table in tables], dtype=np.int64)
+    counters = np.array([_count_counters(table, sizes) for table in tables], dtype=np.int64)
     return _Batch(
         tables=tuple(tables),
         narrow=narrow,
         wide=wide,
-        axes=(_axes(tables, sizes, narrow, TOGETHER), _axes(tables, sizes, wide, 1)),
+        axes=(_pad_axes(tables, sizes, narrow, COLUMNS_A_LOOP), _pad_axes(tables, sizes, wide, 1)),
         cells=np.ascontiguousarray(counters[:, 0]),
         copies=np.ascontiguousarray(counters[:, 1]),
     )
 
 
-def _axes(tables: Sequence[Members], sizes: Sequence[int], columns: Members, together: int) -> _Axes:
+def _pad_axes(tables: Sequence[Members], sizes: Sequence[int], columns: Members, together: int) -> _Axes:
     """The tables' axes over some columns, those of each table filled up to a multiple of `together`."""
     place = {v: k for k, v in enumerate(columns)}
     found: list[tuple[int, int]] = []
@@ -356,11 +356,11 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return strides
 
 
-def _counted(encoded: Encoded, batch: _Batch, threads: int | None) -> Iterator[NDArray[np.uint32]]:
-    """The batch's counters after every MOST rows and after the last."""
-    for first in range(0, encoded.rows, MOST):
-        rows = min(MOST, encoded.rows - first)
-        workers = _workers(rows, batch, threads)
+def _count_batch(encoded: Encoded, batch: _Batch, threads: int | None) -> Iterator[NDArray[np.uint32]]:
+    """The batch's counters after every MAX_ROWS_UNCHECKED rows and after the last."""
+    for first in range(0, encoded.rows, MAX_ROWS_UNCHECKED):
+        rows = min(MAX_ROWS_UNCHECKED, encoded.rows - first)
+        workers = _count_workers(rows, batch, threads)
         if workers == 1:
             yield _fill_rows(encoded, batch, first, first + rows)
             continue
@@ -373,11 +373,18 @@ def _counted(encoded: Encoded, batch: _Batch, threads: int | None) -> Iterator[N
         yield total
 
 
-def _workers(rows: int, batch: _Batch, threads: int | None) -> int:
+def _count_workers(rows: int, batch: _Batch, threads: int | None) -> int:
     """Threads for a batch: one where its counters are too many to hold twice."""
     if batch.counters > COUNTERS:
         return 1
-    return max(1, min(count_cores() if threads is None else threads, rows * len(batch.tables) // ALONE, rows))
+    return max(
+        1,
+        min(
+            count_cores() if threads is None else threads,
+            rows * len(batch.tables) // MIN_UPDATES_A_THREAD,
+            rows,
+        ),
+    )
 
 
 def _fill_rows(encoded: Encoded, batch: _Batch, first: int, end: int) -> NDArray[np.uint32]:
@@ -396,7 +403,7 @@ def _fill_rows(encoded: Encoded, batch: _Batch, first: int, end: int) -> NDArray
     return counters
 
 
-def _tables(counters: NDArray[np.uint32], batch: _Batch) -> Iterator[NDArray[np.uint32]]:
+def _sum_copies(counters: NDArray[np.uint32], batch: _Batch) -> Iterator[NDArray[np.uint32]]:
     """Each table's cells, its copies added up."""
     base = 0
     for cells, copies in zip(batch.cells.tolist(), batch.copies.tolist(), strict=True):

@@ -8,7 +8,7 @@ from typing import NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counts", "summed"]
+__all__ = ["Counts", "sum_counts"]
 
 
 @final
@@ -42,7 +42,7 @@ class Counts:
         raise TypeError("Counts are private and cannot be pickled. Release them through a Curator.")
 
 
-def summed(parts: Iterable[Counts]) -> Counts:
+def sum_counts(parts: Iterable[Counts]) -> Counts:
     """Counts of all rows from those of parts of them, one or more and of one shape. **Not private.**"""
     total: NDArray[np.int64] | None = None
     for part in parts:

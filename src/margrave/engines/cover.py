@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-__all__ = ["Cover", "covered", "merged", "price"]
+__all__ = ["Cover", "cover_cliques", "merge_cliques", "price"]
 
 
 Members = tuple[int, ...]
@@ -17,7 +17,7 @@ Members = tuple[int, ...]
 CAPS = (1 << 10, 1 << 12, 1 << 14, 1 << 15, 1 << 16)
 """Most cells of a table that answers several cliques, all tried: many larger ones fall out of cache."""
 
-WORTH = (50_000, 700)
+MIN_ROWS_TO_SEARCH = (50_000, 700)
 """Rows, and rows a clique more, up to which the search for a cover costs more than it saves."""
 
 SLICE = 1024
@@ -44,7 +44,7 @@ class Cover:
     owner: tuple[int, ...]
 
 
-def covered(cliques: Sequence[Members], sizes: Sequence[int], rows: int) -> Cover:
+def cover_cliques(cliques: Sequence[Members], sizes: Sequence[int], rows: int) -> Cover:
     """Tables from which every clique can be summed, by the smallest estimated time.
 
     Args:
@@ -52,13 +52,16 @@ def covered(cliques: Sequence[Members], sizes: Sequence[int], rows: int) -> Cove
         sizes: Codes of each attribute, at least 2.
         rows: Rows that will be counted.
     """
-    if len(cliques) == 1 or rows <= WORTH[0] + WORTH[1] * len(cliques):
+    if len(cliques) == 1 or rows <= MIN_ROWS_TO_SEARCH[0] + MIN_ROWS_TO_SEARCH[1] * len(cliques):
         return Cover(tuple(cliques), tuple(range(len(cliques))))
     tables: list[Members] = []
     owner: list[int] = []
     for first in range(0, len(cliques), SLICE):
         part = cliques[first : first + SLICE]
-        plans = [Cover(tuple(part), tuple(range(len(part)))), *(merged(part, sizes, cap) for cap in CAPS)]
+        plans = [
+            Cover(tuple(part), tuple(range(len(part)))),
+            *(merge_cliques(part, sizes, cap) for cap in CAPS),
+        ]
         best = min(plans, key=lambda plan: price(plan, sizes, rows))
         owner += [len(tables) + index for index in best.owner]
         tables += best.tables
@@ -75,7 +78,7 @@ def price(cover: Cover, sizes: Sequence[int], rows: int) -> float:
     return float(counting.sum() + PROJECT * cells[list(cover.owner)].sum())
 
 
-def merged(cliques: Sequence[Members], sizes: Sequence[int], cap: int) -> Cover:
+def merge_cliques(cliques: Sequence[Members], sizes: Sequence[int], cap: int) -> Cover:
     """A cover whose shared tables have at most cap cells; a clique with more is a table of its own."""
     size = np.array(sizes, dtype=np.float64)
     cells = np.array([float(math.prod(sizes[v] for v in clique)) for clique in cliques])
@@ -97,7 +100,7 @@ def merged(cliques: Sequence[Members], sizes: Sequence[int], cap: int) -> Cover:
     cache=True,
     nogil=True,
 )
-def _next(members, starts, sizes, room, inside, owner, found):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _choose_next(members, starts, sizes, room, inside, owner, found):  # type: ignore[no-untyped-def]  # pragma: no cover
     """The clique to take in next, at most `room` times as many cells, or -1; marks those already inside."""
     completes = np.zeros(len(sizes))
     by = np.full(len(sizes), -1)
@@ -152,6 +155,6 @@ def _grow(members, starts, sizes, cap, tables, owner):  # type: ignore[no-untype
                     inside[members[at]] = True
                     cells *= sizes[members[at]]
             owner[adds] = found
-            adds = _next(members, starts, sizes, cap / cells, inside, owner, found)
+            adds = _choose_next(members, starts, sizes, cap / cells, inside, owner, found)
         found += 1
     return found

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from margrave.engines.streaming.batches import guarded
+from margrave.engines.streaming.batches import read_guarded
 from margrave.engines.text import CELLS, QUOTES, Shape, TextHead, read_head, shape_of, text_blocks
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.schema.storage import forms
@@ -35,7 +35,7 @@ from margrave.schema.storage.spelling import read_cells
 from margrave.schema.storage.text import TextFormat
 
 __all__ = [
-    "PLAIN",
+    "DEFAULT_TEXT_FORMAT",
     "Choose",
     "all_columns",
     "check_names",
@@ -49,7 +49,7 @@ __all__ = [
 
 
 BLANKS = " \t"
-PLAIN = TextFormat()
+DEFAULT_TEXT_FORMAT = TextFormat()
 ENCODING = (
     "Check that the file is complete; if it is in another encoding, say so: --encoding cp1252 (of Windows), "
     "--encoding utf-16."
@@ -90,7 +90,10 @@ def _suffix(path: Path) -> str:
 
 
 def read_file(
-    path: Path, missing: Sequence[str] = ("",), text: TextFormat = PLAIN, sheet: str | None = None
+    path: Path,
+    missing: Sequence[str] = ("",),
+    text: TextFormat = DEFAULT_TEXT_FORMAT,
+    sheet: str | None = None,
 ) -> tuple[Any, TextFormat]:
     """A file's rows as a pyarrow.Table, and the text format that holds for them. **Not private.**
 
@@ -117,9 +120,9 @@ def read_file(
         check_names(list(table.column_names), text)
         return table, text
     if suffix in (".parquet", ".pq"):
-        return _guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file"), text
+        return _read_guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file"), text
     if suffix in (".arrow", ".feather", ".ipc"):
-        return _guarded(lambda: _validated(_read_arrow(path)), "a readable Arrow file"), text
+        return _read_guarded(lambda: _validate_table(_read_arrow(path)), "a readable Arrow file"), text
     raise InputError(
         invalid(
             "data",
@@ -130,7 +133,7 @@ def read_file(
     )
 
 
-def _guarded(
+def _read_guarded(
     read: Callable[[], Any], constraint: str, remedy: str = "Check that the file is complete."
 ) -> Any:
     """What read returns; whatever it raises is replaced, not chained, for it may quote rows."""
@@ -150,7 +153,7 @@ def _read_arrow(path: Path) -> Any:
             return pa.ipc.open_stream(file).read_all()
 
 
-def _validated(table: Any) -> Any:
+def _validate_table(table: Any) -> Any:
     """The table, found sound: the reader trusts offsets and indices, and would follow wrong ones anywhere."""
     table.validate(full=True)
     return table
@@ -159,7 +162,7 @@ def _validated(table: Any) -> Any:
 def _read_text(path: Path, text: TextFormat, missing: Sequence[str]) -> tuple[Any, TextFormat]:
     head = read_head(path, text)
     blocks = text_blocks(path, head, BLOCK)
-    data = _guarded(lambda: b"".join(blocks), f"a text file in {head.codec}", ENCODING)
+    data = _read_guarded(lambda: b"".join(blocks), f"a text file in {head.codec}", ENCODING)
     return text_table(data, head, missing), head.text
 
 
@@ -183,19 +186,23 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
             "or say that quotes mean nothing: --quote none."
         )
         raise InputError(invalid("data", constraint, remedy))
-    names = _guarded(lambda: _header(data, shape, head), "a text file with a header, in UTF-8", ENCODING)
+    names = _read_guarded(
+        lambda: _read_header(data, shape, head), "a text file with a header, in UTF-8", ENCODING
+    )
     check_names(names, head.text)
     if shape.fault == CELLS:
         constraint = f"a text file in which every row has the header's {shape.cells} cells"
         remedy = "Put cells that hold the separator in quotes; see --separator and --quote."
         raise InputError(invalid("data", constraint, remedy))
-    columns = _guarded(lambda: _rows(data, shape, head), "a text file in UTF-8", ENCODING)
+    columns = _read_guarded(lambda: _read_rows(data, shape, head), "a text file in UTF-8", ENCODING)
     absent = pa.array([text.strip(BLANKS) for text in missing], pa.large_string())
-    cells = [_cells(column, absent, name, head.text) for name, column in zip(names, columns, strict=True)]
+    cells = [
+        _normalise_cells(column, absent, name, head.text) for name, column in zip(names, columns, strict=True)
+    ]
     return pa.table(cells, names=names)
 
 
-def _header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
+def _read_header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
     line = io.StringIO(data[: shape.header].decode("utf-8"), newline="")
     quoted: Any = {"quotechar": head.text.quote} if head.text.quote else {"quoting": csv.QUOTE_NONE}
     cells = next(csv.reader(line, delimiter=head.separator, strict=True, **quoted), [])
@@ -215,7 +222,7 @@ def check_names(names: list[str], text: TextFormat) -> None:
         raise InputError(invalid("data", "headed by names, not by numbers", remedy))
 
 
-def _rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:
+def _read_rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:
     """The columns as dictionary-coded text, none missing."""
     names = [f"c{index}" for index in range(shape.cells)]
     if not shape.rows:
@@ -239,7 +246,7 @@ def _rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:
     return list(table.columns)
 
 
-def _cells(column: Any, absent: Any, name: str, text: TextFormat) -> Any:
+def _normalise_cells(column: Any, absent: Any, name: str, text: TextFormat) -> Any:
     """Cells without the blanks around them, in their usual form, null where the value is missing."""
     coded = forms.normal(column, "")
     trimmed = pc.utf8_trim(coded.dictionary, characters=BLANKS)
@@ -278,19 +285,19 @@ def read_sheet(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are about styles of the sheet, which mean nothing here
         rows = _cells_of(openpyxl, path, sheet, most)
-    return _table(rows, missing, text)
+    return _make_table(rows, missing, text)
 
 
 def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) -> list[list[Any]]:
     """The values of a sheet's cells, row by row, the first row included. **Not private.**"""
     sound = "a readable .xlsx file"
-    book = guarded(lambda: openpyxl.load_workbook(path, read_only=True, data_only=True), sound)
+    book = read_guarded(lambda: openpyxl.load_workbook(path, read_only=True, data_only=True), sound)
     try:
         if sheet is not None and sheet not in book.sheetnames:
             remedy = "Write FILE.xlsx::SHEET."
             raise InputError(invalid("sheet", f"one of {list(book.sheetnames)}", remedy, got=sheet))
         page = book[book.sheetnames[0] if sheet is None else sheet]
-        rows: list[list[Any]] = guarded(
+        rows: list[list[Any]] = read_guarded(
             lambda: [list(row) for row in page.iter_rows(max_row=most, values_only=True)], sound
         )
         return rows
@@ -298,7 +305,7 @@ def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) ->
         book.close()
 
 
-def _table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat) -> Any:
+def _make_table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat) -> Any:
     first = [_cell_text(cell) for cell in rows[0]] if rows else []
     while first and not first[-1]:
         first.pop()

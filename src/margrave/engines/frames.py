@@ -11,7 +11,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from margrave.engines.files import (
-    PLAIN,
+    DEFAULT_TEXT_FORMAT,
     Choose,
     all_columns,
     chosen_columns,
@@ -31,7 +31,10 @@ ROUNDED = {b"margrave": b"rounded"}
 
 
 def read_table(
-    data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLAIN, choose: Choose = all_columns
+    data: Any,
+    missing: Sequence[str] = ("",),
+    text: TextFormat = DEFAULT_TEXT_FORMAT,
+    choose: Choose = all_columns,
 ) -> tuple[Any, Frame]:
     """Any table as a pyarrow.Table in the storage forms, and its public description.
 
@@ -59,17 +62,17 @@ def read_table(
         data = name_by_text(data)
         kept = chosen_columns(list(data.columns), choose)
         names, arrays, dtypes = from_pandas(data if kept is None else data[kept])
-        return _table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)
+        return _make_table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)
     if nw.dependencies.is_polars_dataframe(data):
         from margrave.engines.polars_frames import arrow_columns as from_polars
 
         kept = chosen_columns(data.columns, choose)
         names, arrays, dtypes = from_polars(data if kept is None else data.select(kept))
-        return _table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)), text)
-    return _from_arrow(_chosen(_as_arrow(data), choose), text)
+        return _make_table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)), text)
+    return _from_arrow(_choose_columns(_as_arrow(data), choose), text)
 
 
-def _chosen(table: Any, choose: Choose) -> Any:
+def _choose_columns(table: Any, choose: Choose) -> Any:
     """An Arrow table with the columns to read."""
     kept = chosen_columns(table.column_names, choose)
     return table if kept is None else table.select(kept)
@@ -81,16 +84,16 @@ def _from_path(name: str, missing: Sequence[str], text: TextFormat, choose: Choo
     plain, _, sheet = name.partition("::")
     path = Path(plain if sheet and not Path(name).exists() else name)
     table, found = read_file(path, missing, text, sheet or None)
-    table = _chosen(table, choose)
+    table = _choose_columns(table, choose)
     if not is_untyped_file(path):
         return _from_arrow(table, found)
     names = list(table.column_names)
-    return _table(names, table.columns), Frame("arrow", dict.fromkeys(names, TEXT_FILE), found)
+    return _make_table(names, table.columns), Frame("arrow", dict.fromkeys(names, TEXT_FILE), found)
 
 
 def _from_arrow(table: Any, text: TextFormat) -> tuple[Any, Frame]:
     names = list(table.column_names)
-    result = _table(names, table.columns)
+    result = _make_table(names, table.columns)
     types = {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
     return result, Frame("arrow", types, text)
 
@@ -114,7 +117,7 @@ def _as_arrow(data: Any) -> Any:
     )
 
 
-def _table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
+def _make_table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
     """The columns in their storage forms, under names that are distinct texts."""
     if not names:
         raise InputError(invalid("data", "a table with one column or more", "Pass one with columns."))
@@ -126,7 +129,7 @@ def _table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
     rounded = [is_rounded(array.type) for array in arrays]
-    columns = [forms.held(array, name) for name, array in zip(names, arrays, strict=True)]
+    columns = [forms.keep_column(array, name) for name, array in zip(names, arrays, strict=True)]
     for name, column in zip(names, columns, strict=True):
         if forms.is_text(column) and not _is_unicode(column.dictionary):
             raise InputError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
-from margrave.engines.files import PLAIN, Choose, all_columns
+from margrave.engines.files import DEFAULT_TEXT_FORMAT, Choose, all_columns
 from margrave.engines.frames import check_owner, read_table
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
@@ -39,7 +39,7 @@ def open_source(
     data: Any,
     *,
     missing: Sequence[str] = ("",),
-    text: TextFormat = PLAIN,
+    text: TextFormat = DEFAULT_TEXT_FORMAT,
     choose: Choose = all_columns,
 ) -> tuple[MemorySource, Frame]:
     """A private table, ready for the door, and what is public about it.
@@ -73,7 +73,7 @@ class MemorySource:
     Its repr shows names only and it refuses to be pickled.
 
     Args:
-        table: A pyarrow.Table whose columns are as `margrave.schema.storage.forms.held` leaves them.
+        table: A pyarrow.Table whose columns are as `margrave.schema.storage.forms.keep_column` leaves them.
         loose: Names of the text columns of which even the kind is open.
     """
 
@@ -114,7 +114,7 @@ class MemorySource:
                 )
         return MemorySource(self._table.select(list(names)), self._loose & set(names))
 
-    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> MemorySource:
+    def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> MemorySource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         Raises:
@@ -215,7 +215,7 @@ class MemorySource:
 
         absent: Whether rows without a value are counted, too, in one more cell at the end.
         """
-        codes, distinct = forms.texts(forms.listed(self._array(column), column))
+        codes, distinct = forms.texts(forms.list_values(self._array(column), column))
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         held = sorted(
             (text, count) for text, count in zip(distinct.to_pylist(), counts, strict=True) if count

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from margrave.engines import memory
 from margrave.engines.files import (
-    PLAIN,
+    DEFAULT_TEXT_FORMAT,
     Choose,
     all_columns,
     check_names,
@@ -32,10 +32,10 @@ from margrave.engines.streaming.batches import (
     Batches,
     DuckBatches,
     ParquetBatches,
-    guarded,
+    read_guarded,
 )
 from margrave.engines.streaming.engine import StreamSource
-from margrave.engines.streaming.text import HELD, text_batches
+from margrave.engines.streaming.text import MAX_CODE_BYTES, text_batches
 from margrave.engines.text import TextHead, read_head, shape_of, text_blocks
 from margrave.errors import InputError, invalid
 from margrave.schema.frame import TEXT_FILE, Frame
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENGINES",
-    "LARGE",
+    "MIN_STREAMED_BYTES",
     "content_bytes",
     "file_bytes",
     "open_batches",
@@ -58,7 +58,7 @@ __all__ = [
 
 ENGINES = ("auto", "memory", "stream")
 
-LARGE = 1 << 28
+MIN_STREAMED_BYTES = 1 << 28
 """Bytes of a file's content from which it is read in batches, 256 MiB; packed text counts eight times."""
 
 DATABASE = (".duckdb", ".db", ".ddb")
@@ -70,9 +70,9 @@ def open_source(
     data: Any,
     *,
     missing: Sequence[str] = ("",),
-    text: TextFormat = PLAIN,
+    text: TextFormat = DEFAULT_TEXT_FORMAT,
     engine: str = "auto",
-    held: int = HELD,
+    held: int = MAX_CODE_BYTES,
     choose: Choose = all_columns,
 ) -> tuple[Source, Frame]:
     """A private table, ready for the door, and what is public about it.
@@ -112,7 +112,7 @@ def open_source(
 
 
 def open_here(
-    data: Any, missing: Sequence[str] = ("",), text: TextFormat = PLAIN
+    data: Any, missing: Sequence[str] = ("",), text: TextFormat = DEFAULT_TEXT_FORMAT
 ) -> MemorySource | StreamSource:
     """A table whose codes can be held here, as `open_source`. **Not private.**
 
@@ -142,15 +142,15 @@ def _from_path(
         raise InputError(invalid("engine", constraint, "They are read in batches.", got=engine))
     if not in_batches and (engine == "memory" or not path.is_file()):
         return memory.open_source(address, missing=missing, text=text, choose=choose)
-    if not in_batches and engine == "auto" and content_bytes(path) < LARGE:
+    if not in_batches and engine == "auto" and content_bytes(path) < MIN_STREAMED_BYTES:
         return memory.open_source(address, missing=missing, text=text, choose=choose)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if is_text_file(path) and not in_batches:
-        return _text(*text_batches(path, text, missing), held, choose)
+        return _open_text(*text_batches(path, text, missing), held, choose)
     batches = open_batches(address)
     frame = read_table(batches.schema.empty_table(), text=text, choose=choose)[1]
-    return _chosen(StreamSource(batches, held=held), batches, choose), frame
+    return _choose_from_batches(StreamSource(batches, held=held), batches, choose), frame
 
 
 def _is_read_in_batches(name: str, table: str) -> bool:
@@ -171,21 +171,21 @@ def open_batches(address: str) -> Batches:
     """
     name, _, table = address.partition("::")
     several = _parquet_files(name)
-    return ParquetBatches(several) if several else _batches(Path(name), table or None)
+    return ParquetBatches(several) if several else _open_batches(Path(name), table or None)
 
 
-def _text(batches: Batches, text: TextFormat, held: int, choose: Choose) -> tuple[Source, Frame]:
+def _open_text(batches: Batches, text: TextFormat, held: int, choose: Choose) -> tuple[Source, Frame]:
     names = batches.schema.names
     frame = Frame("arrow", dict.fromkeys(choose(names), TEXT_FILE), text)
-    return _chosen(StreamSource(batches, frozenset(names), held=held), batches, choose), frame
+    return _choose_from_batches(StreamSource(batches, frozenset(names), held=held), batches, choose), frame
 
 
-def _chosen(source: StreamSource, batches: Batches, choose: Choose) -> StreamSource:
+def _choose_from_batches(source: StreamSource, batches: Batches, choose: Choose) -> StreamSource:
     kept = chosen_columns(batches.schema.names, choose)
     return source if kept is None else source.only(kept)
 
 
-def _batches(path: Path, table: str | None) -> Batches:
+def _open_batches(path: Path, table: str | None) -> Batches:
     suffix = path.suffix.lower()
     if suffix in DATABASE or table is not None:
         if not path.is_file():
@@ -227,18 +227,18 @@ def content_bytes(path: Path) -> int:
     """
     size = path.stat().st_size
     if path.suffix.lower() in PARQUET:
-        return max(size, int(guarded(lambda: _unpacked(path), "a readable Parquet file")))
+        return max(size, int(read_guarded(lambda: _unpacked_bytes(path), "a readable Parquet file")))
     return 8 * size if path.name.lower().endswith(".gz") else size
 
 
-def _unpacked(path: Path) -> int:
+def _unpacked_bytes(path: Path) -> int:
     found = pq.ParquetFile(path).metadata
     return sum(int(found.row_group(index).total_byte_size) for index in range(found.num_row_groups))
 
 
 BLOCK = 1 << 20
 """Bytes that are read at a time in search of the end of the first line."""
-LONGEST = 1 << 26
+MAX_HEADER_BYTES = 1 << 26
 """Most bytes of a first line."""
 
 
@@ -246,7 +246,7 @@ def open_head(
     data: Any,
     *,
     missing: Sequence[str] = ("",),
-    text: TextFormat = PLAIN,
+    text: TextFormat = DEFAULT_TEXT_FORMAT,
     engine: str = "auto",
     choose: Choose = all_columns,
 ) -> tuple[Source, Frame]:
@@ -325,14 +325,14 @@ def _first_line(path: Path, head: TextHead) -> bytes:
     """
     separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
     blocks, data, end = text_blocks(path, head, BLOCK), b"", -1
-    while not 0 <= end < len(data) <= LONGEST:
-        block = guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")
+    while not 0 <= end < len(data) <= MAX_HEADER_BYTES:
+        block = read_guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")
         if block is None:
             break
         data += block
         end = shape_of(np.frombuffer(data, dtype=np.uint8), separator, quote).header
-    if len(data) > LONGEST and end < 0:
-        constraint = f"a text file with a first line of at most {LONGEST:,} bytes"
+    if len(data) > MAX_HEADER_BYTES and end < 0:
+        constraint = f"a text file with a first line of at most {MAX_HEADER_BYTES:,} bytes"
         raise InputError(invalid("data", constraint, "Close its quotes, or say --quote none."))
     return data if end < 0 else data[:end]
 

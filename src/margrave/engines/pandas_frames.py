@@ -34,27 +34,27 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
         InputError: A column stores intervals, bytes or other things that have no column kind.
     """
     names = list(frame.columns)
-    arrays = [_readable(frame.iloc[:, index], name) for index, name in enumerate(names)]
+    arrays = [_to_readable(frame.iloc[:, index], name) for index, name in enumerate(names)]
     return names, arrays, [dtype_text(dtype) for dtype in frame.dtypes]
 
 
-def _readable(column: Any, name: Any) -> Any:
+def _to_readable(column: Any, name: Any) -> Any:
     """The column as Arrow; what Arrow says of a value it cannot read would quote it, so it is not chained."""
     try:
-        return _array(column, name)
+        return _to_array(column, name)
     except (pa.ArrowException, UnicodeError, OverflowError):
         pass
     raise InputError(invalid(f"column {name!r}", "text in valid Unicode", "Clean or drop the column."))
 
 
-def _array(column: Any, name: Any) -> Any:
+def _to_array(column: Any, name: Any) -> Any:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        entries = _array(pd.Series(dtype.categories), name)
+        entries = _to_array(pd.Series(dtype.categories), name)
         codes = column.cat.codes.to_numpy()
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), entries)
     if pd.api.types.is_object_dtype(dtype):
-        return _texts(column, name)
+        return _to_texts(column, name)
     if isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)) or dtype.kind in "biufmM":
         if isinstance(dtype, pd.SparseDtype):
             column = column.sparse.to_dense()
@@ -68,7 +68,7 @@ def _array(column: Any, name: Any) -> Any:
     )
 
 
-def _texts(column: Any, name: Any) -> Any:
+def _to_texts(column: Any, name: Any) -> Any:
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind == "empty":
         return pa.nulls(len(column), pa.large_string())

@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 
 from margrave.errors import InputError, invalid
-from margrave.schema.storage.polars import dtype_text, supported
+from margrave.schema.storage.polars import dtype_text, is_supported
 
 __all__ = ["arrow_columns"]
 
 
-WIDE = ("Int128", "UInt128", "Float16")
+TYPES_READ_AS_FLOAT = ("Int128", "UInt128", "Float16")
 """Types that Arrow or its kernels do not know: read as float64."""
 
 
@@ -24,7 +24,7 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
     """
     dtypes = [dtype_text(column.dtype) for column in frame]
     for column, dtype in zip(frame, dtypes, strict=True):
-        if not supported(dtype):
+        if not is_supported(dtype):
             raise InputError(
                 invalid(
                     f"column {column.name!r}",
@@ -32,11 +32,11 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
                     "Cast it to text or numbers, or drop the column.",
                 )
             )
-    return list(frame.columns), [_array(column) for column in frame], dtypes
+    return list(frame.columns), [_to_array(column) for column in frame], dtypes
 
 
-def _array(column: Any) -> Any:
+def _to_array(column: Any) -> Any:
     dtype = dtype_text(column.dtype)
-    if dtype in WIDE:
+    if dtype in TYPES_READ_AS_FLOAT:
         column = column.cast(pl.Float64)
     return column.to_arrow(compat_level=pl.CompatLevel.oldest())

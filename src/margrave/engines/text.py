@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from margrave.engines.streaming.batches import guarded
+from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.text import TextFormat
 
@@ -88,7 +88,7 @@ def shape_of(data: NDArray[np.uint8], delimiter: int, quote: int | None = ord('"
     quote is a fault, for nobody can tell which was meant. Empty lines behind the first are no rows.
     """
     found = np.array([SOUND, 0, -1, 0, 0], dtype=np.int64)
-    _scan(data, _kinds(delimiter, quote), NEXT, found)
+    _scan(data, _classify_bytes(delimiter, quote), NEXT, found)
     return Shape(*(int(part) for part in found))
 
 
@@ -104,10 +104,10 @@ def last_end(
         place: Where the scan is, shape [1]: 0 at first, and moved on. A fault ends the piece, and with it the
             last row: `shape_of` says what is wrong with it.
     """
-    return int(_last_end(data, _kinds(delimiter, quote), NEXT, place))
+    return int(_last_end(data, _classify_bytes(delimiter, quote), NEXT, place))
 
 
-def _kinds(delimiter: int, quote: int | None) -> NDArray[np.int64]:
+def _classify_bytes(delimiter: int, quote: int | None) -> NDArray[np.int64]:
     kinds = np.zeros(256, dtype=np.int64)
     kinds[[ord(" "), ord("\t")]] = BLANK
     kinds[[ord("\n"), ord("\r")]] = END
@@ -170,7 +170,7 @@ def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  #
     return last
 
 
-HEAD = 1 << 20
+MAX_HEADER_BYTES = 1 << 20
 """Most bytes of a first line."""
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: ("utf-8-sig", "utf-8"),
@@ -234,13 +234,13 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
 
 def _first_bytes(path: Path) -> bytes:
     def read() -> bytes:
-        with _opened(path) as file:
-            return bytes(file.read(HEAD))
+        with _open_text(path) as file:
+            return bytes(file.read(MAX_HEADER_BYTES))
 
-    return bytes(guarded(read, "a readable text file"))
+    return bytes(read_guarded(read, "a readable text file"))
 
 
-def _opened(path: Path) -> Any:
+def _open_text(path: Path) -> Any:
     return gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb")
 
 
@@ -291,7 +291,9 @@ def _check_separator(line: str, separator: str, text: TextFormat) -> None:
         remedy = f"Try --separator '{word}', or TextFormat(separator='{word}')."
         if likely == ";":
             remedy += " A file of a German or French spreadsheet is read by --locale de or --locale fr."
-        constraint = f"parted by {_spelt(separator)}: its first line has more of {_spelt(likely)}"
+        constraint = (
+            f"parted by {_name_separator(separator)}: its first line has more of {_name_separator(likely)}"
+        )
         raise InputError(invalid("data", constraint, remedy))
     if not count and text.separator is None:
         word = "tab" if separator == "\t" else separator
@@ -299,10 +301,12 @@ def _check_separator(line: str, separator: str, text: TextFormat) -> None:
             f"Say what parts the names in its first line by --separator; for a file of one column that is "
             f"--separator '{word}'. Remove lines above the names."
         )
-        raise InputError(invalid("data", f"parted by {_spelt(separator)}: its first line has none", remedy))
+        raise InputError(
+            invalid("data", f"parted by {_name_separator(separator)}: its first line has none", remedy)
+        )
 
 
-def _spelt(separator: str) -> str:
+def _name_separator(separator: str) -> str:
     return {",": "commas", ";": "semicolons", "\t": "tabs"}.get(separator, f"{separator!r}")
 
 
@@ -346,7 +350,7 @@ def text_blocks(path: Path, head: TextHead, size: int) -> Iterator[bytes]:
     if head.header:
         yield head.header
     decoder = None if head.codec == "utf-8" else codecs.getincrementaldecoder(head.codec)()
-    with _opened(path) as file:
+    with _open_text(path) as file:
         file.read(head.skipped)
         while block := file.read(size):
             yield block if decoder is None else decoder.decode(block).encode()

@@ -65,7 +65,7 @@ def compare(
         raise InputError(invalid("synthetic", "of the real table's domain", "Encode both under one schema."))
     run = _Run(real, synthetic, np.random.default_rng(seed), max_cells)
     tv = {width: run.distances(width) for width in WIDTHS}
-    scores, references = _scores(tv, run.association, say_sample(*run.drawn))
+    scores, references = _make_scores(tv, run.association, say_sample(*run.drawn))
     names = real.domain.names
     columns = tuple(run.column(name, schema) for name in names)
     return Comparison(scores, references, columns, run.matrix(), run.rows, run.skipped)
@@ -176,7 +176,7 @@ class _Run:
         return PairMatrix(self.domain.names, tables[0], tables[1], tables[2])
 
 
-def _scores(
+def _make_scores(
     tv: dict[int, dict[str, list[float]]], association: dict[str, list[float]], sampled: str
 ) -> tuple[tuple[Score, ...], dict[str, dict[str, float]]]:
     families = [

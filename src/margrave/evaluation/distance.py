@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.schema.encoded import Encoded
 
-__all__ = ["centres", "cramers_v", "embedded", "shares", "total_variation"]
+__all__ = ["centres", "cramers_v", "embed_rows", "shares", "total_variation"]
 
 
 Table = NDArray[np.float64]
@@ -64,7 +64,7 @@ def centres(size: int) -> NDArray[np.float64]:
     return (2 * np.arange(size) + 1) / (2 * size)
 
 
-def embedded(rows: Encoded, names: tuple[str, ...] | None = None) -> NDArray[np.float64]:
+def embed_rows(rows: Encoded, names: tuple[str, ...] | None = None) -> NDArray[np.float64]:
     """Rows as points of the unit cube, shape [rows, attributes]. **Not private** if the rows are real."""
     wanted = rows.domain.names if names is None else names
     return np.column_stack([centres(rows.domain[name])[rows.column(name)] for name in wanted])

@@ -31,7 +31,7 @@ __all__ = [
     "Features",
     "Learner",
     "absent",
-    "fitted",
+    "fit_quietly",
     "learn",
     "one_against_rest",
     "one_thread",
@@ -87,7 +87,7 @@ class Learner:
     dense: bool = False
 
 
-def _mlp(classes: bool, seed: int, rarest: int) -> Any:
+def _make_mlp(classes: bool, seed: int, rarest: int) -> Any:
     network = part("neural_network")
     kind = network.MLPClassifier if classes else network.MLPRegressor
     # Early stopping holds out a tenth of the rows, of each class one at least.
@@ -100,13 +100,13 @@ def _mlp(classes: bool, seed: int, rarest: int) -> Any:
     )
 
 
-def _forest(classes: bool, seed: int, rarest: int) -> Any:
+def _make_forest(classes: bool, seed: int, rarest: int) -> Any:
     ensemble = part("ensemble")
     kind = ensemble.RandomForestClassifier if classes else ensemble.RandomForestRegressor
     return kind(100, min_samples_leaf=3, random_state=seed)
 
 
-def _xgboost(classes: bool, seed: int, rarest: int) -> Any:
+def _make_xgboost(classes: bool, seed: int, rarest: int) -> Any:
     module = import_module("xgboost")
     kind = module.XGBClassifier if classes else module.XGBRegressor
     return kind(n_estimators=100, max_depth=6, tree_method="hist", random_state=seed, verbosity=0, n_jobs=1)
@@ -120,10 +120,10 @@ def _catboost(classes: bool, seed: int, rarest: int) -> Any:
 
 
 LEARNERS: dict[str, Learner] = {
-    "mlp": Learner("mlp", "sklearn", _mlp, dense=True),
+    "mlp": Learner("mlp", "sklearn", _make_mlp, dense=True),
     "catboost": Learner("catboost", "catboost", _catboost),
-    "xgboost": Learner("xgboost", "xgboost", _xgboost),
-    "random_forest": Learner("random_forest", "sklearn", _forest),
+    "xgboost": Learner("xgboost", "xgboost", _make_xgboost),
+    "random_forest": Learner("random_forest", "sklearn", _make_forest),
 }
 
 
@@ -146,7 +146,7 @@ def stops_early(wanted: NDArray[Any]) -> Literal["auto"] | bool:
     return "auto" if rows.min() > 1 and len(wanted) // 10 >= len(classes) else False
 
 
-def fitted(model: Any, inputs: Matrix, wanted: NDArray[Any]) -> Any:
+def fit_quietly(model: Any, inputs: Matrix, wanted: NDArray[Any]) -> Any:
     """The model after learning; that it stopped before it converged is no reason to warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -174,7 +174,7 @@ def learn(learner: Learner, inputs: Matrix, wanted: NDArray[Any], asked: Matrix,
     # A network learns numbers of any unit only if they are scaled; to trees it is all the same.
     mean, spread = (0.0, 1.0) if classes else (float(wanted.mean()), float(wanted.std()) or 1.0)
     scaled = wanted if classes else (wanted - mean) / spread
-    model = fitted(learner.make(classes, seed, rarest), inputs, scaled)
+    model = fit_quietly(learner.make(classes, seed, rarest), inputs, scaled)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = model.predict_proba(asked) if classes else model.predict(asked)
@@ -312,7 +312,7 @@ def _chances(
         chances[:, classes[0]] = 1.0
         return chances
     model = ensemble.HistGradientBoostingClassifier(
-        categorical_features=[_unordered(train, name, schema) for name in names],
+        categorical_features=[_is_unordered(train, name, schema) for name in names],
         early_stopping=stops_early(known),
         random_state=seed,
     )
@@ -342,7 +342,7 @@ def _sklearn(part: str) -> Any:
         ) from None
 
 
-def _unordered(table: Encoded, name: str, schema: Schema | None) -> bool:
+def _is_unordered(table: Encoded, name: str, schema: Schema | None) -> bool:
     return schema is not None and schema[name].kind == "categorical" and table.domain[name] <= MOST_CATEGORIES
 
 

@@ -32,12 +32,12 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["identifying", "observed_schema", "widened"]
+__all__ = ["find_identifying", "observed_schema", "widen_schema"]
 
 
 BINS = 20
 CELLS = 4096
-UNLIKE = 1000
+MIN_KEY_VALUES = 1000
 """Values from which a text column in which most rows have one of their own tells rows apart."""
 KINDS: dict[type[Column], tuple[str, ...]] = {
     Real: ("whole", "pointed", "number"),
@@ -67,11 +67,11 @@ def observed_schema(
     columns = []
     for stored in real.columns:
         column = known.get(stored.name, stored)
-        columns.append(column if column.known else _observed(stored, real, others))
+        columns.append(column if column.known else _observe_column(stored, real, others))
     return Schema(tuple(dataclasses.replace(column, strict=False) for column in columns))
 
 
-def identifying(
+def find_identifying(
     schema: Schema, real: Source, declared: Schema | None = None, *, keep: str | None = None
 ) -> list[str]:
     """Names of undeclared text columns in which most real rows have a value of their own. **Not private**.
@@ -87,14 +87,18 @@ def identifying(
     known = {column.name for column in declared.columns if column.known} if declared else set()
     found = []
     for column in schema.attributes:
-        if isinstance(column, Categorical) and column.name not in known | {keep} and column.size > UNLIKE:
+        if (
+            isinstance(column, Categorical)
+            and column.name not in known | {keep}
+            and column.size > MIN_KEY_VALUES
+        ):
             rows = int(real.kinds(column.name).reveal()[1:].sum())
             if 2 * len(real.values(column.name)[0]) > rows:
                 found.append(column.name)
     return found if len(found) < len(schema.attributes) else found[1:]
 
 
-def _observed(column: Column, real: Source, others: Sequence[Source]) -> Column:
+def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> Column:
     kinds = np.sum([source.kinds(column.name).reveal() for source in (real, *others)], axis=0)
     missing = bool(kinds[0] > 0)
     if not isinstance(column, (Binned, Listed)):
@@ -153,7 +157,7 @@ def _quantiles(edges: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[f
     return (*kept, float(edges[-1]))
 
 
-def widened(schema: Schema, other: Source, declared: Schema | None = None) -> Schema:
+def widen_schema(schema: Schema, other: Source, declared: Schema | None = None) -> Schema:
     """The schema with codes for the values and missing cells that only `other` has.
 
     **Not private**: it reads the table exactly. Without it a category of held-out rows that neither other

@@ -50,7 +50,7 @@ def bootstrap_rows(rows: Rows, rng: np.random.Generator) -> Rows:
 
 def shuffled_rows(rows: Rows, rng: np.random.Generator) -> Rows:
     """The table with each column shuffled by itself: all association is gone. **Not private**."""
-    return rows.permuted({name: rng.permutation(rows.size) for name in rows.domain.names})
+    return rows.permute_columns({name: rng.permutation(rows.size) for name in rows.domain.names})
 
 
 def references(real: Rows, rng: np.random.Generator) -> dict[str, Rows]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Source
 
 __all__ = [
-    "RESERVED",
+    "RESERVED_NAMES",
     "SCORED",
     "Correlations",
     "Review",
@@ -104,7 +104,7 @@ def _mean(parts: Mapping[str, float]) -> float:
     return math.fsum(parts.values()) / len(parts) if parts else math.nan
 
 
-RESERVED = frozenset({"real", "bootstrap", "shuffled", GROUND_TRUTH})
+RESERVED_NAMES = frozenset({"real", "bootstrap", "shuffled", GROUND_TRUTH})
 """Names that no synthetic table can have."""
 MOST_NUMBERS = 40
 
@@ -231,18 +231,20 @@ def review(
         InputError: There is no table, a name is taken, or there is no such metric.
         MissingExtraError: A metric that was asked for by name needs scikit-learn.
     """
-    if not tables or RESERVED & set(tables):
-        raise InputError(invalid("tables", f"one or more, none called {sorted(RESERVED)}", "Rename them."))
+    if not tables or RESERVED_NAMES & set(tables):
+        raise InputError(
+            invalid("tables", f"one or more, none called {sorted(RESERVED_NAMES)}", "Rename them.")
+        )
     on_step("reading rows")
     truth, held_out = held_rows(*real, schema), None if test is None else held_rows(*test, schema)
     options: Any = {"held_out": held_out, "target": target, "seed": seed, "rules": rules}
     tasks = {name: Task(truth, held_rows(*held, schema), schema, **options) for name, held in tables.items()}
     with one_thread():
-        found = Review(_compared(tasks, metrics, on_step))
-        return _pictured(found, tasks, on_step) if pictures else found
+        found = Review(_compare_tables(tasks, metrics, on_step))
+        return _add_pictures(found, tasks, on_step) if pictures else found
 
 
-def _compared(
+def _compare_tables(
     tasks: Mapping[str, Task], metrics: Sequence[str | Metric], on_step: OnStep
 ) -> dict[str, Comparison]:
     """Each table's scores, beside those of the reference tables, which are the same for all."""
@@ -251,12 +253,12 @@ def _compared(
     found = {}
     for name, one in tasks.items():
         on_step(f"scoring {name}")
-        found[name] = _counted(one).with_scores(chosen.scores(one))
+        found[name] = _compare_counts(one).with_scores(chosen.scores(one))
     beside = _references(task, chosen, on_step)
     return {name: add_overall(one.with_scores((), beside)) for name, one in found.items()}
 
 
-def _pictured(found: Review, tasks: Mapping[str, Task], on_step: OnStep) -> Review:
+def _add_pictures(found: Review, tasks: Mapping[str, Task], on_step: OnStep) -> Review:
     """The review with rows as points, curves and their areas."""
     task = next(iter(tasks.values()))
     tables = {name: one.synthetic for name, one in tasks.items()}
@@ -307,7 +309,7 @@ class _Chosen:
             try:
                 found += score_metrics(task, [one])
             except MissingExtraError as error:
-                found.append(one.facts.undefined("", str(error)))
+                found.append(one.facts.undefined_score("", str(error)))
         return tuple(sorted(found, key=lambda score: score.name))
 
 
@@ -324,7 +326,7 @@ def _references(task: Task, chosen: _Chosen, on_step: OnStep) -> dict[str, dict[
     return found
 
 
-def _counted(task: Task) -> Comparison:
+def _compare_counts(task: Task) -> Comparison:
     first, second = task.real.engine, task.synthetic.engine
     assert first is not None  # noqa: S101 - held_rows gives both one
     assert second is not None  # noqa: S101

@@ -63,7 +63,7 @@ class Rows:
         """A pyarrow.Table encoded under a schema, with its raw numbers. **Not private**.
 
         Args:
-            table: The schema's columns, stored as `margrave.schema.storage.forms.held` leaves them.
+            table: The schema's columns, stored as `margrave.schema.storage.forms.keep_column` leaves them.
             schema: All of its columns known.
             engine: Counts the same rows.
 
@@ -125,7 +125,7 @@ class Rows:
         numbers = {name: values[places] for name, values in self.numbers.items()}
         return Rows(Encoded(self.domain, codes), numbers, exact=self.exact, spelt=self.spelt)
 
-    def permuted(self, places: Mapping[str, NDArray[np.int64]]) -> Rows:
+    def permute_columns(self, places: Mapping[str, NDArray[np.int64]]) -> Rows:
         """The table with each column in an order of its own."""
         codes = tuple(self.encoded.column(name)[places[name]] for name in self.domain.names)
         numbers = {name: values[places[name]] for name, values in self.numbers.items()}

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-__all__ = ["SAMPLED_PAIRS", "SHOWN", "draw_pairs", "say_sample", "shown_pairs"]
+__all__ = ["MAX_COLUMNS_SHOWN", "SAMPLED_PAIRS", "draw_pairs", "say_sample", "shown_pairs"]
 
 
 SAMPLED_PAIRS = 20_000
@@ -15,7 +15,7 @@ each score (bench/runs/wide.py); a mean of numbers from 0 to 1 over as many has 
 0.0036."""
 
 
-SHOWN = 60
+MAX_COLUMNS_SHOWN = 60
 """Columns, the first ones, whose pairs are all counted for the matrix, drawn or not: what a picture shows."""
 
 
@@ -47,10 +47,10 @@ def say_sample(drawn: int, total: int) -> str:
 
 
 def shown_pairs(columns: int) -> list[tuple[int, int]]:
-    """All pairs of the first SHOWN columns.
+    """All pairs of the first MAX_COLUMNS_SHOWN columns.
 
     Example:
         >>> len(shown_pairs(1000))
         1770
     """
-    return list(combinations(range(min(columns, SHOWN)), 2))
+    return list(combinations(range(min(columns, MAX_COLUMNS_SHOWN)), 2))

@@ -53,7 +53,7 @@ class Score:
         """A JSON object; a value that is not defined is null. **Not private**."""
         return {
             "name": self.name,
-            "value": _defined(self.value),
+            "value": _none_if_undefined(self.value),
             "better": self.better,
             "scope": self.scope,
             "definition": self.definition,
@@ -62,14 +62,14 @@ class Score:
             "goal": self.goal,
             "source": self.source,
             "cost": self.cost,
-            "parts": {name: _defined(value) for name, value in self.parts.items()},
+            "parts": {name: _none_if_undefined(value) for name, value in self.parts.items()},
             "note": self.note,
             "private": self.private,
             "words": list(self.words),
         }
 
 
-def _defined(value: float) -> float | None:
+def _none_if_undefined(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
@@ -123,6 +123,6 @@ class Facts:
             words=words,
         )
 
-    def undefined(self, scope: str, note: str) -> Score:
+    def undefined_score(self, scope: str, note: str) -> Score:
         """A score without a value, and why."""
         return self.score(math.nan, scope, note=note)

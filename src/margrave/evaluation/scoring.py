@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 from margrave.errors import InputError, invalid
 from margrave.evaluation.learners import one_thread
 from margrave.evaluation.metrics.registry import METRICS, metric
-from margrave.evaluation.observed import widened
+from margrave.evaluation.observed import widen_schema
 from margrave.evaluation.references import references
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Score
@@ -23,7 +23,7 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Engine, Source
 
-__all__ = ["GROUND_TRUTH", "asked", "held_rows", "score_metrics", "score_references"]
+__all__ = ["GROUND_TRUTH", "held_rows", "score_metrics", "score_references", "score_request"]
 
 
 GROUND_TRUTH = "real rows"
@@ -56,8 +56,8 @@ def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> 
         >>> [score.value for score in score_metrics(Task(rows, rows, schema), ["average_tv", "k_marginal"])]
         [0.0, 1000.0]
     """
-    chosen = _chosen(task, metrics)
-    task.survey([one for one in chosen if _counted(one)])
+    chosen = _choose_metrics(task, metrics)
+    task.survey([one for one in chosen if _counts_cliques(one)])
     with one_thread():
         return tuple(one.run(task) for one in chosen)
 
@@ -81,7 +81,7 @@ def score_references(
     return found
 
 
-def _chosen(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
+def _choose_metrics(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
     if metrics is None:
         had = {"target"} if task.target is not None else set[str]()
         had |= {"held_out"} if task.held_out is not None else set()
@@ -94,7 +94,7 @@ def _chosen(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
     return chosen
 
 
-def _counted(one: Metric) -> TypeGuard[Counted]:
+def _counts_cliques(one: Metric) -> TypeGuard[Counted]:
     return one.facts.reads == "counts"
 
 
@@ -105,7 +105,7 @@ class _Held(Protocol):
     def encoded(self) -> Encoded: ...
 
 
-def asked(
+def score_request(
     metrics: Sequence[str],
     tables: Mapping[str, tuple[Source, Any]],
     schema: Schema,
@@ -130,7 +130,7 @@ def asked(
         MissingExtraError: scikit-learn is missing.
     """
     if "test" in tables:
-        schema = widened(schema, tables["test"][0], declared)
+        schema = widen_schema(schema, tables["test"][0], declared)
     rows = {name: held_rows(source, raw, schema) for name, (source, raw) in tables.items()}
     task = Task(
         *(rows["real"], rows["synthetic"], schema),

@@ -91,7 +91,7 @@ class Curator:
         self._stopwatch = Stopwatch()
         self._ledger = ledger
         self._noise = ledger.choose_noise(noise)
-        self._source = source if unit.owner is None else self._bounded(source, unit.owner, unit.max_rows)
+        self._source = source if unit.owner is None else self._bound_owners(source, unit.owner, unit.max_rows)
         self._gaussian = Gaussian(ledger, self._noise)
         self._engine: Engine | None = None
         self._row_count = 0
@@ -99,11 +99,11 @@ class Curator:
         self._cache: dict[Clique, NDArray[np.int64]] = {}
         self._total = ledger.planned
 
-    def _bounded(self, source: Source, owner: str, max_rows: int) -> Source:
+    def _bound_owners(self, source: Source, owner: str, max_rows: int) -> Source:
         """The table with each owner's rows cut; the seed of a run that is not private settles which stay."""
         if self._ledger.test_seed is None:
-            return source.bounded(owner, max_rows)
-        return source.bounded(owner, max_rows, key=self._noise.words(4).tobytes())
+            return source.bound_owners(owner, max_rows)
+        return source.bound_owners(owner, max_rows, key=self._noise.words(4).tobytes())
 
     @property
     def stopwatch(self) -> Stopwatch:
@@ -219,7 +219,7 @@ class Curator:
         Returns:
             One noisy marginal a clique, in order.
         """
-        cliques = self._checked(cliques)
+        cliques = self._check_cliques(cliques)
         names = [_name(clique) for clique in cliques]
         tables, sigma = self._gaussian.ask(names, rho, lambda: self._counts(cliques))
         if [table.shape for table in tables] != [self.domain.shape(clique) for clique in cliques]:
@@ -244,7 +244,7 @@ class Curator:
         See `margrave.measure.mechanisms.choose` for the proof; costs rho (rounded down to an exact
         parameter).
         """
-        cliques = self._checked(cliques, expected)
+        cliques = self._check_cliques(cliques, expected)
         sensitivity = self._ledger.neighbours.marginal_l1
         chosen = choose(
             lambda: self._counts(cliques),
@@ -275,7 +275,7 @@ class Curator:
         Returns:
             In rows, shape [candidates].
         """
-        cliques = self._checked(cliques, expected)
+        cliques = self._check_cliques(cliques, expected)
         errors = appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
         self._charge(cliques)
         return errors
@@ -297,7 +297,7 @@ class Curator:
             InputError: The sensitivity is not a whole number above 0, or the answer is not what was stated.
             BudgetError: rho does not fit.
         """
-        cliques, l2_squared = self._checked(verb.cliques), verb.l2_squared(self._ledger.neighbours)
+        cliques, l2_squared = self._check_cliques(verb.cliques), verb.l2_squared(self._ledger.neighbours)
         if not isinstance(l2_squared, int) or l2_squared < 1:
             remedy = "Scale the answer to whole numbers."
             raise InputError(invalid("l2_squared", "a whole number above 0", remedy, got=l2_squared))
@@ -392,7 +392,7 @@ class Curator:
             raise InputError(invalid("table", "in memory or a file for this verb", remedy))
         return cast("RowEngine", self._open).encoded
 
-    def _checked(
+    def _check_cliques(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]] | None = None
     ) -> list[Clique]:
         """The cliques, found to be in the domain and of their tables' shapes before anything is recorded."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import settled
+from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.delegating import Carried
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import pool, rows_of
@@ -127,7 +127,7 @@ class Auto(Estimator["protocols.Model"]):
             if pairs and np.isfinite(self._trees.cells(domain, pairs[1:], pairs[:1])[0]):
                 kept = keep_measurements(measurements, pairs)
                 return Trees(self._trees.fit(domain, kept, total=rows, effort=effort), pairs)
-            choice = mixture.choose(settled(domain, tables), tables, rows, effort)
+            choice = mixture.choose(resolve_dependencies(domain, tables), tables, rows, effort)
             ranked = rank_pairs(domain, tables, choice.dependence)
             if ranked and self._prefers_tree(ranked, choice):
                 return self.grow_tree(domain, measurements, ranked, rows, effort)

@@ -14,7 +14,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import one_ways, pool, rows_of
-from margrave.models._grouping.coding import Coarse, merged, recalled
+from margrave.models._grouping.coding import Coarse, groups_from_state, merge_rare_codes
 from margrave.models._grouping.model import GroupedModel
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
@@ -29,7 +29,7 @@ __all__ = ["Compressed", "CompressedModel"]
 
 Floats = NDArray[np.float64]
 
-INNER = "inner_"
+INNER_PREFIX = "inner_"
 """What the names of the inner model's arrays begin with: it may have groups of its own."""
 
 
@@ -38,7 +38,7 @@ class CompressedModel(GroupedModel["protocols.Model"]):
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Compressed.restore` builds the same model again."""
-        return {INNER + key: part for key, part in self.inner.state().items()} | self.coarse.state()
+        return {INNER_PREFIX + key: part for key, part in self.inner.state().items()} | self.coarse.state()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ class Compressed(Estimator["protocols.Model"]):
             InputError: The tables do not fit the domain, or whatever the fitter says.
         """
         tables = pool(domain, measurements)
-        coarse = None if effort.rough else merged(domain, one_ways(tables), self.sigmas)
+        coarse = None if effort.rough else merge_rare_codes(domain, one_ways(tables), self.sigmas)
         if coarse is None:
             own = None if isinstance(warm, GroupedModel) else warm
             return self._inner.fit(domain, measurements, total=total, warm=own, effort=effort)
         rows = rows_of(measurements, total)
         inner = self._inner.fit(
-            coarse.inner, self._summed(coarse, domain, measurements), total=rows, effort=effort
+            coarse.inner, self._sum_to_groups(coarse, domain, measurements), total=rows, effort=effort
         )
         return CompressedModel(inner, coarse)
 
@@ -120,11 +120,15 @@ class Compressed(Estimator["protocols.Model"]):
         Raises:
             ReleaseError: The state is not that of a model of these measurements.
         """
-        own = {key.removeprefix(INNER): part for key, part in state.items() if key.startswith(INNER)}
-        coarse = recalled(domain, state) if own else None
+        own = {
+            key.removeprefix(INNER_PREFIX): part
+            for key, part in state.items()
+            if key.startswith(INNER_PREFIX)
+        }
+        coarse = groups_from_state(domain, state) if own else None
         if coarse is None:
             return self._inner.restore(domain, measurements, state)
-        summed = self._summed(coarse, domain, measurements)
+        summed = self._sum_to_groups(coarse, domain, measurements)
         return CompressedModel(self._inner.restore(coarse.inner, summed, own), coarse)
 
     def prepare(self) -> None:
@@ -149,7 +153,7 @@ class Compressed(Estimator["protocols.Model"]):
             return self.fitter
         return self.fitter.with_options(max_memory=self.max_memory)
 
-    def _summed(
+    def _sum_to_groups(
         self, coarse: Coarse, domain: Domain, measurements: Sequence[NoisyMarginal]
     ) -> list[NoisyMarginal]:
         tables = [coarse.summed(table) for table in pool(domain, measurements)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, Effort
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.evidence import Evidence
 from margrave.models._base.model import Model
@@ -57,7 +57,7 @@ class Independent(Estimator["IndependentModel"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        found = one_ways(sharpened(domain, tables, CERTAINTY))
+        found = one_ways(zero_forbidden(domain, tables, CERTAINTY))
         ways = [
             simplex(found[name].values / rows, found[name].sigma ** 2)
             if name in found
@@ -86,7 +86,10 @@ class Independent(Estimator["IndependentModel"]):
             raise ReleaseError(invalid("state", "one distribution an attribute", "The release is damaged."))
         ways = np.split(flat.astype(np.float64), np.cumsum(domain.sizes)[:-1]) if len(domain) else []
         tables = pool(domain, measurements)
-        domain, own = settled(domain, tables), {k[6:]: v for k, v in state.items() if k.startswith("ruled_")}
+        domain, own = (
+            resolve_dependencies(domain, tables),
+            {k[6:]: v for k, v in state.items() if k.startswith("ruled_")},
+        )
         if not rule_tables(domain):
             return IndependentModel(domain, float(total), ways)
         ruled = PGM().restore(domain, [_noisy(table) for table in one_ways(tables).values()], own)

@@ -20,7 +20,7 @@ __all__ = ["FAMILIES", "QUADRATIC", "Family", "family_of"]
 
 Floats = NDArray[np.float64]
 
-STEEPEST = 30.0
+MAX_LINEAR_PREDICTOR = 30.0
 """Linear predictors of a Poisson model are cut here: e^30 is beyond any count, and sums of it stay finite."""
 
 
@@ -53,7 +53,7 @@ def _logistic_slope(s: Floats) -> Floats:
 
 
 def _exponential(s: Floats) -> Floats:
-    return np.asarray(np.exp(np.minimum(s, STEEPEST)))
+    return np.asarray(np.exp(np.minimum(s, MAX_LINEAR_PREDICTOR)))
 
 
 FAMILIES = {

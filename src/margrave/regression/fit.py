@@ -324,7 +324,7 @@ def _towards_measured(
         size: In units of the linear predictor.
         design: Target and features.
     """
-    measured, noise, known = sums.labelled()
+    measured, noise, known = sums.label_sums()
     variance = np.diag(noise)
     moved = np.zeros(design.size)
     for places in [np.zeros(1, dtype=np.int64), *map(design.places, range(len(design.names)))]:

@@ -151,7 +151,7 @@ class MeasuredSums:
                     values[places] += matrix @ (crossed if u else crossed.sum(keepdims=True))
         return values, self._covariance(scores)
 
-    def labelled(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the covariance of its noise, shape [p, p]; and which of it noisy tables hold."""
         design = self._design
         known = np.zeros(design.size, dtype=np.bool_)

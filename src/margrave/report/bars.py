@@ -171,7 +171,7 @@ HEIGHT = 196.0
 TOP, BOTTOM = 8.0, 26.0
 APART = 58.0
 ROW = 27.0
-LONGEST = 23
+MAX_LABEL_LETTERS = 23
 """Letters of a label under the axis: two dates and a dash."""
 NAMES = 136.0
 
@@ -187,7 +187,7 @@ def picture(distribution: Distribution, key: str, title: str, names: tuple[str, 
         title: What a screen reader announces.
         names: What the two distributions are called.
     """
-    drawn, height = (_upright if distribution.ordered else _lying)(distribution.bars, names)
+    drawn, height = (_upright if distribution.ordered else _draw_lying)(distribution.bars, names)
     described = "; ".join(_spoken(bar, names) for bar in _main(distribution.bars))
     return tag(
         "svg",
@@ -279,7 +279,7 @@ def ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
     """A few labels under the axis, far enough apart to be read."""
     if not body:
         return []
-    texts = [shorten(bar.tick, LONGEST) for bar in body]
+    texts = [shorten(bar.tick, MAX_LABEL_LETTERS) for bar in body]
     widest = max(columns(text) for text in texts) * 6.6 + 14
     every = max(1, math.ceil(widest / slot))
     # The first label that does not stick out on the left.
@@ -321,7 +321,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
     return tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=css)
 
 
-def _lying(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, float]:
+def _draw_lying(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, float]:
     low, high, step = _range(bars)
     foot = TOP + ROW * len(bars)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from margrave.report.html import Markup, columns, join, named, shorten, tag
+from margrave.report.html import Markup, columns, join, mark_name, shorten, tag
 
 __all__ = [
     "MOST_NAMES",
@@ -170,7 +170,7 @@ def key_of(
     entries = [tag("span", tag("span", class_="swatch real", aria_hidden="true"), real)] if real else []
     for place, name in enumerate(names[:MOST_TABLES]):
         sample = [_line(line_class(place))] if lines else [mark(place, 14, 7)]
-        entries.append(tag("span", _sample(*sample), named(name, limit=40)))
+        entries.append(tag("span", _sample(*sample), mark_name(name, limit=40)))
     entries += [tag("span", _sample(_line(css)), words) for css, words in others]
     return tag("p", *entries, class_="legend")
 

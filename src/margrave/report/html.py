@@ -27,7 +27,7 @@ __all__ = [
     "document",
     "facts",
     "join",
-    "named",
+    "mark_name",
     "row",
     "shorten",
     "table",
@@ -78,7 +78,7 @@ def join(*children: Child) -> Markup:
     return Markup("".join(_child(child) for child in children))
 
 
-def named(text: str, *, limit: int = 60) -> Markup:
+def mark_name(text: str, *, limit: int = 60) -> Markup:
     """A name from the table's schema: shortened, and isolated so that its script cannot reorder the page."""
     return tag("bdi", shorten(text, limit), title=text[:400] if columns(text) > limit else None)
 

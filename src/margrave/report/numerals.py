@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["count", "equals", "fixed", "fraction", "percent", "root", "significant"]
+__all__ = ["count", "equals", "format_fixed", "fraction", "percent", "root", "significant"]
 
 
 def significant(value: float | Fraction, digits: int = 4, *, padded: bool = False) -> str:
@@ -23,7 +23,7 @@ def significant(value: float | Fraction, digits: int = 4, *, padded: bool = Fals
     return _minus(text)
 
 
-def fixed(value: float, digits: int = 3) -> str:
+def format_fixed(value: float, digits: int = 3) -> str:
     """A number to a fixed number of decimals, for columns of numbers."""
     if not math.isfinite(value):
         return "not defined"
@@ -41,7 +41,7 @@ def percent(share: float, digits: int = 1) -> str:
     """A share of 1 as a percentage."""
     if not math.isfinite(share):
         return "not defined"
-    return fixed(100 * share, digits) + "%"
+    return format_fixed(100 * share, digits) + "%"
 
 
 def count(value: float) -> str:

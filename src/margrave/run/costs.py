@@ -36,11 +36,11 @@ READ, LOOKS = 1.2e-7, (0.03, 2e-7)
 COUNTED, NOISE, TABLE = 4e-10, 6e-8, 1e-4
 """Seconds to count a row for a pair, to draw the noise of a cell and to keep a table."""
 DRAWN = {"auto": (1e-7, 9e-9), "mixture": (1e-7, 9e-9), "independent": (5e-8, 0.0)}
-OFTEN = (5e-8, 6e-9)
+BALANCED_ROW_SECONDS = (5e-8, 6e-9)
 """Seconds to draw a row, by columns and by squared columns: rows are balanced over all pairs."""
 CANDIDATE = 1e-8
 """Seconds, times the squared number of columns, to size the junction tree that one candidate would make."""
-SCORED = 2.5e-8
+CELL_SECONDS = 2.5e-8
 """Seconds to hold one expected cell of a candidate against its count."""
 STEPS = 1.9e-10
 """Seconds of a step of a mixture, times components and squared codes."""
@@ -52,7 +52,7 @@ REFERENCE = 32_561
 """Rows of the shipped Adult: `Work.reach` is 1 at epsilon 1 on as many."""
 GROWN, GROWTH = 1.2e5, 2.2
 """Junction-tree cells AIM grows to at a reach of 1, and the power of it they grow with."""
-REACH = 6.0
+GROWTH_REACH = 6.0
 """Reach from which limits of the junction tree keep a run from growing."""
 A_CANDIDATE, A_ROW_CELL = 40, {"auto": 33, "mixture": 33}
 """Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side; and of
@@ -159,7 +159,7 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
     low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work)
     measuring = NOISE * _measured_cells(strategy, cells) + TABLE * _measured_tables(strategy, work)
-    by_column, by_pair = DRAWN.get(fitter.name, OFTEN)
+    by_column, by_pair = DRAWN.get(fitter.name, BALANCED_ROW_SECONDS)
     drawing = work.rows * (by_column * work.columns + by_pair * wide)
     return Costs(
         low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
@@ -227,7 +227,7 @@ Times = tuple[float, float, float]
 
 def _usual_time(strategy: Any, fitter: Any, work: Work) -> Times:
     pace, power = PACE.get(strategy.name, USUAL_PACE)
-    reach = min(work.reach, REACH)
+    reach = min(work.reach, GROWTH_REACH)
     middle = work.columns**2 * (pace * reach**power + FITTING.get(fitter.name, 0.0))
     if fitter.name == "independent":
         middle = 1e-5 * sum(work.sizes)
@@ -253,11 +253,11 @@ def _grouped_codes(fitter: Any, sizes: Sequence[int]) -> int:
 
 def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
     """Rounds, each of which sizes and scores all candidates and fits a tree that grows to its limit."""
-    reach, columns = min(work.reach, REACH), work.columns
+    reach, columns = min(work.reach, GROWTH_REACH), work.columns
     candidates = math.comb(columns, _degree(strategy)) if columns > 1 else 1
     planned = strategy.rounds or 16 * columns
     rounds = min(columns * min(max(3.0 * reach**0.35, 1.0), 4.5), planned)
-    scan = candidates * CANDIDATE * columns**2 + SCORED * _candidate_cells(strategy, work)
+    scan = candidates * CANDIDATE * columns**2 + CELL_SECONDS * _candidate_cells(strategy, work)
     tree = _aim_cells(strategy, work)
     inference = INFERENCE * ROUGH_INFERENCES * tree if fitter.name == "pgm" else FITTING.get(fitter.name, 0.0)
     rough = 5e-3 + scan + inference / 3  # the limit of the tree grows with what is spent
@@ -266,20 +266,20 @@ def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
 
 def _aim_cells(strategy: Any, work: Work) -> float:
     """Cells that the junction tree may come to."""
-    grown: float = GROWN * min(work.reach, REACH) ** GROWTH
+    grown: float = GROWN * min(work.reach, GROWTH_REACH) ** GROWTH
     return min(grown, float(strategy.max_cells), count_joint_cells(work.sizes))
 
 
 def _batched_time(strategy: Any, fitter: Any, work: Work) -> Times:
     wide = work.columns**2
-    scan = work.pairs * CANDIDATE * wide + SCORED * _candidate_cells(strategy, work)
+    scan = work.pairs * CANDIDATE * wide + CELL_SECONDS * _candidate_cells(strategy, work)
     middle = 0.1 + 1e-3 * wide + strategy.rounds * scan
     return 0.2 * middle, 4.0 * middle, 2.0 * scan
 
 
 def _mst_time(strategy: Any, fitter: Any, work: Work) -> Times:
     """A draw among all pairs that may still join the tree, for each column but one."""
-    draws = 0.05 + work.columns * (4e-6 * work.pairs + SCORED * _candidate_cells(strategy, work))
+    draws = 0.05 + work.columns * (4e-6 * work.pairs + CELL_SECONDS * _candidate_cells(strategy, work))
     fit = 2e-3 * work.columns + 1e-6 * sum(work.sizes)
     return 0.4 * draws + 0.2 * fit, 2.0 * draws + 5.0 * fit, draws
 

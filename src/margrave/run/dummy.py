@@ -99,11 +99,11 @@ def complete_schema(schema: Schema) -> Schema:
     Raises:
         SchemaError: The rules leave no row among them.
     """
-    filled = tuple(_completed(column, schema.rules) for column in schema.columns)
+    filled = tuple(_complete_column(column, schema.rules) for column in schema.columns)
     return Schema(filled, schema.rules)
 
 
-def _completed(column: Column, rules: Sequence[Rule]) -> Column:
+def _complete_column(column: Column, rules: Sequence[Rule]) -> Column:
     if column.known:
         return column
     if isinstance(column, Unknown):

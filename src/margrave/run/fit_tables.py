@@ -63,7 +63,7 @@ def fit_tables(
         raise InputError(invalid("guarantee", "stated for tables that carry none", remedy))
     if not tables.measurements:
         raise InputError(invalid("tables", "one or more", "The file holds none."))
-    return _fitted(tables, fitter, total, promise)
+    return _fit_model(tables, fitter, total, promise)
 
 
 def stated_guarantee(epsilon: float, delta: float, neighbours: Neighbours | None = None) -> Guarantee:
@@ -82,7 +82,7 @@ def stated_guarantee(epsilon: float, delta: float, neighbours: Neighbours | None
     return Guarantee(float(epsilon), float(delta), float(rho), neighbours or Neighbours(), "zcdp")
 
 
-def _fitted(tables: Tables, fitter: Fitter, total: float | None, promise: Guarantee) -> Synthesis:
+def _fit_model(tables: Tables, fitter: Fitter, total: float | None, promise: Guarantee) -> Synthesis:
     measurements, domain = tables.measurements, tables.schema.domain
     fitter.admit(domain, [table.clique for table in measurements])
     model = fitter.fit(domain, measurements, total=total)

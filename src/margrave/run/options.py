@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 __all__ = [
     "OUTSIDE",
     "accountant",
-    "aimed",
-    "bounded",
+    "check_deadline",
     "check_libraries",
     "check_no_oracle",
     "check_pricing",
     "check_rows",
+    "check_rows_held",
     "check_ruled_kinds",
     "declared_schema",
     "describe_origin",
     "named_columns",
-    "shown",
-    "timed",
+    "set_memory",
+    "set_target",
     "use_estimator",
     "use_strategy",
 ]
@@ -111,7 +111,7 @@ def accountant(
     return GDP() if strategy.gaussian_only else ZCDP()
 
 
-def timed(strategy: Strategy, limits: Limits) -> Strategy:
+def check_deadline(strategy: Strategy, limits: Limits) -> Strategy:
     """The strategy, found to keep a deadline where there is one.
 
     Raises:
@@ -129,7 +129,7 @@ def timed(strategy: Strategy, limits: Limits) -> Strategy:
     return strategy
 
 
-def aimed(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
+def set_target(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strategy, Fitter]:
     """The strategy and the fitter with the target, where they take one.
 
     Raises:
@@ -147,7 +147,7 @@ def named_columns(strategy: Strategy, fitter: Fitter) -> frozenset[str]:
     return strategy.named_columns | fitter.named_columns
 
 
-def bounded(fitter: Fitter, limits: Limits) -> Fitter:
+def set_memory(fitter: Fitter, limits: Limits) -> Fitter:
     """The fitter with the memory limit, or its own where that is lower.
 
     Raises:
@@ -175,7 +175,7 @@ def check_libraries(fitter: Fitter) -> None:
     fitter.prepare()
 
 
-def shown(source: Source, strategy: Strategy) -> Source:
+def check_rows_held(source: Source, strategy: Strategy) -> Source:
     """The table, found to let the strategy look at its rows where it has to.
 
     Raises:

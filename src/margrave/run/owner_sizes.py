@@ -30,7 +30,7 @@ __all__ = ["OwnerSizes", "owner_sizes"]
 
 Floats = NDArray[np.float64]
 
-SURE = 2.0
+MIN_TAIL_DEVIATIONS = 2.0
 """Standard deviations of its noise above which a tail of owners is taken for real."""
 
 
@@ -62,7 +62,7 @@ class OwnerSizes:
         """
         tails = np.cumsum(self.counts[::-1])[::-1]
         noise = self.sigma * np.sqrt(np.arange(len(self.counts), 0, -1))
-        sure = np.flatnonzero(tails > SURE * noise)
+        sure = np.flatnonzero(tails > MIN_TAIL_DEVIATIONS * noise)
         last = int(sure[-1]) if len(sure) else 0
         kept = np.where(np.arange(len(self.counts)) <= last, np.maximum(self.counts, 0.0), 0.0)
         return np.asarray(kept)
@@ -146,7 +146,7 @@ def owner_sizes(
     neighbours = Neighbours(Unit(owner), adjacency)
     place = Place(ledger, dataset, analyst)
     with place.attempt() as attempt:
-        source = _opened(data, owner, missing, text or TextFormat())
+        source = _open_owner(data, owner, missing, text or TextFormat())
         keep = place.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             found = ask(source, most, book)
@@ -154,7 +154,7 @@ def owner_sizes(
     return OwnerSizes(size_starts(most), found.values, float(found.sigma), promise)
 
 
-def _opened(data: Any, owner: str, missing: Sequence[str], text: TextFormat) -> Source:
+def _open_owner(data: Any, owner: str, missing: Sequence[str], text: TextFormat) -> Source:
     from margrave.engines.opening import open_source
 
     source, _ = open_source(data, missing=missing, text=text)

@@ -20,7 +20,7 @@ from margrave.measure.discovery.discover import MIN_BINS, bins_for, declare, nee
 from margrave.measure.discovery.numeric import SHARES
 from margrave.measure.mechanisms.gaussian import sigma_for
 from margrave.methods import method
-from margrave.models._base.memory import LEAST
+from margrave.models._base.memory import MIN_MEMORY
 from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
@@ -146,7 +146,7 @@ GUESSED_BYTES = 5
 MIB = 2**20
 SURE_SECONDS = 10.0
 """No run is refused for less than this: figures are not that sure."""
-CHEAPER = ("auto", "batched", "mst", "independent")
+CHEAPER_METHODS = ("auto", "batched", "mst", "independent")
 """Methods that are named where another one is too large or too slow, best first."""
 
 
@@ -285,7 +285,7 @@ def _remedy(synthesizer: Synthesizer, work: Work, option: str) -> str:
     """What to do instead: methods within the limits, with what they would take."""
     memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
     fits = []
-    for name in CHEAPER:
+    for name in CHEAPER_METHODS:
         recipe = method(name)
         costs = expect_costs(recipe.strategy(), resolve(recipe.fitter), work)
         if costs.model <= memory and (seconds is None or costs.least <= max(seconds, SURE_SECONDS)):
@@ -298,7 +298,7 @@ def _remedy(synthesizer: Synthesizer, work: Work, option: str) -> str:
 def _memory_limit(limits: Limits) -> float:
     """Bytes a run may take; never below what the smallest model is allowed."""
     limit = limits.max_memory if limits.max_memory is not None else machine_memory()
-    return math.inf if limit is None else float(max(limit, LEAST))
+    return math.inf if limit is None else float(max(limit, MIN_MEMORY))
 
 
 def guess_sizes(schema: Schema, bins: int | None) -> list[int]:

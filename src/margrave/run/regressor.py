@@ -258,7 +258,7 @@ class _SumsDoor(Synthesizer):
         with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
             source, _ = self._open(data)
-            declared = self._declared(source)
+            declared = self._declare_columns(source)
             if not declared.open:
                 regressor.encode(declared)  # refuses what can be refused before a ledger is opened
             curator, ledger = self._door(source, declared, False, attempt)

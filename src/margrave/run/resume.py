@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
 
-__all__ = ["check_clockless", "check_unfinished", "facts", "modelled"]
+__all__ = ["check_clockless", "check_unfinished", "facts", "run_strategy"]
 
 
 def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema) -> dict[str, str]:
@@ -33,8 +33,8 @@ def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema)
     return {
         "version of margrave": __version__,
         "set of columns": _digest([repr(column) for column in columns]),
-        "strategy": _described(synthesizer.strategy),
-        "model": _described(synthesizer.fitter),
+        "strategy": _describe_part(synthesizer.strategy),
+        "model": _describe_part(synthesizer.fitter),
         "share for discovery": str(synthesizer.discovery),
         "schema": _digest(declared.to_json()),
         "text for missing values": _digest(list(synthesizer.missing)),
@@ -73,7 +73,7 @@ def check_unfinished(ledger: Ledger) -> None:
         raise BudgetError(invalid("resume", "of a stopped run that has budget or answers left", remedy))
 
 
-def modelled(
+def run_strategy(
     synthesizer: Synthesizer,
     curator: Curator,
     ledger: Ledger,
@@ -105,7 +105,7 @@ def modelled(
     return fitter.fit(curator.domain, curator.measurements, total=curator.public_rows), fitter
 
 
-def _described(part: object) -> str:
+def _describe_part(part: object) -> str:
     """A strategy or fitter in words that are the same in another process."""
     kind = type(part)
     plain = kind.__repr__ is object.__repr__  # would show an address

@@ -75,8 +75,10 @@ def _read(
     from margrave.engines.opening import open_here
 
     sources = {name: open_here(table, **reading) for name, table in data.items()}
-    names, notes = _shared(sources, target)
-    found, more = _observed({name: source.only(names) for name, source in sources.items()}, known, target)
+    names, notes = _find_shared(sources, target)
+    found, more = _observe_tables(
+        {name: source.only(names) for name, source in sources.items()}, known, target
+    )
     held: dict[str, tuple[Source, Any]] = {}
     for name, source in sources.items():
         small = isinstance(source, MemorySource)
@@ -85,23 +87,23 @@ def _read(
     return held, found, [*notes, *more]
 
 
-def _observed(
+def _observe_tables(
     sources: Mapping[str, Source], known: Schema | None, target: str | None
 ) -> tuple[Schema, list[str]]:
     """One schema for all tables, and what is left out of it."""
-    from margrave.evaluation.observed import identifying, observed_schema, widened
+    from margrave.evaluation.observed import find_identifying, observed_schema, widen_schema
 
     others = [source for name, source in sources.items() if name.startswith("table ")]
     found = observed_schema(sources["real"], others, known)
-    alone = identifying(found, sources["real"], known, keep=target)
+    alone = find_identifying(found, sources["real"], known, keep=target)
     found = Schema(tuple(column for column in found.columns if column.name not in alone))
     if "test" in sources:
-        found = widened(found, sources["test"], known)
+        found = widen_schema(found, sources["test"], known)
     why = "Left out, because most of their values occur once, as names of persons do"
     return found, [f"{why}: {', '.join(alone)}."] if alone else []
 
 
-def _shared(sources: Mapping[str, Source], target: str | None) -> tuple[list[str], list[str]]:
+def _find_shared(sources: Mapping[str, Source], target: str | None) -> tuple[list[str], list[str]]:
     """The columns that all tables have, in the order of the real one, and what is left out.
 
     Raises:

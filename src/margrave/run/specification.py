@@ -72,7 +72,7 @@ TEXT: dict[str, type] = {
 """Entries of `text` in [data]: the arguments of `TextFormat`, and a locale."""
 ALWAYS_SCORED = ("tv_1_mean", "tv_2_mean", "tv_3_mean", "association_mean")
 """Scores of every comparison, beside those of `METRICS`."""
-USABLE = 0.1
+MAX_USABLE_NOISE = 0.1
 """A measured table counts as usable if its noise moves it by at most this, in total variation."""
 
 
@@ -233,21 +233,21 @@ def read_specification(path: str | Path) -> Specification:
         InputError: It cannot be read, or says something that cannot be done.
         MissingExtraError: A TOML file, under Python 3.10 without tomli.
     """
-    from margrave.files import checked, read_spec
+    from margrave.files import check_entries, read_spec
 
     place = Path(path)
-    document = checked(read_spec(place, "spec"), dict.fromkeys(ENTRIES, dict), "spec")
-    sections = {name: checked(part, ENTRIES[name], f"[{name}]") for name, part in document.items()}
+    document = check_entries(read_spec(place, "spec"), dict.fromkeys(ENTRIES, dict), "spec")
+    sections = {name: check_entries(part, ENTRIES[name], f"[{name}]") for name, part in document.items()}
     data = sections.setdefault("data", {})
     sections.setdefault("privacy", {})
     sections.setdefault("outputs", {})
     if "text" in data:
-        data["text"] = checked(data["text"], TEXT, "text of [data]")
+        data["text"] = check_entries(data["text"], TEXT, "text of [data]")
     comparison = sections.get("comparison", {})
     for name in ("at_most", "at_least"):
         if name in comparison:
             kinds = dict.fromkeys(comparison[name], float)
-            comparison[name] = checked(comparison[name], kinds, f"{name} of [comparison]")
+            comparison[name] = check_entries(comparison[name], kinds, f"{name} of [comparison]")
     return Specification(place.parent, **sections)
 
 
@@ -317,7 +317,7 @@ def check_release(synthesis: Synthesis, wanted: Mapping[str, float]) -> tuple[Ch
         shares = Fitted(synthesis.model, None).shares(released.cliques) or []
         pairs = zip(released.cliques, shares, strict=True)
         fits = [released.fit(released.measured(clique), share) for clique, share in pairs]
-        usable = [fit.floor <= USABLE for fit in fits]
+        usable = [fit.floor <= MAX_USABLE_NOISE for fit in fits]
         within = [fit.within for fit in fits]
         for name, good in (("usable_tables", usable), ("fitted_tables", within)):
             if name in wanted:

@@ -211,13 +211,13 @@ class Synthesis:
                 measured take some.
         """
         from margrave.release import check_marked_name
-        from margrave.tables.estimates import estimates, ignore_refit, released
+        from margrave.tables.estimates import estimate_released, estimates, ignore_refit
         from margrave.tables.files import write_tables
 
         if self.guarantee.warning:
             check_marked_name(path, "path")
         if cliques is None:
-            chosen = released(self.release)
+            chosen = estimate_released(self.release)
         else:
             listen = on_refit or ignore_refit
             estimator = self._estimator
@@ -287,9 +287,9 @@ class Synthesis:
         self, rows: int | None = None, *, given: Mapping[str, Any] | Any = None, rng: Rng = None
     ) -> Encoded:
         """Synthetic rows as integer codes; as `sample` otherwise."""
-        return self._drawn(rows, given, np.random.default_rng(rng))[0]
+        return self._draw_codes(rows, given, np.random.default_rng(rng))[0]
 
-    def _given(self, given: Any) -> tuple[Given, Any]:
+    def _read_given(self, given: Any) -> tuple[Given, Any]:
         """What rows are conditioned on, and a given table's public columns, which come back as they are."""
         from margrave.engines.frames import read_table
         from margrave.schema.given import Given, given_values
@@ -308,7 +308,7 @@ class Synthesis:
             table.num_rows, {**own.codes, **asked.codes}, {**own.numbers, **asked.numbers}
         ), table.select(kept)
 
-    def _drawn(
+    def _draw_codes(
         self,
         rows: int | None,
         given: Any,
@@ -319,7 +319,7 @@ class Synthesis:
 
         Public columns are an Arrow table of them, as they are to come back; None where there are none.
         """
-        from margrave.models._base.constraints import agreeing
+        from margrave.models._base.constraints import sample_consistent
         from margrave.models._base.given import draw_choices
 
         public = None
@@ -327,14 +327,16 @@ class Synthesis:
             public = pick_rows(table, _checked_count(table.num_rows if rows is None else rows), rng)
             asked = give_public(public, self.schema)
         else:
-            asked, public = self._given(given)
+            asked, public = self._read_given(given)
         count = rows if rows is not None else self.rows if asked.rows is None else asked.rows
         _checked_count(count)
         if asked.rows is not None and count != asked.rows:
             remedy = "Leave rows out."
             raise InputError(invalid("rows", f"the {asked.rows} of the given table", remedy, got=rows))
         asked = draw_choices(self.model, asked, int(count), rng, self.release.dtypes)
-        drawn = agreeing(self.model, int(count), rng, asked.codes, asked.spread(int(count)), deadline)
+        drawn = sample_consistent(
+            self.model, int(count), rng, asked.codes, asked.spread(int(count)), deadline
+        )
         return drawn, asked, public
 
     def save(self, path: str | Path) -> None:
@@ -392,14 +394,14 @@ class Synthesis:
         deadline = Limits(max_seconds=max_seconds).start(Stopwatch())
         with keep_telling(on_step) as tell:
             tell(Step("sample", "rows of the model", 0, 1.0))
-            encoded, asked, public = self._drawn(rows, given, generator, deadline)
+            encoded, asked, public = self._draw_codes(rows, given, generator, deadline)
             if deadline is not None and deadline.passed:
                 tell(Step("sample", "time is up: rows are left as they were drawn", 0, 1.0))
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
             table = decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
             if public is not None:
                 table = attach_columns(table, public, frame.kind, frame.dtypes or self.release.dtypes)
-        return _marked(table, frame.kind, self.guarantee.warning)
+        return _mark_table(table, frame.kind, self.guarantee.warning)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the guarantee, the size and the columns, from released quantities alone."""
@@ -434,7 +436,7 @@ def _checked_count(rows: Any) -> int:
     return int(rows)
 
 
-def _marked(table: Any, kind: str, warning: str) -> Any:
+def _mark_table(table: Any, kind: str, warning: str) -> Any:
     """A table with what has to be said of it, where its library has a place for that."""
     if warning and kind == "arrow":
         return table.replace_schema_metadata({**(table.schema.metadata or {}), MARK: warning})

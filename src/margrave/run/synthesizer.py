@@ -23,18 +23,18 @@ from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
 from margrave.run.options import (
     accountant,
-    aimed,
-    bounded,
+    check_deadline,
     check_libraries,
     check_no_oracle,
     check_pricing,
     check_rows,
+    check_rows_held,
     check_ruled_kinds,
     declared_schema,
     describe_origin,
     named_columns,
-    shown,
-    timed,
+    set_memory,
+    set_target,
     use_estimator,
     use_strategy,
 )
@@ -48,7 +48,7 @@ from margrave.run.public import (
     describe_saving,
     pack_table,
 )
-from margrave.run.resume import check_clockless, check_unfinished, facts, modelled
+from margrave.run.resume import check_clockless, check_unfinished, facts, run_strategy
 from margrave.run.synthesis import Rng, Synthesis
 from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
@@ -177,10 +177,12 @@ class Synthesizer:
         self.schema = declared_schema(schema, outside, whom.owner, self.selection)
         self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
-        self.strategy = timed(recipe.strategy() if select is None else use_strategy(select), self.limits)
-        self.fitter = bounded(use_estimator(recipe.fitter if model is None else model), self.limits)
+        self.strategy = check_deadline(
+            recipe.strategy() if select is None else use_strategy(select), self.limits
+        )
+        self.fitter = set_memory(use_estimator(recipe.fitter if model is None else model), self.limits)
         if target is not None:
-            self.strategy, self.fitter = aimed(self.strategy, self.fitter, target)
+            self.strategy, self.fitter = set_target(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])
         self.strategy = condition_strategy(self.strategy, self.neighbours.public)
         self.selection.check_used("public", self.neighbours.public)
@@ -219,7 +221,7 @@ class Synthesizer:
         with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
             source, frame = self._open(data)
-            declared = self._declared(source)
+            declared = self._declare_columns(source)
             check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
@@ -234,7 +236,7 @@ class Synthesizer:
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
                 fitter = condition_fitter(self.fitter, part, schema)
-                model, fitter = modelled(self, curator, ledger, self._deadline, tell, fitter)
+                model, fitter = run_strategy(self, curator, ledger, self._deadline, tell, fitter)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         release = dataclasses.replace(release, public=pack_table(part))
@@ -287,7 +289,7 @@ class Synthesizer:
         from margrave.engines.opening import file_bytes
         from margrave.run.planning import outlook
 
-        self._declared(source)  # refuses what `fit` would refuse
+        self._declare_columns(source)  # refuses what `fit` would refuse
         names = [column.name for column in source.columns if column.name != self.neighbours.unit.owner]
         found = outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
         return found.add_warning(describe_saving(names, self.neighbours.public))
@@ -296,12 +298,12 @@ class Synthesizer:
         """Names and storage types of the table, checked; its rows are not read."""
         from margrave.engines.opening import open_head
 
-        return self._checked(*open_head(data, **self._reading))
+        return self._check_owner(*open_head(data, **self._reading))
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source
 
-        return self._checked(*open_source(data, **self._reading))
+        return self._check_owner(*open_source(data, **self._reading))
 
     @property
     def _reading(self) -> dict[str, Any]:
@@ -309,7 +311,7 @@ class Synthesizer:
         choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
         return {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
 
-    def _checked(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
+    def _check_owner(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
         if owner is not None and owner not in names:
             raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
@@ -323,7 +325,7 @@ class Synthesizer:
             )
         if names == [owner]:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
-        return shown(source, self.strategy), frame
+        return check_rows_held(source, self.strategy), frame
 
     def _door(
         self, source: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None
@@ -356,7 +358,7 @@ class Synthesizer:
         if self._ledger is not None:
             self._ledger.forget()
 
-    def _declared(self, source: Source) -> Schema:
+    def _declare_columns(self, source: Source) -> Schema:
         """The columns to release, with what is declared about them.
 
         Raises:
@@ -499,22 +501,22 @@ def evaluate(
     from margrave.evaluation.compare import compare
     from margrave.evaluation.review import SCORED, add_overall
 
-    known = _schema(schema)
+    known = Schema.load(schema) if isinstance(schema, str | Path) else schema
     reading = {"missing": missing, "text": _text(text, known)}
-    shared, engines = _shared(real, synthetic, known, reading)
+    shared, engines = _share_schema(real, synthetic, known, reading)
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
     data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
     wanted = tuple(dict.fromkeys((*SCORED, "first_look", *metrics)))
-    found = add_overall(found.with_scores(*_asked(wanted, data, shared, known, target, reading, seed)))
+    found = add_overall(found.with_scores(*_score_raw(wanted, data, shared, known, target, reading, seed)))
     if target is None:
         return found
-    held = engines[0] if test is None else _held(test, shared, reading).bind(shared)
-    return _classified(found, engines[1], held, target, shared, seed)
+    held = engines[0] if test is None else _open_held_out(test, shared, reading).bind(shared)
+    return _add_classifier(found, engines[1], held, target, shared, seed)
 
 
-def _classified(
+def _add_classifier(
     found: Comparison, synthetic: MemoryEngine, held: MemoryEngine, target: str, schema: Schema, seed: int
 ) -> Comparison:
     from margrave.evaluation.learners import score_classifier
@@ -523,13 +525,13 @@ def _classified(
     return found.with_scores(scores)
 
 
-def _held(data: Any, schema: Schema, reading: dict[str, Any]) -> MemorySource | StreamSource:
+def _open_held_out(data: Any, schema: Schema, reading: dict[str, Any]) -> MemorySource | StreamSource:
     from margrave.engines.opening import open_here
 
     return open_here(data, **reading).only(schema.names)
 
 
-def _asked(
+def _score_raw(
     metrics: Sequence[str],
     data: dict[str, Any],
     schema: Schema,
@@ -541,18 +543,18 @@ def _asked(
     """Scores of metrics and of reference tables, of raw values unless streamed. **Not private.**"""
     from margrave.engines.frames import read_table
     from margrave.engines.memory import MemorySource
-    from margrave.evaluation.scoring import asked
+    from margrave.evaluation.scoring import score_request
 
     tables = {}
     for name, table in data.items():
         if table is not None:
-            source = _held(table, schema, reading)
+            source = _open_held_out(table, schema, reading)
             small = isinstance(source, MemorySource)
             tables[name] = (source, read_table(table, **reading)[0].select(schema.names) if small else None)
-    return asked(metrics, tables, schema, declared=known, target=target, seed=seed)
+    return score_request(metrics, tables, schema, declared=known, target=target, seed=seed)
 
 
-def _shared(
+def _share_schema(
     real: Any, synthetic: Any, known: Schema | None, reading: dict[str, Any]
 ) -> tuple[Schema, list[MemoryEngine]]:
     """Two tables under one schema, with the columns of the second. **Not private.**"""
@@ -564,10 +566,6 @@ def _shared(
     sources = [source.only(names) for source in sources]
     schema = observed_schema(sources[0], sources[1], known)
     return schema, [source.bind(schema) for source in sources]
-
-
-def _schema(schema: Schema | str | Path | None) -> Schema | None:
-    return schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
 
 
 def _text(text: TextFormat | None, schema: Schema | None) -> TextFormat:

@@ -22,7 +22,7 @@ from margrave.schema.storage.arrow import arrow_type, decode_column
 __all__ = ["decode"]
 
 
-SPELT = (Boolean, Integer, Moment, Real, Time)
+SPELT_KINDS = (Boolean, Integer, Moment, Real, Time)
 """Kinds of columns that have a spelling."""
 
 
@@ -77,7 +77,7 @@ def _field(column: Column, kind: Any) -> Any:
     """The Arrow field of a column; its metadata say how values are written in text files."""
     column = column.own if isinstance(column, Relative) else column
     plain = "true" if isinstance(column, Boolean) else ""
-    spelling = (column.spelling or "") if isinstance(column, SPELT) else ""
+    spelling = (column.spelling or "") if isinstance(column, SPELT_KINDS) else ""
     told = {"spelling": spelling} if spelling != plain else {}
     told |= {"missing": column.mark} if column.mark else {}
     return pa.field(column.name, kind, metadata=told or None)

@@ -20,7 +20,7 @@ def whole_numbers(bins: Bins, column: Whole, rng: np.random.Generator) -> NDArra
     """A whole number in each row's bin, shape [rows], on one of the column's grids as their shares say."""
     low, high = (end.astype(np.int64) for end in _cells(bins, column, rng))
     drawn = rng.integers(low, high, dtype=np.int64)
-    found: NDArray[np.int64] = _rounded(drawn, (low, high), bins, column, rng)
+    found: NDArray[np.int64] = _round_to_grid(drawn, (low, high), bins, column, rng)
     return found
 
 
@@ -33,7 +33,7 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
     part = rng.random(len(bins))
     top = float(np.finfo(dtype).max)
     drawn = np.where(high > np.nextafter(low, np.inf), low * (1.0 - part) + high * part, low)
-    values = np.clip(_rounded(drawn, (low, high), bins, column, rng), -top, top).astype(dtype)
+    values = np.clip(_round_to_grid(drawn, (low, high), bins, column, rng), -top, top).astype(dtype)
     edges = column.edge_array
     near = np.clip(edges, -top, top).astype(dtype)
     infinity = dtype(np.inf)
@@ -45,7 +45,7 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
     return np.clip(values, floor[bins], np.maximum(ceiling[bins + 1], floor[bins]))
 
 
-def _rounded(
+def _round_to_grid(
     values: Any, cells: tuple[Any, Any], bins: Bins, column: Binned, rng: np.random.Generator
 ) -> Any:
     """The values with each row's share put on a grid; a row whose bin has no such value tries the next finer.

@@ -16,7 +16,7 @@ __all__ = ["TURN", "Embedding", "fourier", "numbers"]
 
 TURN = 1 << 16
 """A full turn of a phase."""
-LEAST = 3
+MIN_ORDERED_CODES = 3
 """Codes that have to stand in order for an attribute to be a number."""
 
 
@@ -72,7 +72,7 @@ class Embedding:
 def numbers(domain: Domain, label: str | None = None) -> Clique:
     """The attributes whose codes stand in order, three or more of them, without the label."""
     ranks = zip(domain.names, domain.ordered, strict=True)
-    return tuple(name for name, ordered in ranks if ordered >= LEAST and name != label)
+    return tuple(name for name, ordered in ranks if ordered >= MIN_ORDERED_CODES and name != label)
 
 
 def fourier(

@@ -87,28 +87,30 @@ def encode_column(array: Any, column: Column) -> Codes:
         SchemaError: The column is not known yet.
     """
     if isinstance(column, Listed):
-        codes = _listed(forms.listed(array, column.name), column)
+        codes = _encode_listed(forms.list_values(array, column.name), column)
     elif isinstance(column, Binned):
-        codes = _binned(array, column)
+        codes = _encode_binned(array, column)
     else:
         raise SchemaError(
             invalid(f"column {column.name!r}", "known before it is encoded", "Declare it or discover it.")
         )
-    return _settled(codes, column)
+    return _settle_codes(codes, column)
 
 
-def _settled(codes: Indices, column: Column) -> Codes:
+def _settle_codes(codes: Indices, column: Column) -> Codes:
     """Give rows that hold no declared value their code, or refuse."""
     lowest = int(codes.min(initial=0))
     if lowest < 0:
         other = column.other_code if isinstance(column, Listed) else None
         fallback = other if other is not None else likeliest(column)
         if column.strict and other is None and bool((codes == UNSEEN).any()):
-            raise _refused(column, "within its declared values", "Declare every value, or an `other` label.")
+            raise _refuse_column(
+                column, "within its declared values", "Declare every value, or an `other` label."
+            )
         codes[codes == UNSEEN] = fallback
         absent = column.missing_code
         if absent is None and column.strict and bool((codes == MISSING).any()):
-            raise _refused(column, "without missing values", "Declare missing=True, or fill them in.")
+            raise _refuse_column(column, "without missing values", "Declare missing=True, or fill them in.")
         codes[codes == MISSING] = fallback if absent is None else absent
     return codes.astype(code_dtype(column.size))
 
@@ -121,25 +123,25 @@ def likeliest(column: Column) -> int:
     return int(np.argmax(np.bincount(owner, weights=np.asarray(column.weights))))
 
 
-def _refused(column: Column, constraint: str, remedy: str) -> InputError:
+def _refuse_column(column: Column, constraint: str, remedy: str) -> InputError:
     return InputError(invalid(f"column {column.name!r}", constraint, remedy))
 
 
-def _binned(array: Any, column: Binned) -> Indices:
+def _encode_binned(array: Any, column: Binned) -> Indices:
     edges = _edges(column)
     x, known = readings(array, column.read, column.name)
     if column.strict and _texts(array, column, known):
         example = "$1,234.50" if column.read == "number" else "%d.%m.%Y"
         remedy = f"Declare it as categorical, or say how it is written: --format '{column.name}={example}'."
-        raise _refused(column, f"made of {column.read}s", remedy)
+        raise _refuse_column(column, f"made of {column.read}s", remedy)
     if isinstance(column, Whole) and x.dtype.kind == "f":
         floor = np.floor(x)
         if column.strict and bool((floor < x).any()):
-            raise _refused(column, "made of whole numbers", "Declare it as real.")
+            raise _refuse_column(column, "made of whole numbers", "Declare it as real.")
         x = floor
     beyond = (x >= edges[-1]) if isinstance(column, Whole) else (x > edges[-1])
     if column.strict and bool(((beyond | (x < edges[0])) & known).any()):
-        raise _refused(column, "within its declared bounds", "Widen lower and upper.")
+        raise _refuse_column(column, "within its declared bounds", "Widen lower and upper.")
     codes = places(x, edges)
     np.clip(codes, 0, column.present - 1, out=codes)
     codes[~known] = MISSING
@@ -161,7 +163,7 @@ def _edges(column: Binned) -> Any:
     return edges
 
 
-def _listed(values: Any, column: Listed) -> Indices:
+def _encode_listed(values: Any, column: Listed) -> Indices:
     if column.values is None:
         raise SchemaError(invalid(f"column {column.name!r}", "of known values", "Declare or discover them."))
     if pa.types.is_integer(values.type) and _is_range(column):
@@ -191,7 +193,7 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     the beginnings that have a code.
     """
     labels = column.values or ()
-    codes = _find(distinct, [forms.spelling(label) for label in labels])
+    codes = _find(distinct, [forms.spell_value(label) for label in labels])
     numeric: list[Scalar | None] = [label if not isinstance(label, str) else None for label in labels]
     if not forms.is_text(values):
         numeric = list(labels)

@@ -101,7 +101,7 @@ def stored_column(name: str, kind: Any, loose: bool = False) -> Column:
 
 
 def _temporal(name: str, kind: Any) -> Column:
-    unit, held = clock.unit_of(kind), clock.meaning(kind)
+    unit, held = clock.unit_of(kind), clock.temporal_kind(kind)
     grids = ((float(unit), 1.0),) if unit > 1 else ()
     if held == "date":
         return Date(name=name)

@@ -117,7 +117,7 @@ class Choice:
         return found
 
 
-SEVERAL = (list, tuple, set, frozenset, range)
+COLLECTION_TYPES = (list, tuple, set, frozenset, range)
 """Collections of values of which a row may have any."""
 
 
@@ -166,7 +166,7 @@ def given_values(schema: Schema, given: Any) -> Given:
         names = _bases(column, table.column_names) if isinstance(column, Relative) else ()
         bases = [table.column(one) for one in names]
         try:
-            codes[name] = _coded(array, column, bases)
+            codes[name] = _code_values(array, column, bases)
             if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)
             continue
@@ -185,11 +185,11 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
         column = _column(schema, name)
         names = _bases(column, list(given)) if isinstance(column, Relative) else ()
         try:
-            if isinstance(value, (Between, *SEVERAL)):
+            if isinstance(value, (Between, *COLLECTION_TYPES)):
                 choices[name] = _choice(value, column)
                 continue
             array, bases = pa.array([value]), [pa.array([given[one]]) for one in names]
-            codes[name] = int(_coded(array, column, bases)[0])
+            codes[name] = int(_code_values(array, column, bases)[0])
             if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)[:1].reshape(())
             continue
@@ -219,7 +219,7 @@ def _range(value: Between, column: Column) -> Choice:
     codes = np.zeros(column.size, dtype=np.bool_)
     if isinstance(column, Ordinal):
         ends = [
-            None if end is None else int(_coded(pa.array([end]), column)[0])
+            None if end is None else int(_code_values(pa.array([end]), column)[0])
             for end in (value.lower, value.upper)
         ]
         top = column.ordered - 1 if ends[1] is None else ends[1]
@@ -244,7 +244,7 @@ def _collection(values: list[Any], column: Column) -> Choice:
         raise InputError(invalid("given", "a range of a column of numbers", "Use Between."))
     codes = np.zeros(column.size, dtype=np.bool_)
     if values:
-        codes[_coded(pa.array(values), column)] = True
+        codes[_code_values(pa.array(values), column)] = True
     if not isinstance(column, Binned):
         return Choice(column, codes)
     numbers = _numbers(pa.array([value for value in values if value is not None]), column)
@@ -278,7 +278,7 @@ def _bases(column: Relative, names: Sequence[str]) -> tuple[str, ...]:
     return column.bases
 
 
-def _coded(array: Any, column: Column, bases: Sequence[Any] = ()) -> Codes:
+def _code_values(array: Any, column: Column, bases: Sequence[Any] = ()) -> Codes:
     """Codes of given values; a value of no code of its own is refused. A relative column needs its bases'."""
     if isinstance(column, Relative):
         if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():

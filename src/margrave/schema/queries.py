@@ -46,20 +46,20 @@ def readings(array: Any, read: str = "number", name: str = "") -> tuple[Numbers,
     if pa.types.is_int64(normal.type):
         absent = np.asarray(normal.is_null().to_numpy(zero_copy_only=False))
         values = np.asarray(pc.fill_null(normal, 0).to_numpy(zero_copy_only=False))
-        held = clock.meaning(kind) if clock.is_temporal(kind) else read
-        return (values if held in (read, "number") else _converted(values, held, read, name)), ~absent
+        held = clock.temporal_kind(kind) if clock.is_temporal(kind) else read
+        return (values if held in (read, "number") else _convert_temporal(values, held, read, name)), ~absent
     numbers, _ = forms.numbers(normal)
     return numbers, ~np.isnan(numbers)
 
 
-def _converted(values: NDArray[np.int64], held: str, read: str, name: str) -> NDArray[np.int64]:
+def _convert_temporal(values: NDArray[np.int64], held: str, read: str, name: str) -> NDArray[np.int64]:
     """Temporal values of one meaning read as another."""
     if read == "number":
         return values
     if (held, read) == ("moment", "date"):
         return values // iso.DAY
     if (held, read) == ("date", "moment"):
-        return np.clip(values, -(clock.MOST // iso.DAY), clock.MOST // iso.DAY) * iso.DAY
+        return np.clip(values, -(clock.MAX_TICKS // iso.DAY), clock.MAX_TICKS // iso.DAY) * iso.DAY
     raise InputError(
         invalid(f"column {name!r}", f"stored as what it is declared, a {read}", f"It stores a {held}.")
     )
@@ -89,7 +89,7 @@ def places(values: Numbers, edges: Any) -> NDArray[np.int64]:
     """
     edges = np.asarray(edges)
     if values.dtype.kind == "i":
-        low, high = float(clock.LEAST), float(1 << 62)
+        low, high = float(clock.MIN_TICKS), float(1 << 62)
         if edges.dtype.kind != "i":
             edges = np.clip(np.ceil(edges), low, high).astype(np.int64)
         return np.searchsorted(edges, values, side="right") - 1

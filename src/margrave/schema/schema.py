@@ -334,7 +334,7 @@ class Schema:
             >>> Schema((column,)).absorb_outside()["sex"].labels
             ('F', 'M', '(other)')
         """
-        return Schema(tuple(_absorbing(column) for column in self.columns), self.rules)
+        return Schema(tuple(_absorb_outside(column) for column in self.columns), self.rules)
 
     def without(self, name: str | None) -> Schema | None:
         """The same schema without a column, where it has that column; None if no other is left.
@@ -448,7 +448,7 @@ def _is_possible(columns: tuple[Column, ...], rules: Sequence[Rule], discovered:
     ruled = {name for rule in rules for name in rule.names}
     spoken = {name for rule in rules if rule.names_missing for name in rule.names}
     narrow = tuple(
-        _narrowed(column, column.name in spoken) if column.name in discovered else column
+        _narrow_column(column, column.name in spoken) if column.name in discovered else column
         for column in columns
         if column.name in ruled
     )
@@ -461,7 +461,7 @@ def _is_possible(columns: tuple[Column, ...], rules: Sequence[Rule], discovered:
     return True
 
 
-def _narrowed(column: Column, missing: bool) -> Column:
+def _narrow_column(column: Column, missing: bool) -> Column:
     """A column without `other`, and without missing values unless these are to stay; as it is if nothing else
     is left of it."""
     changes: dict[str, Any] = {} if missing else {"missing": False}
@@ -479,7 +479,7 @@ def _all_but_missing(column: Column) -> bool:
     return dataclasses.replace(column, rare=0.0).known if isinstance(column, Binned) else column.known
 
 
-def _absorbing(column: Column) -> Column:
+def _absorb_outside(column: Column) -> Column:
     if not isinstance(column, Categorical | Ordinal) or column.values is None or not column.strict:
         return dataclasses.replace(column, strict=False)
     other = other_label(column.values) if column.other is None else column.other

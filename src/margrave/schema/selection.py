@@ -103,7 +103,7 @@ class Selection:
         if schema is None or all(self.keeps(name) for name in schema.names):
             return schema
         gone = {name for name in schema.names if not self.keeps(name)}
-        ruled = _ruled(schema, gone)
+        ruled = _names_under_rules(schema, gone)
         if ruled:
             remedy = f"Keep {ruled}, or take the rules that name them out of the schema."
             raise SchemaError(invalid("rules", "about columns that are released", remedy))
@@ -111,6 +111,6 @@ class Selection:
         return Schema(rest, schema.rules) if rest else None
 
 
-def _ruled(schema: Schema, gone: Collection[str]) -> list[str]:
+def _names_under_rules(schema: Schema, gone: Collection[str]) -> list[str]:
     """Those of some columns that rules are about."""
     return sorted({name for rule in schema.rules for name in rule.names} & set(gone))

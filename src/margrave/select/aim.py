@@ -23,7 +23,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, closure, unmeasured
+from margrave.select._steps.one_ways import all_cliques, closure, find_unmeasured
 from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class AIM(Strategy):
             early = pace.ends and curator.remaining >= 2 * step
             last = early or curator.remaining < 2 * step
             step = curator.remaining if last else step
-            allowed, cells = self._allowed(curator, fitter, candidates, pace.cells)
+            allowed, cells = self._allowed_candidates(curator, fitter, candidates, pace.cells)
             before, chosen = self._round(curator, model, allowed, weights, step, last)
             done += 1
             note = "; time is nearly up, this was the last round" if early else ""
@@ -147,19 +147,19 @@ class AIM(Strategy):
         return {c: w for c, w in small.items() if w > 0 and not set(c) <= set(self.known)}
 
     def _one_ways(self, curator: Curator, rho: Fraction, on_step: OnStep) -> None:
-        singles = unmeasured(curator.domain, curator.measurements, curator.sigma(rho))
+        singles = find_unmeasured(curator.domain, curator.measurements, curator.sigma(rho))
         singles = [clique for clique in singles if clique[0] not in self.known]
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
             curator.measure(singles, min(rho, curator.remaining / (2 * len(singles))))
 
-    def _allowed(
+    def _allowed_candidates(
         self, curator: Curator, fitter: Fitter, candidates: list[Clique], affordable: float
     ) -> tuple[list[Clique], dict[Clique, float]]:
         """Candidates whose junction tree stays within the limit, or that it holds already; and its cells."""
         measured = list(dict.fromkeys(m.clique for m in curator.measurements))
         held = {part for clique in measured for part in closure([clique], curator.domain)}
-        limit = min(self.max_cells * _spent(curator), affordable)
+        limit = min(self.max_cells * _share_spent(curator), affordable)
         cells = fitter.cells(curator.domain, measured, candidates)
         sizes = {clique: float(size) for clique, size in zip(candidates, cells, strict=True)}
         free = [c for c in candidates if len(c) == 1 or c in held]
@@ -273,5 +273,5 @@ def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Cli
     return {clique: sum(held[name] for name in clique) for clique in closure(list(workload), domain)}
 
 
-def _spent(curator: Curator) -> float:
+def _share_spent(curator: Curator) -> float:
     return float(1 - curator.remaining / curator.total)

@@ -16,7 +16,7 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select._steps.one_ways import (
     all_cliques,
-    apportioned,
+    apportion_rho,
     buy_one_ways,
     measure_shares,
     released_one_ways,
@@ -49,8 +49,8 @@ class AllPairs(Strategy):
        bought again. Pairs of more than `max_clique_cells` get `wide` of rho, if that leaves noise below
        `hidden` in them.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
-       alike: the total variation that noise alone adds to a pair, on average (`margrave.select._steps.screening`).
-       Up to `hidden` all are bought (6 to 8).
+       alike: the total variation that noise alone adds to a pair, on average
+       (`margrave.select._steps.screening`). Up to `hidden` all are bought (6 to 8).
     3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
        a model that holds little dependence are mostly as far off as these. Then pairs are screened (4 and
        5), but all are bought (6 to 8) where the noise of appraisals would be above `blind`.
@@ -163,7 +163,7 @@ class AllPairs(Strategy):
             if missing > 0:
                 buy_one_ways(curator, missing, on_step)
         if noisy and self._can_screen(curator, pairs):
-            inferred = self._screened(curator, pairs, on_step)
+            inferred = self._screen_pairs(curator, pairs, on_step)
         elif pairs:
             self._all(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
@@ -224,7 +224,7 @@ class AllPairs(Strategy):
         """What the appraisal of all pairs may cost, in rho."""
         return min(curator.total * Fraction(self.screen), curator.remaining / 2)
 
-    def _screened(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> list[InferredMarginal]:
+    def _screen_pairs(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> list[InferredMarginal]:
         """Spend all of rho on appraisals and the pairs that are worth buying.
 
         Returns what the appraisals say of the other pairs, see `independent_tables`.
@@ -235,7 +235,7 @@ class AllPairs(Strategy):
         sigma = curator.sigma(curator.remaining)
         weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
-        measure_shares(curator, apportioned(weights, curator.remaining))
+        measure_shares(curator, apportion_rho(weights, curator.remaining))
         others = [pair for pair in pairs if pair not in weights]
         return independent_tables(curator, others, dependence, ways)
 
@@ -313,4 +313,4 @@ class AllPairs(Strategy):
         whole = sum(worth.values())
         looked = float(self.look) / len(worth)
         wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
-        return apportioned(wanted if any(wanted.values()) else worth, left)
+        return apportion_rho(wanted if any(wanted.values()) else worth, left)

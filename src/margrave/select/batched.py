@@ -12,7 +12,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import all_cliques, apportioned, unmeasured
+from margrave.select._steps.one_ways import all_cliques, apportion_rho, find_unmeasured
 from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Batched(Strategy):
         pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
         self._one_ways(curator, on_step)
         if not pairs:
-            _buy(curator, _measured(curator), curator.remaining)
+            _buy(curator, _measured_cliques(curator), curator.remaining)
             return fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.full)
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
         look, turn, last = curator.remaining * Fraction(self.looks) / self.rounds, 0, False
@@ -119,7 +119,7 @@ class Batched(Strategy):
             batch, cells = self._batch(
                 curator, fitter, dict(zip(pairs, errors, strict=True)), share - look, limit, pace.half()
             )
-            bought = batch or (_measured(curator) if last else [])
+            bought = batch or (_measured_cliques(curator) if last else [])
             _buy(curator, bought, curator.remaining if last else share - look)
             note = "; time is nearly up, this was the last round" if early else ""
             on_step(Step("select", f"{len(batch)} pairs{note}", turn, curator.progress))
@@ -138,7 +138,7 @@ class Batched(Strategy):
         wanted = {
             single: share
             for single, share in shares.items()
-            if single in unmeasured(curator.domain, curator.measurements, curator.sigma(share))
+            if single in find_unmeasured(curator.domain, curator.measurements, curator.sigma(share))
         }
         on_step(Step("measure", f"{len(wanted)} one-way marginals", 0, curator.progress))
         for single, share in wanted.items():
@@ -154,7 +154,7 @@ class Batched(Strategy):
         late: Callable[[], bool],
     ) -> tuple[list[Clique], float]:
         """The pairs that rho should be spent on, no new ones once it is late, and the cells of their tree."""
-        domain, known = curator.domain, _measured(curator)
+        domain, known = curator.domain, _measured_cliques(curator)
         held = dict.fromkeys(known)
         fresh: list[Clique] = [pair for pair in errors if pair not in held]
         # One call for all: what does not fit now hardly ever fits beside others.
@@ -180,14 +180,14 @@ class Batched(Strategy):
         return batch, tree
 
 
-def _measured(curator: Curator) -> list[Clique]:
+def _measured_cliques(curator: Curator) -> list[Clique]:
     """The distinct cliques measured so far."""
     return list(dict.fromkeys(m.clique for m in curator.measurements))
 
 
 def _shares(curator: Curator, cliques: Sequence[Clique], rho: Fraction) -> dict[Clique, Fraction]:
     """Each clique's part of rho, in proportion to cells^POWER."""
-    return apportioned({clique: curator.domain.size(clique) ** POWER for clique in cliques}, rho)
+    return apportion_rho({clique: curator.domain.size(clique) ** POWER for clique in cliques}, rho)
 
 
 def _buy(curator: Curator, cliques: Sequence[Clique], rho: Fraction) -> None:

@@ -15,7 +15,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import all_cliques, unmeasured
+from margrave.select._steps.one_ways import all_cliques, find_unmeasured
 from margrave.select.strategy import MEASURE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def measure_all(
     rho = curator.remaining
     share = rho * _split_rho(True)[ONE_WAYS] / max(len(curator.domain), 1)
     singles = {clique for clique in cliques if len(clique) == 1}
-    wanted = unmeasured(curator.domain, curator.measurements, curator.sigma(share)) if one_ways else []
+    wanted = find_unmeasured(curator.domain, curator.measurements, curator.sigma(share)) if one_ways else []
     extra = [clique for clique in wanted if clique not in singles]
     if extra:
         on_step(Step("measure", f"{len(extra)} one-way marginals", 0, curator.progress))

@@ -96,7 +96,7 @@ class MeanEmbedding(Strategy):
         domain, rho = curator.domain, curator.remaining
         if self.target is not None and self.target not in domain:
             raise InputError(invalid("target", f"one of {list(domain.names)}", "Check it.", got=self.target))
-        listed, ordered = self._listed(domain), numbers(domain, self.target)
+        listed, ordered = self._list_marginals(domain), numbers(domain, self.target)
         first: list[Clique] = [()] if self.target is None else [(self.target,)]
         if self.target is None and (curator.public_rows is not None or not ordered):
             first = []  # the number of rows is public, or every other table tells it
@@ -113,7 +113,7 @@ class MeanEmbedding(Strategy):
             effort=Effort(deadline=deadline),
         )
 
-    def _listed(self, domain: Domain) -> list[Clique]:
+    def _list_marginals(self, domain: Domain) -> list[Clique]:
         """The marginals that the one-hot part of the embedding is made of."""
         others = set(domain.names) - {self.target, *numbers(domain, self.target)}
         pairs = [(name,) if self.target is None else (self.target, name) for name in domain.names]

@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, apportioned, measure_shares, unmeasured
+from margrave.select._steps.one_ways import all_cliques, apportion_rho, find_unmeasured, measure_shares
 from margrave.select.strategy import ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class PrivatePairs(Strategy):
         share = curator.remaining * self.split_rho(True)[ONE_WAYS] / len(private)
         domain = curator.domain.project(private)
         own = [m for m in curator.measurements if set(m.clique) <= set(private)]
-        singles = unmeasured(domain, own, curator.sigma(share))
+        singles = find_unmeasured(domain, own, curator.sigma(share))
         on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
         if singles:
             curator.measure(singles, share)
@@ -135,7 +135,7 @@ class PrivatePairs(Strategy):
         """What each pair still gets of `left`, so that both looks together are in proportion to worth."""
         whole, looked = sum(worth.values()), float(self.look) / len(worth)
         wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
-        return apportioned(wanted if any(wanted.values()) else worth, left)
+        return apportion_rho(wanted if any(wanted.values()) else worth, left)
 
 
 def _estimate_worth(model: Model, measured: Sequence[NoisyMarginal]) -> dict[Clique, float]:

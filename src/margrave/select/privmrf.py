@@ -118,7 +118,7 @@ def _triangulate(graph, sizes):  # type: ignore[no-untyped-def]
         best, fewest, least = -1, 1 << 60, np.inf
         for v in range(count):
             if alive[v]:
-                missing, weight = _missing(graph, alive, sizes, v)
+                missing, weight = _fill_in(graph, alive, sizes, v)
                 if missing < fewest or (missing == fewest and weight < least):
                     best, fewest, least = v, missing, weight
         order[step] = best
@@ -131,7 +131,7 @@ def _triangulate(graph, sizes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _missing(graph, alive, sizes, v):  # type: ignore[no-untyped-def]
+def _fill_in(graph, alive, sizes, v):  # type: ignore[no-untyped-def]
     """Edges that eliminating an attribute would add, and the cells of its clique."""
     missing, weight = 0, sizes[v]
     for u in range(len(sizes)):
@@ -171,7 +171,7 @@ def _within(gone, order, step):  # type: ignore[no-untyped-def]
     return False
 
 
-MOST = 20_000
+MAX_SUBSETS = 20_000
 """Subsets of one clique that are looked at, at most, smaller ones first."""
 PARENTS = 5
 """Parents of an attribute in a clique's network, at most."""
@@ -274,7 +274,7 @@ def _subsets(domain: Domain, clique: Clique, most: float, degree: int) -> list[C
     growing: list[Clique] = [(name,) for name in domain.canonical(clique) if domain[name] <= most]
     names = domain.canonical(clique)
     found: list[Clique] = []
-    while growing and len(found) < MOST and len(growing[0]) <= degree:
+    while growing and len(found) < MAX_SUBSETS and len(growing[0]) <= degree:
         found += growing
         growing = [
             (*subset, name)
@@ -282,16 +282,16 @@ def _subsets(domain: Domain, clique: Clique, most: float, degree: int) -> list[C
             for name in names[names.index(subset[-1]) + 1 :]
             if domain.size(subset) * domain[name] <= most
         ]
-    return found[:MOST]
+    return found[:MAX_SUBSETS]
 
 
 NOISE_L1 = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal."""
-MORE = 0.8
+MARGINALS_AN_ATTRIBUTE = 0.8
 """Marginals chosen by error, for each attribute."""
 STEPS = 8
 """Rounds of such choices, at most."""
-SAMPLED = 400
+MAX_CANDIDATES = 400
 """Candidates drawn for a round, at most."""
 
 
@@ -398,7 +398,7 @@ class PrivMRF(Strategy):
         cliques = self._graph(domain, scores)
         on_step(Step("select", f"a graph of {len(cliques)} maximal cliques", 0, curator.progress))
         first = first_marginals(domain, cliques, scores, most, rng)
-        first = self._fitting(curator, fitter, first)
+        first = self._cliques_that_fit(curator, fitter, first)
         if first:
             curator.measure(first, each)
         pace.fitting(1.0)
@@ -429,7 +429,7 @@ class PrivMRF(Strategy):
         graph = grown(scores, domain.sizes, self.price, *limits)
         return [tuple(domain.names[i] for i in c) for c in chordal_cliques(graph, domain.sizes)]
 
-    def _fitting(self, curator: Curator, fitter: Fitter, wanted: Sequence[Clique]) -> list[Clique]:
+    def _cliques_that_fit(self, curator: Curator, fitter: Fitter, wanted: Sequence[Clique]) -> list[Clique]:
         """Those of some cliques with which the fitter's model stays inside max_cells."""
         held: list[Clique] = [(name,) for name in curator.domain.names]
         held += [m.clique for m in curator.measurements]
@@ -487,11 +487,11 @@ class PrivMRF(Strategy):
         if not open_:
             return []
         names, weights = list(open_), np.array(list(open_.values()))
-        size = min(SAMPLED, len(names))
+        size = min(MAX_CANDIDATES, len(names))
         chosen = [names[i] for i in rng.choice(len(names), size, replace=False, p=weights / weights.sum())]
         errors = curator.appraise(chosen, model.project_many(chosen), rho)
         ranked = [chosen[i] for i in np.argsort(-errors, kind="stable").tolist()]
-        return self._fitting(curator, fitter, ranked[: 2 * wanted])[:wanted]
+        return self._cliques_that_fit(curator, fitter, ranked[: 2 * wanted])[:wanted]
 
     def _buy(self, curator: Curator, batch: Sequence[Clique], later: int, look: Fraction, last: bool) -> None:
         """Measure a round's marginals alike; the last round's, or all there are, with whatever is left."""
@@ -506,4 +506,4 @@ class PrivMRF(Strategy):
 def _turns(columns: int) -> tuple[int, int]:
     """Rounds of step 6, and the marginals bought in each: rounded up, so that together they may be more."""
     turns = max(min(columns // 2, STEPS), 1)
-    return turns, math.ceil(MORE * columns / turns)
+    return turns, math.ceil(MARGINALS_AN_ATTRIBUTE * columns / turns)

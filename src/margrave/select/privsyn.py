@@ -19,13 +19,13 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, apportioned, buy_one_ways, released_one_ways
+from margrave.select._steps.one_ways import all_cliques, apportion_rho, buy_one_ways, released_one_ways
 from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["PrivSyn", "combined", "dense"]
+__all__ = ["PrivSyn", "combine_pairs", "dense"]
 
 
 POWER = 2.0 / 3.0
@@ -119,11 +119,11 @@ class PrivSyn(Strategy):
         cliques: list[Clique] = []
         if pairs:
             errors = self._indif(curator, pairs, rho * split[APPRAISE])
-            cliques = self._chosen(curator, fitter, dict(zip(pairs, errors.tolist(), strict=True)))
+            cliques = self._choose_pairs(curator, fitter, dict(zip(pairs, errors.tolist(), strict=True)))
         on_step(Step("select", f"{len(cliques)} marginals of pairs and more", 1, curator.progress))
         bought = cliques or [(name,) for name in domain.names]
         weights = {clique: domain.size(clique) ** POWER for clique in bought}
-        for clique, share in apportioned(weights, curator.remaining).items():
+        for clique, share in apportion_rho(weights, curator.remaining).items():
             curator.measure([clique], share)
         on_step(Step("fit", f"{len(bought)} marginals", 2, curator.progress))
         effort = Effort(deadline=deadline)
@@ -135,7 +135,7 @@ class PrivSyn(Strategy):
         expected = [total * np.outer(ways[a], ways[b]) for a, b in pairs]
         return curator.appraise(pairs, expected, rho)
 
-    def _chosen(self, curator: Curator, fitter: Fitter, errors: Mapping[Clique, float]) -> list[Clique]:
+    def _choose_pairs(self, curator: Curator, fitter: Fitter, errors: Mapping[Clique, float]) -> list[Clique]:
         domain = curator.domain
         known = [(name,) for name in domain.names]
         sigma = curator.sigma(curator.remaining)
@@ -144,7 +144,7 @@ class PrivSyn(Strategy):
             return float(fitter.cells(domain, [*known, *cliques], [more])[0]) <= self.max_cells
 
         chosen = dense(domain, errors, sigma, fits)
-        cliques = combined(domain, chosen, self.gamma)
+        cliques = combine_pairs(domain, chosen, self.gamma)
         if cliques and not fits(cliques, cliques[0]):
             cliques = chosen
         return cliques
@@ -186,7 +186,7 @@ def dense(
     return chosen
 
 
-def combined(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique]:
+def combine_pairs(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique]:
     """Cliques of pairs merged into one, and the pairs that are left (the paper's Algorithm 2).
 
     Args:
@@ -196,7 +196,7 @@ def combined(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique
 
     Example:
         >>> domain = Domain.of({"a": 2, "b": 2, "c": 2, "d": 2})
-        >>> combined(domain, [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")], 100)
+        >>> combine_pairs(domain, [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")], 100)
         [('a', 'b', 'c'), ('c', 'd')]
     """
     taken: list[Clique] = []

@@ -25,7 +25,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, apportioned, closure
+from margrave.select._steps.one_ways import all_cliques, apportion_rho, closure
 from margrave.select.strategy import ONE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Design", "ResidualPlanner", "best_design", "planner_bound"]
 
 
-LEAST = 1e-5
+MIN_RHO_SHARE = 1e-5
 """Smallest share of rho that a marginal is measured with; the others have it."""
 
 
@@ -120,9 +120,9 @@ class ResidualPlanner(Strategy):
             own = domain.canonical(m.clique)
             known[own] = known.get(own, 0.0) + unit / float((m.sigmas**2).mean())
         shares = best_design(domain, weights, marginals, known).shares
-        kept = {clique: share for clique, share in shares.items() if share >= LEAST / len(shares)}
+        kept = {clique: share for clique, share in shares.items() if share >= MIN_RHO_SHARE / len(shares)}
         on_step(Step("measure", f"{len(kept)} marginals", 0, curator.progress))
-        for clique, rho in apportioned(kept, curator.remaining).items():
+        for clique, rho in apportion_rho(kept, curator.remaining).items():
             curator.measure([clique], rho)
         on_step(Step("fit", f"{len(kept)} marginals", 1, 1.0))
         effort = Effort(deadline=deadline)

@@ -28,7 +28,7 @@ __all__ = ["TopQ"]
 
 PART = Fraction(3, 4)
 """Part of the workload that is drawn in all rounds together where q is not given."""
-EACH = 5
+ROUNDS_AN_ATTRIBUTE = 5
 """Rounds for each attribute where their number is not given: what Chen et al. 2025, Table 10, give GEM."""
 
 
@@ -130,7 +130,7 @@ class TopQ(Strategy):
                 attribute.
         """
         domain, pace = curator.domain, Pace(deadline)
-        workload, told = self._workload(curator, fitter), self._told(domain, fitter)
+        workload, told = self._workload(curator, fitter), self._target_pairs(domain, fitter)
         if curator.public_rows is None and not curator.measurements:
             curator.measure([()], curator.remaining * Fraction(self.count))
         if told:
@@ -142,7 +142,9 @@ class TopQ(Strategy):
         for turn in range(1, turns + 1):
             last = turn == turns or pace.ends
             share = curator.remaining / (turns - turn + 1)
-            chosen = self._chosen(curator, fitter, model, workload, each, share * Fraction(self.choosing))
+            chosen = self._choose_marginals(
+                curator, fitter, model, workload, each, share * Fraction(self.choosing)
+            )
             left = curator.remaining if last else share * (1 - Fraction(self.choosing))
             curator.measure(chosen, left / len(chosen))
             on_step(Step("select", ", ".join(" x ".join(c) for c in chosen), turn, curator.progress))
@@ -159,7 +161,7 @@ class TopQ(Strategy):
     def turns(self, attributes: int, marginals: int) -> int:
         """How many rounds there are over so many attributes and marginals."""
         most = math.ceil(PART * marginals / (self.q or 1))
-        return self.rounds or max(min(EACH * attributes, most), 1)
+        return self.rounds or max(min(ROUNDS_AN_ATTRIBUTE * attributes, most), 1)
 
     def drawn(self, attributes: int, marginals: int) -> int:
         """How many of so many marginals are drawn in a round."""
@@ -180,7 +182,7 @@ class TopQ(Strategy):
             raise InputError(invalid("workload", "of marginals that fit the model", "Name smaller ones."))
         return found
 
-    def _told(self, domain: Domain, fitter: Fitter) -> list[Clique]:
+    def _target_pairs(self, domain: Domain, fitter: Fitter) -> list[Clique]:
         """The target's pairs, those left out that the fitter could not hold with the ones before."""
         if self.target is None:
             return []
@@ -195,7 +197,7 @@ class TopQ(Strategy):
                 found.append(pair)
         return found
 
-    def _chosen(
+    def _choose_marginals(
         self,
         curator: Curator,
         fitter: Fitter,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Training"]
 
 
-TOLD = 100
+STEPS_A_REPORT = 100
 """Steps from one word on progress to the next."""
 
 
@@ -117,7 +117,7 @@ class Training(Strategy):
         learner = trainable.learner(domain, self.target, ways, float(rate) * total)
 
         def tell(step: int) -> None:
-            if step % TOLD == 0:
+            if step % STEPS_A_REPORT == 0:
                 on_step(Step("train", f"{self.steps} steps on samples of the rows", step, curator.progress))
 
         weights = trainable.alone(

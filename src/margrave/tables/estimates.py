@@ -38,13 +38,13 @@ __all__ = [
     "Source",
     "cells_of",
     "checked_clique",
+    "estimate_measured",
+    "estimate_modelled",
+    "estimate_released",
     "estimates",
     "ignore_refit",
     "labels_of",
     "long",
-    "measured",
-    "modelled",
-    "released",
     "sum_out",
 ]
 
@@ -108,7 +108,9 @@ def checked_clique(domain: Domain, names: Sequence[str]) -> Clique:
     return tuple(names)
 
 
-def measured(domain: Domain, measurements: Sequence[NoisyMarginal], clique: Clique) -> Estimate | None:
+def estimate_measured(
+    domain: Domain, measurements: Sequence[NoisyMarginal], clique: Clique
+) -> Estimate | None:
     """The best unbiased estimate from the noisy tables that hold the clique, or None if none does.
 
     A table over more attributes is summed out: its noise adds up, with the variance of a sum. All estimates
@@ -143,7 +145,7 @@ def sum_out(values: Floats, held: Clique, clique: Clique) -> Floats:
     return turned
 
 
-def modelled(
+def estimate_modelled(
     model: Model,
     fitter: Fitter,
     measurements: Sequence[NoisyMarginal],
@@ -202,10 +204,10 @@ Source = Literal["best", "measured", "model"]
 SOURCES = ("best", "measured", "model")
 
 
-def released(release: Release) -> list[Estimate]:
+def estimate_released(release: Release) -> list[Estimate]:
     """Every table that was measured, each clique once and in the order of the first, all its looks pooled."""
     cliques = dict.fromkeys(release.domain.canonical(table.clique) for table in release.measurements)
-    found = (measured(release.domain, release.measurements, clique) for clique in cliques)
+    found = (estimate_measured(release.domain, release.measurements, clique) for clique in cliques)
     return [estimate for estimate in found if estimate is not None]
 
 
@@ -241,7 +243,9 @@ def estimates(
     wanted = [checked_clique(release.domain, names) for names in cliques]
     found: dict[int, Estimate] = {}
     for place, clique in enumerate(wanted):
-        direct = None if source == "model" else measured(release.domain, release.measurements, clique)
+        direct = (
+            None if source == "model" else estimate_measured(release.domain, release.measurements, clique)
+        )
         if direct is not None:
             found[place] = direct
         elif source == "measured":
@@ -250,14 +254,14 @@ def estimates(
     rest = [place for place in range(len(wanted)) if place not in found]
     if rest:
         asked = [wanted[place] for place in rest]
-        computed = _bootstrapped(
+        computed = _bootstrap_tables(
             release, model, asked, replicates, np.random.default_rng(rng), on_refit, estimator
         )
         found |= dict(zip(rest, computed, strict=True))
     return [found[place] for place in range(len(wanted))]
 
 
-def _bootstrapped(
+def _bootstrap_tables(
     release: Release,
     model: Model,
     cliques: Sequence[Clique],
@@ -267,7 +271,7 @@ def _bootstrapped(
     estimator: Fitter | None,
 ) -> list[Estimate]:
     public = release.guarantee.neighbours.rows_are_public
-    return modelled(
+    return estimate_modelled(
         model,
         resolve(release.fitter) if estimator is None else estimator,
         release.measurements,

@@ -133,12 +133,12 @@ def read_tables(path: str | Path, *, schema: Schema | None = None) -> Tables:
 
 def _read_json(path: Path, schema: Schema | None) -> Tables:
     document = json.loads(path.read_bytes())
-    known = _known(document["margrave_tables"], schema, document.get("schema"))
+    known = _check_version(document["margrave_tables"], schema, document.get("schema"))
     tables = []
     for entry in document["tables"]:
         clique = tuple(str(name) for name in entry["columns"])
         if [list(labels_of(known, name)) for name in clique] != entry["labels"]:
-            raise _unmatched(clique)
+            raise _unmatched_error(clique)
         tables.append(_noisy(known, clique, np.asarray(entry["count"]), np.asarray(entry["std_error"])))
     return Tables(known, tuple(tables), _promise(document.get("guarantee")))
 
@@ -146,7 +146,7 @@ def _read_json(path: Path, schema: Schema | None) -> Tables:
 def _read_long(path: Path, schema: Schema | None) -> Tables:
     rows = _rows(path)
     note = json.loads((rows.schema.metadata or {}).get(NOTE, b"{}"))
-    known = _known(note.get("version", VERSION), schema, note.get("schema"))
+    known = _check_version(note.get("version", VERSION), schema, note.get("schema"))
     if not {"count", "std_error"} <= set(rows.column_names):
         raise InputError(invalid("tables", "with columns count and std_error", "Add them."))
     names = [name for name in known.names if name in rows.column_names]
@@ -159,7 +159,9 @@ def _read_long(path: Path, schema: Schema | None) -> Tables:
     for number in np.unique(numbers):
         mine = numbers == number
         clique = tuple(name for name in names if (codes[name][mine] >= 0).any())
-        tables.append(_filled(known, clique, {n: codes[n][mine] for n in clique}, [f[mine] for f in figures]))
+        tables.append(
+            _fill_table(known, clique, {n: codes[n][mine] for n in clique}, [f[mine] for f in figures])
+        )
     return Tables(known, tuple(tables), _promise(note.get("guarantee")))
 
 
@@ -196,12 +198,12 @@ def _codes(schema: Schema, name: str, labels: Any) -> NDArray[np.int64]:
         texts, value_set=pa.array(labels_of(schema, name), pa.large_string()), skip_nulls=True
     )
     if found.null_count != texts.null_count:
-        raise _unmatched((name,))
+        raise _unmatched_error((name,))
     codes: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
     return codes
 
 
-def _filled(
+def _fill_table(
     schema: Schema, clique: Clique, codes: dict[str, NDArray[np.int64]], figures: list[NDArray[np.float64]]
 ) -> NoisyMarginal:
     """One table from its cells in any order."""
@@ -232,7 +234,7 @@ def _noisy(schema: Schema, clique: Clique, values: NDArray[Any], errors: NDArray
     return NoisyMarginal(clique, values, float(errors.flat[0]) if errors.size and alike else errors)
 
 
-def _known(version: Any, schema: Schema | None, written: Any) -> Schema:
+def _check_version(version: Any, schema: Schema | None, written: Any) -> Schema:
     if not isinstance(version, int) or version > VERSION:
         raise InputError(
             invalid("tables", f"of version {VERSION} or older", "Upgrade margrave.", got=version)
@@ -249,6 +251,6 @@ def _promise(written: Any) -> Guarantee | None:
     return None if written is None else guarantee_from_json(written)
 
 
-def _unmatched(clique: Clique) -> InputError:
+def _unmatched_error(clique: Clique) -> InputError:
     remedy = "Compare the labels with those of schema[name].labels."
     return InputError(invalid(f"labels of {' x '.join(clique)}", "those of the schema", remedy))

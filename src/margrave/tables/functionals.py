@@ -1,9 +1,10 @@
 """Linear functions of released tables: their best estimates, and the exact covariance of their noise.
 
 A mean, a share or a residual of a regression is a sum over cells of tables of a few columns. Where several
-noisy tables hold the columns, each cell is pooled by 1 / variance, as in `tables.estimates.measured`;
-functions of different tables may then rest on the same noise, so covariances are computed from the noise of
-the measurements themselves and not from the standard errors of pooled cells.
+noisy tables hold the columns, each cell is pooled by 1 / variance, as in
+`tables.estimates.estimate_measured`; functions of different tables may then rest on the same noise, so
+covariances are computed from the noise of the measurements themselves and not from the standard errors of
+pooled cells.
 
 Everything here is post-processing of released numbers and costs nothing.
 """

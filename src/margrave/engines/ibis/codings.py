@@ -17,23 +17,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from margrave.engines.ibis.expressions import ODD, Stored, interval, number
+from margrave.engines.ibis.expressions import MIN_INEXACT_NUMBER, Stored, interval, number
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.columns.relative import (
     LIMIT,
+    MAX_COMPARED,
+    MIN_COMPARED,
     MOST_TERMS,
-    PLAIN,
     ROUNDING,
-    TINY,
     Comparison,
 )
 from margrave.schema.encode import encode_column, likeliest
 
-__all__ = ["Coding", "coding", "comparison_cell", "relative_code"]
+__all__ = ["Coding", "code_column", "comparison_cell", "relative_code"]
 
 
-FEW = 48
+MAX_CASE_VALUES = 48
 """Most values that are told apart by a chain of comparisons; more are joined."""
 
 Distinct = Callable[[str], tuple[Any, NDArray[np.int64]]]
@@ -77,7 +77,7 @@ class Coding:
         return InputError(invalid(f"column {self.column.name!r}", constraint, remedy))
 
 
-def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
+def code_column(column: Column, stored: Stored, distinct: Distinct) -> Coding:
     """How to encode a column of known kind.
 
     Numbers are cut by comparisons and declared texts found by their spelling, both in the backend. Where the
@@ -104,10 +104,10 @@ def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
     if isinstance(column, Binned):
         if stored.form == "text":
             return _looked_up(column, stored, distinct, absent)
-        return _binned(column, stored.reading(column.read), absent)
+        return _code_bins(column, stored.reading(column.read), absent)
     values = column.values or ()
     if stored.form == "text" and not column.stems and all(isinstance(value, str) for value in values):
-        faults = _faults(column, stored)
+        faults = _find_faults(column, stored)
         if "unseen" in faults:
             named = [stored.literal(value) for value in values]
             faults["unseen"] = (
@@ -119,7 +119,7 @@ def coding(column: Column, stored: Stored, distinct: Distinct) -> Coding:
     return _looked_up(column, stored, distinct, absent)
 
 
-def _faults(column: Listed, stored: Stored) -> dict[str, Any]:
+def _find_faults(column: Listed, stored: Stored) -> dict[str, Any]:
     faults: dict[str, Any] = {}
     if column.strict and column.other is None:
         faults["unseen"] = None
@@ -128,7 +128,7 @@ def _faults(column: Listed, stored: Stored) -> dict[str, Any]:
     return faults
 
 
-def _binned(column: Binned, stored: Stored, absent: int) -> Coding:
+def _code_bins(column: Binned, stored: Stored, absent: int) -> Coding:
     edges: Any = column.edge_array
     if isinstance(column, Whole) and bool((np.abs(edges) < float(1 << 62)).all()):
         edges = np.asarray(column.edges, dtype=np.int64)
@@ -136,15 +136,15 @@ def _binned(column: Binned, stored: Stored, absent: int) -> Coding:
     faults: dict[str, Any] = {}
     if column.strict:
         if stored.form == "float" and isinstance(column, Whole):
-            small = ibis.ifelse(stored.value.abs() < ODD, stored.value, 0.0)
+            small = ibis.ifelse(stored.value.abs() < MIN_INEXACT_NUMBER, stored.value, 0.0)
             faults["whole"] = small != small.floor().cast("float64")
-        faults["bounds"] = _outside(column, stored, edges)
+        faults["bounds"] = _find_outside(column, stored, edges)
         if column.missing_code is None:
             faults["missing"] = stored.value.isnull()
     return Coding(column, ibis.coalesce(codes, ibis.literal(absent, type="int32")), faults)
 
 
-def _outside(column: Binned, stored: Stored, edges: Any) -> Any:
+def _find_outside(column: Binned, stored: Stored, edges: Any) -> Any:
     exact = stored.form == "int" and edges.dtype.kind == "i"
     value = stored.value if exact else stored.number
     ends = edges[0].item(), edges[-1].item()
@@ -166,7 +166,7 @@ def _looked_up(column: Column, stored: Stored, distinct: Distinct, absent: int) 
 
 def _by_key(found: Coding) -> Coding:
     """With comparisons where the keys are few."""
-    if len(found.keys) > FEW or found.codes is None or found.stored is None:
+    if len(found.keys) > MAX_CASE_VALUES or found.codes is None or found.stored is None:
         return found
     value = found.stored.value
     cases = [
@@ -190,8 +190,8 @@ def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Compari
         edges: Increasing, two or more.
     """
     cells = len(edges) - 1
-    base = _base(bases, comparison)
-    place = interval(_compared(column, base, comparison), edges[1:-1], range(cells))
+    base = _add_bases(bases, comparison)
+    place = interval(_compare_columns(column, base, comparison), edges[1:-1], range(cells))
     return _by_presence(column, base, place, cells, cells + 1, cells + 2)
 
 
@@ -203,10 +203,12 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
         bases: Its base as it is stored, or the columns whose sum that is.
         column: The coding.
     """
-    base = _base(bases, column.comparison)
+    base = _add_bases(bases, column.comparison)
     fallback = likeliest(column.part)
     place = interval(
-        _compared(own, base, column.comparison), column.part.edge_array[1:-1], range(column.part.present)
+        _compare_columns(own, base, column.comparison),
+        column.part.edge_array[1:-1],
+        range(column.part.present),
     )
     alone = fallback if column.alone_code is None else column.alone_code
     absent = fallback if column.missing_code is None else column.missing_code
@@ -214,21 +216,21 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
     return dataclasses.replace(own, kind=pa.int32(), form="int", value=code)
 
 
-def _base(bases: Sequence[Stored], comparison: Comparison) -> Stored:
+def _add_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
     """The base: one column, or the sum of several, null where one of them is."""
     if not comparison.summed:
         return bases[0]
     terms = [base.reading(comparison.base_read) for base in bases]
     if comparison.whole:
-        held = [_whole(term).clip(-(LIMIT // MOST_TERMS), LIMIT // MOST_TERMS) for term in terms]
+        held = [_to_whole(term).clip(-(LIMIT // MOST_TERMS), LIMIT // MOST_TERMS) for term in terms]
         form = "int" if all(term.form == "int" for term in terms) else "float"
     else:
-        held, form = [_plain(term.number) for term in terms], "float"
+        held, form = [_limit_numbers(term.number) for term in terms], "float"
     value, absent = held[0], terms[0].value.isnull()
     for term, number_held in zip(terms[1:], held[1:], strict=True):
         value, absent = value + number_held, absent | term.value.isnull()
     kind, name = (pa.int64(), "int64") if form == "int" else (pa.float64(), "float64")
-    # `_whole` makes 0 of what is missing, as its callers look at the column itself.
+    # `_to_whole` makes 0 of what is missing, as its callers look at the column itself.
     value = ibis.ifelse(absent, ibis.null(name), value.cast(name))
     return dataclasses.replace(bases[0], kind=kind, form=form, value=value)
 
@@ -241,7 +243,7 @@ def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: i
     return ibis.ifelse(one, without, ibis.ifelse(other, codes[0], place))
 
 
-def _compared(column: Stored, base: Stored, comparison: Comparison) -> Stored:
+def _compare_columns(column: Stored, base: Stored, comparison: Comparison) -> Stored:
     """The difference or quotient, null where a side is missing."""
     left = column.reading(comparison.read)
     same = comparison.base_read == comparison.read or {comparison.base_read, comparison.read} == {
@@ -250,15 +252,19 @@ def _compared(column: Stored, base: Stored, comparison: Comparison) -> Stored:
     }
     right = base.reading(comparison.read if same else comparison.base_read)
     if comparison.whole:
-        value = _whole(left) - _whole(right)
+        value = _to_whole(left) - _to_whole(right)
         form = "int" if left.form == right.form == "int" else "float"
         return dataclasses.replace(left, kind=pa.int64(), form=form, value=value)
-    one, other = _plain(left.number), _plain(right.number)
-    value = _difference(one, other, comparison) if comparison.how == "difference" else _quotient(one, other)
+    one, other = _limit_numbers(left.number), _limit_numbers(right.number)
+    value = (
+        _take_difference(one, other, comparison)
+        if comparison.how == "difference"
+        else _take_quotient(one, other)
+    )
     return dataclasses.replace(left, kind=pa.float64(), form="float", value=value)
 
 
-def _whole(side: Stored) -> Any:
+def _to_whole(side: Stored) -> Any:
     """Whole numbers within LIMIT, fractions rounded down."""
     if side.form == "int":
         return side.value.clip(-LIMIT, LIMIT)
@@ -268,14 +274,14 @@ def _whole(side: Stored) -> Any:
     return ibis.ifelse(side.value <= -limit, number(-limit), above)
 
 
-def _plain(value: Any) -> Any:
+def _limit_numbers(value: Any) -> Any:
     """Numbers whose differences and quotients neither overflow nor vanish."""
-    held = ibis.ifelse(value > number(PLAIN), number(PLAIN), value)
-    held = ibis.ifelse(held < number(-PLAIN), number(-PLAIN), held)
-    return ibis.ifelse(held.abs() < number(TINY), number(0.0), held)
+    held = ibis.ifelse(value > number(MAX_COMPARED), number(MAX_COMPARED), value)
+    held = ibis.ifelse(held < number(-MAX_COMPARED), number(-MAX_COMPARED), held)
+    return ibis.ifelse(held.abs() < number(MIN_COMPARED), number(0.0), held)
 
 
-def _difference(left: Any, right: Any, comparison: Comparison) -> Any:
+def _take_difference(left: Any, right: Any, comparison: Comparison) -> Any:
     """left - right, 0 within rounding where the right side is a sum."""
     found = left - right
     if not comparison.summed:
@@ -284,10 +290,10 @@ def _difference(left: Any, right: Any, comparison: Comparison) -> Any:
     return ibis.ifelse(near, number(0.0), found)
 
 
-def _quotient(left: Any, right: Any) -> Any:
+def _take_quotient(left: Any, right: Any) -> Any:
     """left / right, 1 where they are equal; backends differ on a division by 0, so there is none."""
     zero = number(0.0)
     divided = left / ibis.ifelse(right == zero, number(1.0), right)
-    beyond = ibis.ifelse(left > zero, number(PLAIN), number(-PLAIN))
+    beyond = ibis.ifelse(left > zero, number(MAX_COMPARED), number(-MAX_COMPARED))
     found = ibis.ifelse(left == right, number(1.0), ibis.ifelse(right == zero, beyond, divided))
     return ibis.ifelse(left.isnull() | right.isnull(), ibis.null("float64"), found)

@@ -39,16 +39,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.engines.counts import Counts
-from margrave.engines.cover import merged
+from margrave.engines.cover import merge_cliques
 from margrave.engines.ibis.codings import Coding
 from margrave.engines.ibis.expressions import Stored, text_bytes
 from margrave.engines.memory import MAX_CELLS
-from margrave.engines.streaming.batches import guarded
+from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import code_dtype
 
-__all__ = ["PushdownEngine", "draw_rows", "fetched", "quiet"]
+__all__ = ["PushdownEngine", "draw_rows", "fetch_rows", "quiet"]
 
 
 SPELLS_FLOATS = frozenset({"databricks", "duckdb", "pyspark"})
@@ -71,35 +71,35 @@ def draw_rows(
     """
     backend = table.get_backend().name
     digits = secrets.token_hex(32) if key is None else key.hex()
-    written = [ibis.literal(digits), *(_text(column, backend) for column in (owner, *columns.values()))]
+    written = [ibis.literal(digits), *(_write_text(column, backend) for column in (owner, *columns.values()))]
     floats = {f"f{i}": c.value for i, c in enumerate(columns.values()) if c.form == "float"}
     floats = {} if backend in SPELLS_FLOATS else floats
     kept = {f"c{i}": table[name] for i, name in enumerate(columns)}
-    rows = table.select(o=owner.value, d=_digest(_joined(written), backend), **floats, **kept)
+    rows = table.select(o=owner.value, d=_digest(_join_texts(written), backend), **floats, **kept)
     number = ibis.row_number().over(
         group_by=[rows.o, rows.d], order_by=[rows.d, *(rows[name] for name in floats)]
     )
     rows = rows.mutate(j=number.cast("int64"))
-    again = _digest(_joined([_hexadecimal(rows.d, backend), rows.j.cast("string")]), backend)
+    again = _digest(_join_texts([_hexadecimal(rows.d, backend), rows.j.cast("string")]), backend)
     rows = rows.mutate(u=ibis.ifelse(rows.j == 0, rows.d, again))
     rank = ibis.row_number().over(group_by=rows.o, order_by=[rows.u, rows.d, rows.j])
     rows = rows.mutate(r=rank).filter(lambda t: t.r < max_rows)
     return rows.select(**{name: rows[f"c{i}"] for i, name in enumerate(columns)})
 
 
-def _text(column: Stored, backend: str) -> Any:
+def _write_text(column: Stored, backend: str) -> Any:
     """A value as text without commas, null as "null"."""
     value = column.value
     text = _hexadecimal(value, backend) if column.form == "text" else value.cast("string")
     return ibis.coalesce(text, ibis.literal("null"))
 
 
-def _joined(texts: Sequence[Any]) -> Any:
+def _join_texts(texts: Sequence[Any]) -> Any:
     """Texts with commas between them, as a shallow tree: some backends limit how deep expressions are."""
     if len(texts) == 1:
         return texts[0]
     middle = len(texts) // 2
-    return _joined(texts[:middle]) + ibis.literal(",") + _joined(texts[middle:])
+    return _join_texts(texts[:middle]) + ibis.literal(",") + _join_texts(texts[middle:])
 
 
 def _of_bytes(value):  # type: ignore[no-untyped-def]  # ibis reads the names of its arguments
@@ -153,10 +153,10 @@ def quiet(run: Callable[[], Any], constraint: str) -> Any:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return guarded(run, constraint)
+        return read_guarded(run, constraint)
 
 
-def fetched(expression: Any) -> Any:
+def fetch_rows(expression: Any) -> Any:
     """The rows of an ibis table expression as a pyarrow.Table. **Not private.**
 
     Raises:
@@ -169,10 +169,10 @@ SETS = frozenset({"databricks", "mssql", "oracle", "postgres", "snowflake", "tri
 """Backends whose GROUPING SETS save scans. DuckDB and Spark have them too, but Spark copies every row once
 for each set before it groups, and both are faster with a query a table over codes that are kept."""
 
-KEPT = frozenset({"duckdb", "pyspark"})
+BACKENDS_WITH_CODE_TABLE = frozenset({"duckdb", "pyspark"})
 """Backends that keep the codes as a table of their own, in columns: small, and fast to query."""
 
-SHARED = 1 << 16
+MAX_SHARED_CELLS = 1 << 16
 """Most cells of a table that answers several cliques: larger ones cost the backend more than they save."""
 
 CELLS = 1 << 23
@@ -188,9 +188,9 @@ Members = tuple[int, ...]
 class PushdownEngine:
     """Exact counts of a table that its backend groups (the `Engine` of protocols). **Not private.**
 
-    The cliques asked for are summed out of fewer, larger tables (`engines.cover.merged`). Those are counted
-    by one query with GROUPING SETS, so in one scan, where the backend has them and their cells are not too
-    many; else by one query each. DuckDB and Spark keep the codes first. Only cells that hold rows are
+    The cliques asked for are summed out of fewer, larger tables (`engines.cover.merge_cliques`). Those are
+    counted by one query with GROUPING SETS, so in one scan, where the backend has them and their cells are
+    not too many; else by one query each. DuckDB and Spark keep the codes first. Only cells that hold rows are
     fetched. Its repr shows the domain's names only and it refuses to be pickled.
 
     Args:
@@ -204,10 +204,10 @@ class PushdownEngine:
     def __init__(self, table: Any, domain: Domain, codings: Sequence[Coding]) -> None:
         self._domain = domain
         self._backend = table.get_backend()
-        self._codes, self._keep = _encoded(table, codings)
+        self._codes, self._keep = _encode_table(table, codings)
         for lookup in self._keep:  # so that text made of the query finds it
             quiet(partial(self._backend.to_pyarrow, lookup.limit(0)), "a table to join others with")
-        if self._backend.name in KEPT and codings:
+        if self._backend.name in BACKENDS_WITH_CODE_TABLE and codings:
             spark = self._backend.name == "pyspark"  # it has no unsigned numbers
             kinds = ["int32" if spark else code_dtype(size).name for size in domain.sizes]
             small = self._codes.select(**{f"c{i}": self._codes[f"c{i}"].cast(k) for i, k in enumerate(kinds)})
@@ -232,11 +232,11 @@ class PushdownEngine:
         sizes = self._domain.sizes
         axes = [tuple(self._domain.index(name) for name in clique) for clique in cliques]
         asked = sorted({tuple(sorted(members)) for members in axes})
-        cover = merged(asked, sizes, SHARED)
+        cover = merge_cliques(asked, sizes, MAX_SHARED_CELLS)
         owner = dict(zip(asked, cover.owner, strict=True))
         answers = [np.zeros(self._domain.shape(clique), dtype=np.int64) for clique in cliques]
         done = 0
-        for batch in _batches(cover.tables, sizes):
+        for batch in _make_batches(cover.tables, sizes):
             cells = self._group(batch)
             for index, members in enumerate(axes):
                 place = owner[tuple(sorted(members))] - done
@@ -256,18 +256,20 @@ class PushdownEngine:
         # Every part is made here: numbered names, and what ibis compiled of typed literals.
         text = f"SELECT {names}COUNT(*) AS n FROM ({inner}) AS q GROUP BY GROUPING SETS ({sets})"  # noqa: S608
         schema = ibis.schema({**{f"c{v}": "int32" for v in used}, "n": "int64"})
-        found = fetched(quiet(lambda: self._backend.sql(text, schema=schema), "a table that can be grouped"))
+        found = fetch_rows(
+            quiet(lambda: self._backend.sql(text, schema=schema), "a table that can be grouped")
+        )
         codes = [found[f"c{v}"] for v in used]
         shape = len(used), len(found)
         held = np.array([_numpy(column.is_valid()) for column in codes], dtype=np.bool_).reshape(shape)
         values = np.array([_numpy(column.fill_null(0)) for column in codes], dtype=np.int64).reshape(shape)
-        return list(_parted(tables, used, held, values, _numpy(found["n"])))
+        return list(_part_answers(tables, used, held, values, _numpy(found["n"])))
 
     def _group_one(self, members: Members) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not members:
-            found = fetched(self._codes.aggregate(n=self._codes.count()))
+            found = fetch_rows(self._codes.aggregate(n=self._codes.count()))
             return np.zeros((0, 1), dtype=np.int64), _numpy(found["n"])
-        found = fetched(self._codes.group_by([f"c{v}" for v in members]).agg(n=lambda t: t.count()))
+        found = fetch_rows(self._codes.group_by([f"c{v}" for v in members]).agg(n=lambda t: t.count()))
         return np.array([_numpy(found[f"c{v}"]) for v in members], dtype=np.int64), _numpy(found["n"])
 
     def _admit(self, clique: Clique) -> None:
@@ -289,7 +291,7 @@ def _numpy(column: Any) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def _encoded(table: Any, codings: Sequence[Coding]) -> tuple[Any, list[Any]]:
+def _encode_table(table: Any, codings: Sequence[Coding]) -> tuple[Any, list[Any]]:
     """The table of codes, columns c0, c1, ..., and the lookup tables it is joined with."""
     if not codings:
         return table.select(c=ibis.literal(0)), []
@@ -302,13 +304,13 @@ def _encoded(table: Any, codings: Sequence[Coding]) -> tuple[Any, list[Any]]:
     keep = []
     for i, found in enumerate(codings):
         if found.stored is not None:
-            lookup = ibis.memtable(_lookup(i, found))
+            lookup = ibis.memtable(_make_lookup(i, found))
             codes = codes.left_join(lookup, codes[f"c{i}"] == lookup[f"k{i}"])
             keep.append(lookup)
     return codes.select(**{f"c{i}": _code(codes, i, found) for i, found in enumerate(codings)}), keep
 
 
-def _lookup(i: int, found: Coding) -> Any:
+def _make_lookup(i: int, found: Coding) -> Any:
     """The keys of a coding and their codes, as columns k and n: text by its bytes, as `Stored` has it.
 
     Each row is joined with one row of this table at most, whatever the rows are: keys are compared as numbers
@@ -335,7 +337,7 @@ def _code(codes: Any, i: int, found: Coding) -> Any:
     return ibis.ifelse(codes[f"c{i}"].isnull(), absent, code).cast("int32")
 
 
-def _batches(tables: Sequence[Members], sizes: Sequence[int]) -> Iterator[list[Members]]:
+def _make_batches(tables: Sequence[Members], sizes: Sequence[int]) -> Iterator[list[Members]]:
     run: list[Members] = []
     held = 0
     for table in tables:
@@ -349,7 +351,7 @@ def _batches(tables: Sequence[Members], sizes: Sequence[int]) -> Iterator[list[M
         yield run
 
 
-def _parted(
+def _part_answers(
     tables: Sequence[Members],
     used: Sequence[int],
     held: NDArray[np.bool_],

@@ -15,15 +15,25 @@ import ibis.expr.operations as ops
 import numpy as np
 import pyarrow as pa
 
-from margrave.engines.streaming.batches import guarded
+from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
 from margrave.schema.storage import clock, iso
-from margrave.schema.storage.forms import EXACT
+from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
-__all__ = ["ODD", "Stored", "interval", "is_text", "multiple", "number", "stored", "text_bytes", "whole"]
+__all__ = [
+    "MIN_INEXACT_NUMBER",
+    "Stored",
+    "interval",
+    "is_text",
+    "multiple",
+    "number",
+    "store_column",
+    "text_bytes",
+    "whole",
+]
 
 
-ODD = float(1 << 52)
+MIN_INEXACT_NUMBER = float(1 << 52)
 """Numbers of this size and more are looked at here, value by value: SQL has no exact arithmetic for them."""
 
 
@@ -108,7 +118,7 @@ class Stored:
         Raises:
             InputError: The storage has no such reading.
         """
-        held = clock.meaning(self.kind) if clock.is_temporal(self.kind) else read
+        held = clock.temporal_kind(self.kind) if clock.is_temporal(self.kind) else read
         if self.form != "int":
             return dataclasses.replace(self, form="float", value=self.number)
         if read in (held, "number"):
@@ -120,7 +130,7 @@ class Stored:
             days = ((self.value - rest + iso.DAY // 2) / iso.DAY).floor()
             return dataclasses.replace(self, kind=pa.int64(), value=days.cast("int64"))
         if (held, read) == ("date", "moment"):
-            most = clock.MOST // iso.DAY
+            most = clock.MAX_TICKS // iso.DAY
             return dataclasses.replace(self, kind=pa.int64(), value=self.value.clip(-most, most) * iso.DAY)
         constraint = f"stored as what it is declared, a {read}"
         raise InputError(invalid(f"column {self.name!r}", constraint, f"It stores a {held}."))
@@ -138,14 +148,14 @@ class Stored:
             InputError: Text is not valid UTF-8.
         """
         if self.form == "text":
-            return guarded(lambda: values.cast(pa.string()), "made of text in valid Unicode")
+            return read_guarded(lambda: values.cast(pa.string()), "made of text in valid Unicode")
         if self.form != "int" or not clock.is_temporal(self.kind):
             return values
-        kept = clock.held(pa.array([], self.kind)).type
+        kept = clock.keep_temporal(pa.array([], self.kind)).type
         return clock.from_ticks(values.cast(pa.int64()), kept)
 
 
-def stored(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Stored:
+def store_column(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Stored:
     """A column in its storage form.
 
     Args:
@@ -158,7 +168,7 @@ def stored(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Sto
     Raises:
         InputError: The column stores what has no column kind.
     """
-    form, value = _form(table[name], kind, backend, instant)
+    form, value = _find_form(table[name], kind, backend, instant)
     if value is not None:
         return Stored(name, kind, form, value, backend)
     raise InputError(
@@ -170,7 +180,7 @@ def stored(table: Any, name: str, kind: Any, backend: str, instant: bool) -> Sto
     )
 
 
-def _form(column: Any, kind: Any, backend: str, instant: bool) -> tuple[str, Any]:
+def _find_form(column: Any, kind: Any, backend: str, instant: bool) -> tuple[str, Any]:
     """The form of a column and the expression of its values, None if it stores what has no column kind."""
     stored_type = column.type()
     if stored_type.is_date():
@@ -286,7 +296,7 @@ def interval(column: Stored, edges: Any, codes: Sequence[int]) -> Any:
         edges: Increasing, one less than codes.
         codes: Of what is below all edges, between each two, and above all.
     """
-    cuts = _cuts(column, edges)
+    cuts = _make_cuts(column, edges)
 
     def tree(first: int, end: int) -> Any:
         if first == end:
@@ -297,27 +307,28 @@ def interval(column: Stored, edges: Any, codes: Sequence[int]) -> Any:
     return ibis.ifelse(column.value.isnull(), ibis.null("int32"), tree(0, len(cuts)))
 
 
-def _cuts(column: Stored, edges: Any) -> list[Any]:
+def _make_cuts(column: Stored, edges: Any) -> list[Any]:
     """The edges as literals of the column's own type, as `schema.queries.places` compares them."""
     edges = np.asarray(edges)
     if column.form != "int":
         return [number(float(edge)) for edge in edges]
     if edges.dtype.kind != "i":
-        edges = np.clip(np.ceil(edges), float(clock.LEAST), float(1 << 62)).astype(np.int64)
+        edges = np.clip(np.ceil(edges), float(clock.MIN_TICKS), float(1 << 62)).astype(np.int64)
     return [ibis.literal(int(edge), type="int64") for edge in edges]
 
 
 def whole(column: Stored) -> Any:
     """Whether a number is whole and at most 2^53 in size."""
     number = column.number
-    small = number.abs() <= EXACT
+    small = number.abs() <= MAX_EXACT_FLOAT
     if column.form != "float":
         return small
     return ibis.ifelse(small, number == number.floor().cast("float64"), False)
 
 
 def multiple(column: Stored, step: float) -> Any:
-    """Whether a number is a whole multiple of a step, as `schema.queries.grids`; floats must be below ODD."""
+    """Whether a number is a whole multiple of a step, as `schema.queries.grids`; floats must be below
+    MIN_INEXACT_NUMBER."""
     if step >= 1:
         if column.form == "int":
             return column.value % int(step) == 0
@@ -325,6 +336,6 @@ def multiple(column: Stored, step: float) -> Any:
         return (column.value == near.cast("float64")) & (near % int(step) == 0)
     parts = float(round(1 / step))
     scaled = column.value.cast("float64") * parts
-    below = scaled.abs() < ODD
+    below = scaled.abs() < MIN_INEXACT_NUMBER
     near = ibis.ifelse(below, (ibis.ifelse(below, scaled, 0.0) + 0.5).floor().cast("float64"), scaled)
     return near / parts == column.value.cast("float64")

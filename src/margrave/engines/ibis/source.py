@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts, summed
+from margrave.engines.counts import Counts, sum_counts
 from margrave.engines.files import Choose, all_columns, chosen_columns
 from margrave.engines.frames import is_rounded, read_table, rounded_owner
-from margrave.engines.ibis.codings import FAULTS, Coding, coding, comparison_cell, relative_code
-from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetched, quiet
+from margrave.engines.ibis.codings import FAULTS, Coding, code_column, comparison_cell, relative_code
+from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetch_rows, quiet
 from margrave.engines.ibis.expressions import (
-    ODD,
+    MIN_INEXACT_NUMBER,
     Stored,
     interval,
     is_text,
     multiple,
-    stored,
+    store_column,
     text_bytes,
     whole,
 )
@@ -63,7 +63,7 @@ def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource
 
 def _arrow_schema(table: Any) -> Any:
     """The Arrow types that stand for the table's storage types."""
-    instants = _instants(table)
+    instants = _find_instants(table)
     fields = []
     for name, kind in table.schema().items():
         if kind.is_timestamp() and name in instants and kind.timezone is None:
@@ -76,7 +76,7 @@ def _arrow_schema(table: Any) -> Any:
     return pa.schema(fields)
 
 
-def _instants(table: Any) -> frozenset[str]:
+def _find_instants(table: Any) -> frozenset[str]:
     """Names of the columns whose moments are of UTC; Spark has both kinds, and ibis tells them not apart."""
     schema = table.schema()
     if table.get_backend().name != "pyspark":
@@ -118,7 +118,7 @@ class PushdownSource:
     @property
     def comparable(self) -> frozenset[str]:
         """Names of the columns that `differences` can compare: all but text. Public."""
-        return frozenset(name for name in self._schema.names if self._stored(name).form != "text")
+        return frozenset(name for name in self._schema.names if self._stored_column(name).form != "text")
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -132,11 +132,11 @@ class PushdownSource:
             InputError: There is no such column.
         """
         for name in names:
-            self._known(name, "columns")
+            self._check_known(name, "columns")
         kinds = pa.schema([self._schema.field(name) for name in names])
         return PushdownSource(self._table.select(*names), kinds)
 
-    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
+    def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         See `engine.draw_rows` for the draw and its proof. What is drawn is stored in the backend
@@ -154,8 +154,8 @@ class PushdownSource:
                 invalid("owner", "beside another column", "Keep a column to release.", got=owner)
             )
         names = [name for name in self._schema.names if name != owner]
-        columns = {name: self._stored(name) for name in names}
-        table = draw_rows(self._table, self._stored(owner), columns, max_rows, key)
+        columns = {name: self._stored_column(name) for name in names}
+        table = draw_rows(self._table, self._stored_column(owner), columns, max_rows, key)
         table = quiet(table.cache, "a table whose backend can store a part of it")
         return PushdownSource(table, pa.schema([self._schema.field(name) for name in names]))
 
@@ -168,21 +168,21 @@ class PushdownSource:
         if most < 1:
             raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
         self._check_owner(owner)
-        rows = self._table.select(o=self._stored(owner).value).group_by("o").agg(n=lambda t: t.count())
-        return self._grouped(rows, ibis.least(rows.n, most + 1).cast("int64") - 1, most + 1)
+        rows = self._table.select(o=self._stored_column(owner).value).group_by("o").agg(n=lambda t: t.count())
+        return self._group_rows(rows, ibis.least(rows.n, most + 1).cast("int64") - 1, most + 1)
 
     def _check_owner(self, owner: str) -> None:
-        self._known(owner, "owner")
+        self._check_known(owner, "owner")
         if is_rounded(self._schema.field(owner).type) or self._table[owner].type().is_decimal():
             raise rounded_owner(owner)
-        absent = self._table.select(v=self._stored(owner).value).filter(lambda t: t.v.isnull())
-        if fetched(absent.aggregate(n=absent.count()))["n"][0].as_py():
+        absent = self._table.select(v=self._stored_column(owner).value).filter(lambda t: t.v.isnull())
+        if fetch_rows(absent.aggregate(n=absent.count()))["n"][0].as_py():
             constraint = "a column without missing values"
             raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
 
     def rows(self) -> Counts:
         """How many rows there are: shape [1]."""
-        found = fetched(self._table.aggregate(n=self._table.count()))
+        found = fetch_rows(self._table.aggregate(n=self._table.count()))
         return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
 
     def read_rows(self) -> Any:
@@ -196,11 +196,11 @@ class PushdownSource:
 
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
-        held = self._stored(column)
+        held = self._stored_column(column)
         if held.form == "text":
-            return self._weighed(column, lambda array: profile(array, column))
+            return self._weigh_values(column, lambda array: profile(array, column))
         rows = self._table.select(v=held.value, w=ibis.ifelse(whole(held), 1, 0))
-        found = fetched(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
+        found = fetch_rows(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
         n, p, w = (int(found[name][0].as_py() or 0) for name in ("n", "p", "w"))
         result = np.zeros(len(PROFILE), dtype=np.int64)
         result[:3] = n - p, w, p - w
@@ -208,44 +208,46 @@ class PushdownSource:
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
         """Cells with a reading by the first step they are a multiple of, as `schema.queries.grids`."""
-        held = self._stored(column)
+        held = self._stored_column(column)
         grids(pa.array([], held.kind), steps, read, column)
         if held.form == "text":
-            return self._weighed(column, lambda array: grids(array, steps, read, column))
-        table, (number,) = self._valued([held.reading(read)])
+            return self._weigh_values(column, lambda array: grids(array, steps, read, column))
+        table, (number,) = self._select_values([held.reading(read)])
         place: Any = ibis.literal(len(steps), type="int64")
         for index in reversed(range(len(steps))):
             place = ibis.ifelse(multiple(number, float(steps[index])), index, place)
         place = ibis.ifelse(number.value.isnull(), ibis.null("int64"), place)
         if number.form != "float":
-            return self._grouped(table, place, len(steps) + 1)
+            return self._group_rows(table, place, len(steps) + 1)
         return self._float_grids(table, number, place, steps)
 
     def _float_grids(self, table: Any, number: Stored, place: Any, steps: Sequence[float]) -> Counts:
         """Rows by place, but very large numbers by their value, and their place found here: one scan."""
-        odd = number.value.abs() >= ODD
+        odd = number.value.abs() >= MIN_INEXACT_NUMBER
         rows = table.select(
             p=ibis.ifelse(odd, ibis.null("int64"), place),
             m=ibis.ifelse(odd, number.value, ibis.literal(0.0)),
             w=number.value.notnull(),
         )
-        found = fetched(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()))
+        found = fetch_rows(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()))
         counts = np.asarray(found["n"].to_numpy(), dtype=np.int64)
         large = np.asarray(found["p"].is_null().to_numpy(), dtype=np.bool_)
         result = np.zeros(len(steps) + 1, dtype=np.int64)
         places = np.asarray(found["p"].fill_null(0).to_numpy(), dtype=np.int64)
         np.add.at(result, places[~large], counts[~large])
         values = found["m"].combine_chunks().filter(pa.array(large))
-        return summed([Counts(result), _weighed(lambda array: grids(array, steps), values, counts[large])])
+        return sum_counts(
+            [Counts(result), _weigh_look(lambda array: grids(array, steps), values, counts[large])]
+        )
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:
         [spellings].
         """
-        held = self._stored(column)
+        held = self._stored_column(column)
         if held.form != "text":
             return Counts(spellings(pa.array([], held.kind), read, column))
-        return self._weighed(column, lambda array: spellings(array, read, column))
+        return self._weigh_values(column, lambda array: spellings(array, read, column))
 
     def histogram(
         self, column: str, edges: NDArray[np.float64], read: str = "number", *, absent: bool = False
@@ -257,16 +259,18 @@ class PushdownSource:
         Raises:
             InputError: The edges are fewer than two or do not increase, or the storage has no such reading.
         """
-        held = self._stored(column)
+        held = self._stored_column(column)
         histogram(pa.array([], held.kind), edges, read, column)
         if held.form == "text":
-            return self._weighed(column, lambda array: histogram(array, edges, read, column, absent=absent))
+            return self._weigh_values(
+                column, lambda array: histogram(array, edges, read, column, absent=absent)
+            )
         cells = len(edges) - 1
-        table, (number,) = self._valued([held.reading(read)])
+        table, (number,) = self._select_values([held.reading(read)])
         place = interval(number, np.asarray(edges)[1:-1], range(cells))
         if absent:
             place = ibis.coalesce(place, ibis.literal(cells, type="int32"))
-        return self._grouped(table, place, cells + absent)
+        return self._group_rows(table, place, cells + absent)
 
     def differences(
         self,
@@ -285,9 +289,11 @@ class PushdownSource:
             if name not in self.comparable:
                 remedy = "Export the table to Parquet, or cast the text to dates or numbers."
                 raise InputError(invalid(f"column {name!r}", "not text where it is compared", remedy))
-        table, (left, *bases) = self._valued([self._stored(name) for name in (column, base, *others)])
+        table, (left, *bases) = self._select_values(
+            [self._stored_column(name) for name in (column, base, *others)]
+        )
         place = comparison_cell(left, bases, comparison, np.asarray(edges))
-        return self._grouped(table, place, len(edges) - 1 + ABSENT_CELLS)
+        return self._group_rows(table, place, len(edges) - 1 + ABSENT_CELLS)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
@@ -313,7 +319,7 @@ class PushdownSource:
     def _texts(self, column: str) -> tuple[Any, NDArray[np.int64], int]:
         """The distinct present values as an Arrow array of text, the rows of each, and those without one."""
         array, rows = self._distinct(column)
-        codes, names = forms.texts(forms.listed(self._stored(column).arrow(array), column))
+        codes, names = forms.texts(forms.list_values(self._stored_column(column).arrow(array), column))
         counts = np.zeros(len(names), dtype=np.int64)
         np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
         held = np.flatnonzero(counts)
@@ -329,18 +335,20 @@ class PushdownSource:
         """
         encode(read_table(self._schema.empty_table())[0], schema)  # refuses what does not fit
         columns = [schema[name] for name in schema.domain.names]
-        table, values = self._valued([self._read_as(column) for column in columns])
-        codings = [coding(column, held, self._distinct) for column, held in zip(columns, values, strict=True)]
+        table, values = self._select_values([self._read_as(column) for column in columns])
+        codings = [
+            code_column(column, held, self._distinct) for column, held in zip(columns, values, strict=True)
+        ]
         self._check(table, codings)
         return PushdownEngine(table, schema.domain, codings)
 
     def _read_as(self, column: Column) -> Stored:
-        held = self._stored(column.name)
+        held = self._stored_column(column.name)
         if isinstance(column, Relative):
-            return relative_code(held, [self._stored(name) for name in column.bases], column)
+            return relative_code(held, [self._stored_column(name) for name in column.bases], column)
         return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
 
-    def _valued(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:
+    def _select_values(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:
         """A table of the columns' values alone, so that what is made of one works it out once."""
         if not columns:
             return self._table, []
@@ -353,21 +361,23 @@ class PushdownSource:
             return
         flags = {f"f{i}": ibis.ifelse(found.faults[fault], 1, 0) for i, (found, fault) in enumerate(asked)}
         rows = table.select(**flags)
-        counts = fetched(rows.aggregate(**{name: rows[name].max() for name in flags}))
+        counts = fetch_rows(rows.aggregate(**{name: rows[name].max() for name in flags}))
         for place, (found, fault) in enumerate(asked):
             if counts[f"f{place}"][0].as_py():
                 raise found.refuse(fault)
 
-    def _stored(self, name: str) -> Stored:
-        self._known(name)
+    def _stored_column(self, name: str) -> Stored:
+        self._check_known(name)
         kind = self._schema.field(name).type
         backend = self._table.get_backend().name
-        return stored(self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None)
+        return store_column(
+            self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None
+        )
 
     def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
         """The distinct values of a column in their storage form, null among them, and their rows."""
         if self._last is None or self._last[0] != name:
-            self._last = (name, *self._group_values(self._table, self._stored(name).value))
+            self._last = (name, *self._group_values(self._table, self._stored_column(name).value))
         return self._last[1], self._last[2]
 
     @staticmethod
@@ -378,25 +388,25 @@ class PushdownSource:
             zero = ibis.literal(False if value.type().is_boolean() else 0, type=value.type())
             filled = ibis.ifelse(value.isnull(), zero, value)
         rows = table.select(v=filled, m=value.isnull())
-        found = fetched(rows.group_by("v", "m").agg(n=lambda t: t.count()))
+        found = fetch_rows(rows.group_by("v", "m").agg(n=lambda t: t.count()))
         values = pc.if_else(found["m"], None, found["v"]).combine_chunks()
         return values, np.asarray(found["n"].to_numpy(), dtype=np.int64)
 
-    def _weighed(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
+    def _weigh_values(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
         values, rows = self._distinct(column)
-        return _weighed(look, self._stored(column).arrow(values), rows)
+        return _weigh_look(look, self._stored_column(column).arrow(values), rows)
 
-    def _grouped(self, table: Any, place: Any, cells: int) -> Counts:
+    def _group_rows(self, table: Any, place: Any, cells: int) -> Counts:
         """Rows by a place below cells, those where it is null left out."""
         rows = table.select(p=place)
-        found = fetched(rows.group_by("p").agg(n=lambda t: t.count()))
+        found = fetch_rows(rows.group_by("p").agg(n=lambda t: t.count()))
         result = np.zeros(cells, dtype=np.int64)
         for cell, count in zip(found["p"].to_pylist(), found["n"].to_pylist(), strict=True):
             if cell is not None:
                 result[cell] = count
         return Counts(result)
 
-    def _known(self, name: str, param: str = "column") -> None:
+    def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._schema.names:
             names = list(self._schema.names)
             raise InputError(invalid(param, f"one of {names}", "Check the spelling.", got=name))
@@ -408,7 +418,7 @@ class PushdownSource:
         raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
-def _weighed(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:
+def _weigh_look(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:
     """An additive look at distinct values with many rows each: one look for each binary digit of rows."""
     total = look(values.slice(0, 0))
     for digit in range(int(rows.max(initial=0)).bit_length()):

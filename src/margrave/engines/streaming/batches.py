@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["BATCH", "ArrowBatches", "Batches", "DuckBatches", "ParquetBatches", "guarded"]
+__all__ = ["BATCH", "ArrowBatches", "Batches", "DuckBatches", "ParquetBatches", "read_guarded"]
 
 
 BATCH = 1 << 18
@@ -53,13 +53,13 @@ class Batches(ABC):
         """
         batches = self._read(list(names))
         while True:
-            batch = guarded(lambda: next(batches, None), "a table that can be read to its end")
+            batch = read_guarded(lambda: next(batches, None), "a table that can be read to its end")
             if batch is None:
                 return
             yield batch
 
 
-def guarded(read: Callable[[], Any], constraint: str) -> Any:
+def read_guarded(read: Callable[[], Any], constraint: str) -> Any:
     """What read returns; whatever it raises is replaced, not chained, for it may quote rows.
 
     Raises:
@@ -91,8 +91,8 @@ class ParquetBatches(Batches):
 
     def __init__(self, files: Sequence[Any]) -> None:
         self._files = list(files)
-        self._stamps = [_stamp(file) for file in self._files]
-        heads = [guarded(partial(_head, file), "a readable Parquet file") for file in self._files]
+        self._stamps = [_stamp_file(file) for file in self._files]
+        heads = [read_guarded(partial(_read_head, file), "a readable Parquet file") for file in self._files]
         self.schema = heads[0][0]
         self._rows: int = sum(rows for _, rows in heads)
         if any(not schema.equals(self.schema) for schema, _ in heads):
@@ -120,7 +120,7 @@ class ParquetBatches(Batches):
                 yield pa.Table.from_batches([batch]).select(names)
 
 
-def _head(file: Any) -> tuple[Any, int]:
+def _read_head(file: Any) -> tuple[Any, int]:
     reader = pq.ParquetFile(file)
     return reader.schema_arrow.remove_metadata(), reader.metadata.num_rows
 
@@ -129,7 +129,7 @@ def _is_plain_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _stamp(file: Any) -> tuple[int, int, int] | None:
+def _stamp_file(file: Any) -> tuple[int, int, int] | None:
     """What changes with a file's content; None for an open file."""
     if not isinstance(file, (str, os.PathLike)):
         return None
@@ -138,7 +138,7 @@ def _stamp(file: Any) -> tuple[int, int, int] | None:
 
 
 def _check_stamp(file: Any, stamp: tuple[int, int, int] | None) -> None:
-    if _stamp(file) != stamp:
+    if _stamp_file(file) != stamp:
         raise InputError(invalid("data", "left alone while it is read", "Run again on a copy of it."))
 
 
@@ -156,8 +156,8 @@ class ArrowBatches(Batches):
     __slots__ = ("_path", "_rows", "_stamp")
 
     def __init__(self, path: Path) -> None:
-        self._path, self._stamp = path, _stamp(path)
-        self.schema, rows = guarded(self._head, "a readable Arrow file")
+        self._path, self._stamp = path, _stamp_file(path)
+        self.schema, rows = read_guarded(self._head, "a readable Arrow file")
         self._rows = int(rows)
 
     @property
@@ -209,11 +209,13 @@ class DuckBatches(Batches):
     __slots__ = ("_connection", "_name", "_rows")
 
     def __init__(self, path: Path, table: str | None = None) -> None:
-        self._connection = guarded(lambda: _connect(path), "a readable DuckDB database")
-        names = guarded(lambda: _tables(self._connection), "a readable DuckDB database")
-        self._name = _chosen(names, table)
-        self.schema = guarded(lambda: self._select("*").limit(0).to_arrow_table().schema, "a readable table")
-        self._rows = guarded(lambda: self._select("count(*)").fetchall()[0][0], "a readable table")
+        self._connection = read_guarded(lambda: _connect(path), "a readable DuckDB database")
+        names = read_guarded(lambda: _list_tables(self._connection), "a readable DuckDB database")
+        self._name = _choose_table(names, table)
+        self.schema = read_guarded(
+            lambda: self._select("*").limit(0).to_arrow_table().schema, "a readable table"
+        )
+        self._rows = read_guarded(lambda: self._select("count(*)").fetchall()[0][0], "a readable table")
 
     @property
     def rows(self) -> int:
@@ -221,10 +223,10 @@ class DuckBatches(Batches):
         return int(self._rows)
 
     def _select(self, what: str) -> Any:
-        return self._connection.cursor().sql(f"SELECT {what} FROM main.{_quoted(self._name)}")  # noqa: S608
+        return self._connection.cursor().sql(f"SELECT {what} FROM main.{_quote_name(self._name)}")  # noqa: S608
 
     def _read(self, names: Sequence[str]) -> Iterator[Any]:
-        found = self._select(", ".join(_quoted(name) for name in names))
+        found = self._select(", ".join(_quote_name(name) for name in names))
         reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader  # before DuckDB 2
         for batch in reader(BATCH):
             yield pa.Table.from_batches([batch])
@@ -237,14 +239,14 @@ def _connect(path: Path) -> Any:
     return duckdb.connect(str(path), read_only=True, config=settings)
 
 
-def _tables(connection: Any) -> list[str]:
+def _list_tables(connection: Any) -> list[str]:
     rows = connection.sql(
         "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT temporary ORDER BY 1"
     ).fetchall()
     return [row[0] for row in rows]
 
 
-def _chosen(names: list[str], table: str | None) -> str:
+def _choose_table(names: list[str], table: str | None) -> str:
     if table is None and len(names) == 1:
         return names[0]
     if table is None or table not in names:
@@ -253,6 +255,6 @@ def _chosen(names: list[str], table: str | None) -> str:
     return table
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

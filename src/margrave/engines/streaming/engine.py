@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts, summed
+from margrave.engines.counts import Counts, sum_counts
 from margrave.engines.frames import check_owner, read_table
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.engines.streaming.batches import Batches
 from margrave.engines.streaming.tallies import MOST_VALUES, Part, Texts, kept_rows, ones, owner_sizes, tally
-from margrave.engines.streaming.text import HELD, Scratch
+from margrave.engines.streaming.text import MAX_CODE_BYTES, Scratch
 from margrave.errors import InputError, invalid
 from margrave.limits import count_cores
 from margrave.schema.columns import Column
@@ -48,7 +48,9 @@ class StreamSource:
 
     __slots__ = ("_batches", "_codes", "_held", "_kept", "_loose", "_names")
 
-    def __init__(self, batches: Batches, loose: frozenset[str] = frozenset(), *, held: int = HELD) -> None:
+    def __init__(
+        self, batches: Batches, loose: frozenset[str] = frozenset(), *, held: int = MAX_CODE_BYTES
+    ) -> None:
         self._batches = batches
         self._loose = loose
         self._held = held
@@ -78,7 +80,7 @@ class StreamSource:
             InputError: There is no such column.
         """
         for name in names:
-            self._known(name, "columns")
+            self._check_known(name, "columns")
         return self._like(tuple(names), self._kept, self._codes)
 
     def _like(
@@ -88,7 +90,7 @@ class StreamSource:
         other._names, other._kept, other._codes = names, kept, codes
         return other
 
-    def bounded(self, owner: str, max_rows: int, *, key: bytes | None = None) -> StreamSource:
+    def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> StreamSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
 
         Args:
@@ -102,7 +104,7 @@ class StreamSource:
         """
         if max_rows < 1:
             raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
-        self._known(owner, "owner")
+        self._check_known(owner, "owner")
         if len(self._names) == 1:
             raise InputError(
                 invalid("owner", "beside another column", "Keep a column to release.", got=owner)
@@ -120,7 +122,7 @@ class StreamSource:
         """
         if most < 1:
             raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
-        self._known(owner, "owner")
+        self._check_known(owner, "owner")
         return Counts(owner_sizes(lambda: self._owners(owner), most))
 
     def _owners(self, owner: str) -> Iterator[tuple[NDArray[np.int32], Any]]:
@@ -178,12 +180,12 @@ class StreamSource:
         others: Sequence[str] = (),
     ) -> Counts:
         """Rows by how a column compares with another, as `schema.columns.relative.count_relation`."""
-        self._known(column)
+        self._check_known(column)
         for name in (base, *others):
-            self._known(name, "base")
+            self._check_known(name, "base")
         tables = self._tables([column, base, *others])
         asked = (column, base, comparison, edges, others)
-        return summed(self._part(table).differences(*asked) for table in tables)
+        return sum_counts(self._part(table).differences(*asked) for table in tables)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
@@ -210,14 +212,14 @@ class StreamSource:
 
     def _parts(self, column: str) -> Iterator[tuple[list[tuple[str, int]], int]]:
         """Sorted values with their rows, and the rows without a value, which are told with the first part."""
-        self._known(column)
+        self._check_known(column)
         none, todo, first = 0, [Part()], True
 
         def read() -> Iterator[Texts]:
             nonlocal none
             none = 0
             for table in self._tables([column]):
-                codes, names = forms.texts(forms.listed(table.column(column), column))
+                codes, names = forms.texts(forms.list_values(table.column(column), column))
                 none += int((codes < 0).sum())
                 yield codes, names
 
@@ -231,8 +233,8 @@ class StreamSource:
             first = False
 
     def _sum(self, column: str, look: Callable[[MemorySource], Counts]) -> Counts:
-        self._known(column)
-        return summed(look(self._part(table)) for table in self._tables([column]))
+        self._check_known(column)
+        return sum_counts(look(self._part(table)) for table in self._tables([column]))
 
     def bind(self, schema: Schema) -> MemoryEngine:
         """The table encoded under a known schema, in one pass over what is not encoded yet.
@@ -300,7 +302,7 @@ class StreamSource:
     def _part(self, table: Any) -> MemorySource:
         return MemorySource(read_table(table)[0], self._loose & set(table.column_names))
 
-    def _known(self, name: str, param: str = "column") -> None:
+    def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._names:
             raise InputError(invalid(param, f"one of {list(self._names)}", "Check the spelling.", got=name))
 

@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 
 from margrave.entropy import fresh_generator
 
-__all__ = ["MOST", "MOST_VALUES", "Part", "Tally", "Texts", "kept_rows", "ones", "owner_sizes", "tally"]
+__all__ = [
+    "MAX_ROWS_HELD",
+    "MOST_VALUES",
+    "Part",
+    "Tally",
+    "Texts",
+    "kept_rows",
+    "ones",
+    "owner_sizes",
+    "tally",
+]
 
 
 MOST_VALUES = 1 << 22
@@ -76,15 +86,15 @@ def tally(batches: Iterator[Texts], part: Part, most: int) -> Tally | None:
         waiting.append(Tally(names.take(pa.array(mine)), counts[mine]))
         fresh += len(mine)
         if fresh > max(len(held.counts), most // 4):
-            held = _added(waiting)
+            held = _add_tallies(waiting)
             if len(held.counts) > most:
                 return None
             waiting, fresh = [held], 0
-    held = _added(waiting)
+    held = _add_tallies(waiting)
     return None if len(held.counts) > most else held
 
 
-def _added(parts: list[Tally]) -> Tally:
+def _add_tallies(parts: list[Tally]) -> Tally:
     coded = pc.dictionary_encode(pa.chunked_array([part.names for part in parts]).combine_chunks())
     codes = np.asarray(coded.indices.to_numpy(zero_copy_only=False))
     counts = np.zeros(len(coded.dictionary), dtype=np.int64)
@@ -92,7 +102,7 @@ def _added(parts: list[Tally]) -> Tally:
     return Tally(coded.dictionary, counts)
 
 
-MOST = 1 << 23
+MAX_ROWS_HELD = 1 << 23
 """Rows and owners held at a time, before those of the batch at hand; a row and its owner take 16 bytes and
 the owner's name."""
 
@@ -103,7 +113,7 @@ Batches = Callable[[], Iterator[Texts]]
 
 
 def kept_rows(
-    batches: Batches, rows: int, max_rows: int, most: int = MOST, key: bytes | None = None
+    batches: Batches, rows: int, max_rows: int, most: int = MAX_ROWS_HELD, key: bytes | None = None
 ) -> NDArray[np.uint8]:
     """Which rows to keep: of each owner at most max_rows, every choice equally likely. **Not private.**
 
@@ -124,7 +134,7 @@ def kept_rows(
     todo = [Part()]
     while todo:
         part = todo.pop()
-        held = _survivors(batches(), part, max_rows, most, key)
+        held = _find_survivors(batches(), part, max_rows, most, key)
         if held is None:
             todo += part.halves()
             continue
@@ -137,7 +147,7 @@ def ones(bits: NDArray[np.uint8]) -> int:
     return int(np.bincount(bits, minlength=256) @ ONES)
 
 
-def _survivors(
+def _find_survivors(
     batches: Iterator[Texts], part: Part, max_rows: int, most: int, key: bytes | None
 ) -> NDArray[np.int64] | None:
     """The rows of one part to keep; None if they are too many to hold and of more than one owner."""
@@ -151,11 +161,11 @@ def _survivors(
         waiting.append(_Held(names.take(pa.array(codes[mine])), bits, first + mine))
         first, fresh = first + len(codes), fresh + len(mine)
         if fresh > max(len(held.rows), most // 4):
-            held, owners = _least(waiting, max_rows)
+            held, owners = _keep_least(waiting, max_rows)
             if len(held.rows) > most and owners > 1:
                 return None
             waiting, fresh = [held], 0
-    return _least(waiting, max_rows)[0].rows
+    return _keep_least(waiting, max_rows)[0].rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,7 @@ class _Held:
     rows: NDArray[np.int64]
 
 
-def _least(parts: list[_Held], max_rows: int) -> tuple[_Held, int]:
+def _keep_least(parts: list[_Held], max_rows: int) -> tuple[_Held, int]:
     """Of each owner the max_rows rows with the least bits, and how many owners there are."""
     names = pa.chunked_array([part.names for part in parts]).combine_chunks()
     bits = np.concatenate([part.bits for part in parts])
@@ -183,7 +193,7 @@ def _least(parts: list[_Held], max_rows: int) -> tuple[_Held, int]:
     return _Held(names.take(pa.array(kept)), bits[kept], rows[kept]), len(coded.dictionary)
 
 
-def owner_sizes(batches: Batches, most_rows: int, most: int = MOST) -> NDArray[np.int64]:
+def owner_sizes(batches: Batches, most_rows: int, most: int = MAX_ROWS_HELD) -> NDArray[np.int64]:
     """Owners by how many rows they have, 1 to most_rows, and more: shape [most_rows + 1]. **Not private.**
 
     Args:

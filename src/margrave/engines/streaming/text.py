@@ -20,15 +20,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from margrave.engines.files import text_table
-from margrave.engines.streaming.batches import ParquetBatches, guarded
+from margrave.engines.streaming.batches import ParquetBatches, read_guarded
 from margrave.engines.text import TextHead, last_end, read_head, shape_of, text_blocks
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.text import TextFormat
 
-__all__ = ["HELD", "PIECE", "Scratch", "nameless", "text_batches"]
+__all__ = ["MAX_CODE_BYTES", "PIECE", "Scratch", "nameless", "text_batches"]
 
 
-HELD = 1 << 31
+MAX_CODE_BYTES = 1 << 31
 """Most bytes of codes that are held in memory, 2 GiB, unless told otherwise."""
 
 
@@ -52,7 +52,7 @@ class Scratch:
 
     __slots__ = ("_left",)
 
-    def __init__(self, held: int = HELD) -> None:
+    def __init__(self, held: int = MAX_CODE_BYTES) -> None:
         self._left = held
 
     def array(self, rows: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -71,7 +71,7 @@ PIECE = 1 << 25
 
 SIZE = "of a size that fits where temporary files go"
 
-LONGEST = 1 << 29
+MAX_ROW_BYTES = 1 << 29
 """Most bytes of one row: a quote that nobody closes must not swallow all memory."""
 
 
@@ -98,14 +98,14 @@ def text_batches(
     with ExitStack() as undone:
         file = undone.enter_context(nameless())
         writer = None
-        for data in _pieces(path, head, piece):
+        for data in _cut_pieces(path, head, piece):
             table = text_table(data, head, missing)
             if writer is None:
                 writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), table.schema, compression="lz4")
                 undone.callback(_abandon, writer)
             _write(writer, table)
         if writer is not None:
-            guarded(writer.close, SIZE)
+            read_guarded(writer.close, SIZE)
         batches = ParquetBatches([file])
         finalize(batches, file.close)
         undone.pop_all()
@@ -118,20 +118,22 @@ def _abandon(writer: Any) -> None:
 
 
 def _write(writer: Any, table: Any) -> None:
-    guarded(lambda: writer.write_table(table), SIZE)
+    read_guarded(lambda: writer.write_table(table), SIZE)
 
 
-def _pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
+def _cut_pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
     """The file in pieces of whole rows, each headed by the file's first line; one piece at least."""
     header, rest, place = b"", b"", np.zeros(1, dtype=np.int64)
     separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
-    for block in _blocks(path, head, piece):
+    for block in _read_blocks(path, head, piece):
         end = last_end(np.frombuffer(block, dtype=np.uint8), separator, place, quote)
         if end < 0:
             rest += block
-            if len(rest) > LONGEST:
+            if len(rest) > MAX_ROW_BYTES:
                 raise InputError(
-                    invalid("data", f"a text file with rows of at most {LONGEST} bytes", "Close its quotes.")
+                    invalid(
+                        "data", f"a text file with rows of at most {MAX_ROW_BYTES} bytes", "Close its quotes."
+                    )
                 )
             continue
         whole = rest + block[:end]
@@ -142,8 +144,10 @@ def _pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
         yield header + rest
 
 
-def _blocks(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
+def _read_blocks(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
     blocks = text_blocks(path, head, piece)
-    while (block := guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")) is not None:
+    while (
+        block := read_guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")
+    ) is not None:
         if block:
             yield block

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from margrave.evaluation.attacks.risk import Closeness, Risk
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
@@ -46,15 +46,15 @@ class AttributeInference:
         """The difference; the parts give both shares and the standard error."""
         secret = self.column or task.target
         if secret is None:
-            return self.facts.undefined("no secret", "name a target, or the column to guess")
+            return self.facts.undefined_score("no secret", "name a target, or the column to guess")
         if task.held_out is None:
-            return self.facts.undefined(f"guess {secret}", "hold out real rows")
+            return self.facts.undefined_score(f"guess {secret}", "hold out real rows")
         if len(task.names) < 2:
-            return self.facts.undefined(f"guess {secret}", "there is no other column to know")
+            return self.facts.undefined_score(f"guess {secret}", "there is no other column to know")
         task.schema.domain.index(secret)
         rng = task.rng("rows to attack")
-        members, others = (sampled(side, rng, self.most)[0] for side in (task.real, task.held_out))
-        searched = sampled(task.synthetic, rng, self.rows)[0]
+        members, others = (sample_rows(side, rng, self.most)[0] for side in (task.real, task.held_out))
+        searched = sample_rows(task.synthetic, rng, self.rows)[0]
         shares = [self._right(task, side, searched, secret) for side in (members, others)]
         sizes = (members.size, others.size)
         spread = sum(share * (1 - share) / size for share, size in zip(shares, sizes, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.evaluation.attacks.risk import Closeness, Risk
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
@@ -45,23 +45,23 @@ class Linkability:
     def run(self, task: Task) -> Score:
         """The risk; the parts give both rates and its 95 % confidence interval."""
         if task.held_out is None:
-            return self.facts.undefined("no held-out rows", "hold out real rows")
+            return self.facts.undefined_score("no held-out rows", "hold out real rows")
         if len(task.names) < 2:
-            return self.facts.undefined("one column", "there are no two lists of columns")
+            return self.facts.undefined_score("one column", "there are no two lists of columns")
         lists = self.lists or (task.names[::2], task.names[1::2])
         for name in (*lists[0], *lists[1]):
             task.schema.domain.index(name)
         rng = task.rng("records to link")
-        members, others = (sampled(side, rng, self.most)[0] for side in (task.real, task.held_out))
-        searched = sampled(task.synthetic, rng, self.rows)[0]
+        members, others = (sample_rows(side, rng, self.most)[0] for side in (task.real, task.held_out))
+        searched = sample_rows(task.synthetic, rng, self.rows)[0]
         # One list sees the rows in another order, so that of rows equally near not the same are taken.
         order = rng.permutation(searched.size)
-        hits = [int(self._linked(task, side, searched, lists, order).sum()) for side in (members, others)]
+        hits = [int(self._link_rows(task, side, searched, lists, order).sum()) for side in (members, others)]
         risk = Risk(hits[0], members.size, hits[1], others.size)
         scope = f"{members.size} members, {others.size} others, {len(lists[0])} and {len(lists[1])} columns"
         return self.facts.score(risk.value, scope, parts=risk.parts())
 
-    def _linked(
+    def _link_rows(
         self,
         task: Task,
         asked: Rows,

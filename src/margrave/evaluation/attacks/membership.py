@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.evaluation.attacks.risk import Closeness
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
@@ -72,14 +72,14 @@ class MembershipInference:
     def run(self, task: Task) -> Score:
         """The area; the parts give its standard error and the members caught."""
         if task.held_out is None or task.held_out.size < 4:
-            return self.facts.undefined("no held-out rows", "hold out four real rows or more")
+            return self.facts.undefined_score("no held-out rows", "hold out four real rows or more")
         rng = task.rng("rows to attack")
         order = rng.permutation(task.held_out.size)
         half = task.held_out.size // 2
         reference, fresh = task.held_out.take(order[:half]), task.held_out.take(order[half:])
-        members, others = (sampled(side, rng, self.most)[0] for side in (task.real, fresh))
-        searched = sampled(task.synthetic, rng, self.rows)[0]
-        known = sampled(reference, rng, self.rows)[0]
+        members, others = (sample_rows(side, rng, self.most)[0] for side in (task.real, fresh))
+        searched = sample_rows(task.synthetic, rng, self.rows)[0]
+        known = sample_rows(reference, rng, self.rows)[0]
         told, untold = (self._guesses(task, side, searched, known) for side in (members, others))
         value = area(told, untold)
         parts = {

@@ -136,7 +136,7 @@ class Closeness:
         total = np.zeros((asked.size, self._rows.size), dtype=np.float32)
         for name in self._names:
             if name in self._numeric:
-                first, second = (self._scaled(side, name) for side in (asked, self._rows))
+                first, second = (self._scale_numbers(side, name) for side in (asked, self._rows))
                 apart = np.abs(first[:, None] - second[None, :])
                 np.minimum(apart, 1, out=apart)
                 # NaN where either is missing: 1 then, or 0 where both are.
@@ -147,7 +147,7 @@ class Closeness:
         mean: Matrix = total / np.float32(len(self._names))
         return mean
 
-    def _scaled(self, rows: Rows, name: str) -> Matrix:
+    def _scale_numbers(self, rows: Rows, name: str) -> Matrix:
         low, width = self._ranges[name]
         scaled: Matrix = ((rows.numbers[name] - low) / width).astype(np.float32)
         return scaled

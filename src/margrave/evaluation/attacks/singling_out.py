@@ -16,7 +16,7 @@ from scipy.optimize import curve_fit
 from scipy.stats import hypergeom
 
 from margrave.evaluation.attacks.risk import Risk
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
@@ -96,10 +96,10 @@ def of_rows(
     The multivariate predicates of Giomi et al. 2023: a listed value is asked for itself, a number for being
     as far from the median or farther. After 20 tries for each that is wanted no more are looked for.
     """
-    medians = {name: _median(rows.numbers[name]) for name in names if name in numeric}
+    medians = {name: _find_median(rows.numbers[name]) for name in names if name in numeric}
     found: dict[Predicate, None] = {}
     for _ in range(max(1, 20 * most // BATCH)):
-        batch = list(_drawn(rows, medians, names, min(width, len(names)), rng))
+        batch = list(_draw_predicates(rows, medians, names, min(width, len(names)), rng))
         alone_in = matches(batch, rows, numeric) == 1
         found |= dict.fromkeys(one for one, lone in zip(batch, alone_in, strict=True) if lone)
         if len(found) >= most:
@@ -107,7 +107,7 @@ def of_rows(
     return list(found)[:most]
 
 
-def _drawn(
+def _draw_predicates(
     rows: Rows, medians: dict[str, float], names: Sequence[str], width: int, rng: np.random.Generator
 ) -> Iterator[Predicate]:
     for row in rng.integers(0, rows.size, BATCH):
@@ -123,7 +123,7 @@ def _drawn(
         yield Predicate(tuple(asks))
 
 
-def _median(values: NDArray[np.float64]) -> float:
+def _find_median(values: NDArray[np.float64]) -> float:
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else 0.0
 
@@ -142,30 +142,30 @@ def alone(held: NDArray[np.int64], rows: int, wanted: int) -> float:
         wanted: Rows to answer for.
     """
     if wanted <= rows:
-        return _singled(held, rows, wanted)
+        return _expect_singles(held, rows, wanted)
     sizes = np.unique(np.linspace(max(1, rows // SIZES), rows, SIZES).round())
-    means = np.array([_singled(held, rows, int(size)) for size in sizes])
+    means = np.array([_expect_singles(held, rows, int(size)) for size in sizes])
     here = float(means[-1])
     if here == 0 or len(sizes) < 3:
         return here
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            start = (1 / rows, here / float(_curve(np.array(float(rows)), 1 / rows, 1.0)))
-            (weight, scale), _ = curve_fit(_curve, sizes, means, p0=start, bounds=(0, (1, np.inf)))
+            start = (1 / rows, here / float(_integrate_curve(np.array(float(rows)), 1 / rows, 1.0)))
+            (weight, scale), _ = curve_fit(_integrate_curve, sizes, means, p0=start, bounds=(0, (1, np.inf)))
     except RuntimeError:
         return here
-    now = float(_curve(np.array(float(rows)), weight, scale))
-    there = float(_curve(np.array(float(wanted)), weight, scale))
+    now = float(_integrate_curve(np.array(float(rows)), weight, scale))
+    there = float(_integrate_curve(np.array(float(wanted)), weight, scale))
     return min(here * there / now, float(len(held))) if now > 0 else here
 
 
-def _singled(held: NDArray[np.int64], rows: int, wanted: int) -> float:
+def _expect_singles(held: NDArray[np.int64], rows: int, wanted: int) -> float:
     """The mean number of predicates that hold for just one of some rows, over all draws of so many."""
     return float(np.sum(hypergeom.pmf(1, rows, held, wanted)))
 
 
-def _curve(size: NDArray[np.float64], /, weight: float, scale: float) -> NDArray[np.float64]:
+def _integrate_curve(size: NDArray[np.float64], /, weight: float, scale: float) -> NDArray[np.float64]:
     """scale * integral from 0 to weight of n w (1 - w)^(n - 1), by parts."""
     value: NDArray[np.float64] = scale * (1 - (size * weight + 1) * (1 - weight) ** size) / (size + 1)
     return value
@@ -198,16 +198,16 @@ class SinglingOut:
     def run(self, task: Task) -> Score:
         """The risk; the parts give both rates and its 95 % confidence interval."""
         if task.held_out is None:
-            return self.facts.undefined("no held-out rows", "hold out real rows")
+            return self.facts.undefined_score("no held-out rows", "hold out real rows")
         rng, numeric = task.rng("predicates"), frozenset(task.numeric)
-        searched = sampled(task.synthetic, rng, self.rows)[0]
+        searched = sample_rows(task.synthetic, rng, self.rows)[0]
         if self.width == 1:
             asked = of_columns(searched, numeric, task.names, self.most, rng)
         else:
             asked = of_rows(searched, numeric, task.names, self.width, self.most, rng)
         scope = f"{len(asked)} predicates"
         if not asked:
-            return self.facts.undefined(scope, "no predicate holds for just one synthetic row")
+            return self.facts.undefined_score(scope, "no predicate holds for just one synthetic row")
         hits = int((matches(asked, task.real, numeric) == 1).sum())
         held = matches(asked, task.held_out, numeric)
         control = alone(held, task.held_out.size, task.real.size)

@@ -22,17 +22,17 @@ __all__ = ["FirstLook", "look_first"]
 
 MOST_ROWS = 1 << 16
 """Rows of each table of which pairs of columns are compared: shares to .002, a standard error."""
-SLIGHT = 0.9
+MIN_KEPT_UNSAID = 0.9
 """A relation of which less is kept is told in words."""
-TOLD = 3
+MAX_SENTENCES = 3
 """Most sentences of a kind."""
 
 
 def look_first(task: Task) -> list[Finding]:
     """All findings of a task, those of a kind together, in the order of `KINDS`. **Not private**."""
-    columns = _sampled(task) if task.real.exact and task.synthetic.exact else ()
+    columns = _sample_columns(task) if task.real.exact and task.synthetic.exact else ()
     found = find_orders(columns)
-    found += find_missing(*[_missing(task, rows) for rows in (True, False)])
+    found += find_missing(*[_find_missing(task, rows) for rows in (True, False)])
     found += find_ranks(columns)
     found += find_codes(task)
     found += find_spellings(task)
@@ -56,45 +56,45 @@ class FirstLook:
         known = task.real.exact and task.synthetic.exact
         note = "" if known else "numbers are known by their bins only, so pairs of them are left out"
         if not found:
-            return self.facts.undefined("0 relations", note or "the real table shows no such relation")
+            return self.facts.undefined_score("0 relations", note or "the real table shows no such relation")
         kinds = {kind: list(held) for kind, held in groupby(found, key=lambda finding: finding.kind)}
         means = [float(np.mean([finding.kept for finding in held])) for held in kinds.values()]
         scope = f"{len(found)} relations of {len(kinds)} kinds"
         parts = {f"{finding.kind}: {finding.name}": finding.kept for finding in found}
         return self.facts.score(
-            float(np.mean(means)), scope, parts=parts, note=note, words=_worst(list(kinds.values()))
+            float(np.mean(means)), scope, parts=parts, note=note, words=_choose_worst(list(kinds.values()))
         )
 
 
-def _worst(kinds: Sequence[list[Finding]]) -> tuple[str, ...]:
+def _choose_worst(kinds: Sequence[list[Finding]]) -> tuple[str, ...]:
     """Sentences on what is lost: the worst of each kind first, then the second of each, and so on."""
     lines = []
     for held in kinds:
-        held = sorted(held, key=lambda finding: finding.kept)[:TOLD]
-        lines += [(place, finding) for place, finding in enumerate(held) if finding.kept < SLIGHT]
+        held = sorted(held, key=lambda finding: finding.kept)[:MAX_SENTENCES]
+        lines += [(place, finding) for place, finding in enumerate(held) if finding.kept < MIN_KEPT_UNSAID]
     lines.sort(key=lambda line: (line[0], line[1].kept))
     return tuple(finding.words for _, finding in lines)
 
 
-def _places(task: Task, rows: int) -> NDArray[np.int64]:
+def _choose_places(task: Task, rows: int) -> NDArray[np.int64]:
     """The rows that are looked at: the same for tables of one length."""
     if rows <= MOST_ROWS:
         return np.arange(rows)
     return np.sort(task.rng("first look").choice(rows, MOST_ROWS, replace=False))
 
 
-def _sampled(task: Task) -> tuple[OrderedColumn, ...]:
-    real, synthetic = _places(task, task.real.size), _places(task, task.synthetic.size)
+def _sample_columns(task: Task) -> tuple[OrderedColumn, ...]:
+    real, synthetic = _choose_places(task, task.real.size), _choose_places(task, task.synthetic.size)
     return tuple(
         OrderedColumn(column.name, column.scale, column.real[real], column.synthetic[synthetic])
         for column in read_ordered(task)
     )
 
 
-def _missing(task: Task, real: bool) -> dict[str, NDArray[np.bool_]]:
+def _find_missing(task: Task, real: bool) -> dict[str, NDArray[np.bool_]]:
     """Which of the rows looked at lack a value, by column that may lack one."""
     rows = task.real if real else task.synthetic
-    places = _places(task, rows.size)
+    places = _choose_places(task, rows.size)
     return {
         column.name: rows.encoded.column(column.name)[places] == column.missing_code
         for column in task.schema.attributes

@@ -22,14 +22,14 @@ EXCEPTIONS = 0.01
 """Most real rows, as a share, that break an order which the real table is still said to keep."""
 BY_CHANCE = 0.05
 """Least share of rows that would break it if the columns were independent; else it follows from ranges."""
-EQUAL = 0.2
+MIN_EQUAL_SHARE = 0.2
 """Least share of real rows, above chance, in which two columns are equal."""
-STRONG = 0.5
+MIN_CORRELATION = 0.5
 """Least size of a real rank correlation that a person would see."""
-TRIED = 2_000
+ROWS_TRIED = 2_000
 """Real rows on which pairs are tried first, with SLACK beside the shares above: five standard errors."""
 SLACK = 0.02
-THINNED = 1_024
+MAX_VALUES_COMPARED = 1_024
 """Most values of a column by which shares of independent columns are computed, to a thousandth each."""
 
 
@@ -63,10 +63,12 @@ class _Tried:
     """A column, its first real rows, and its real values in order, thinned evenly where they are many."""
 
     def __init__(self, column: OrderedColumn) -> None:
-        self.column, self.head = column, column.real[:TRIED]
+        self.column, self.head = column, column.real[:ROWS_TRIED]
         values = np.sort(column.real[~np.isnan(column.real)])
-        if values.size > THINNED:
-            values = values[((np.arange(THINNED) + 0.5) * values.size / THINNED).astype(np.int64)]
+        if values.size > MAX_VALUES_COMPARED:
+            values = values[
+                ((np.arange(MAX_VALUES_COMPARED) + 0.5) * values.size / MAX_VALUES_COMPARED).astype(np.int64)
+            ]
         self.values = values
 
 
@@ -81,17 +83,17 @@ def find_orders(columns: Sequence[OrderedColumn]) -> list[Finding]:
     plain = [column for column in columns if column.scale != "code"]
     days = [take_day(column) for column in plain if column.scale == "moment"]
     tried = [_Tried(column) for column in (*plain, *days)]
-    return [finding for pair in combinations(tried, 2) for finding in _compared(*pair)]
+    return [finding for pair in combinations(tried, 2) for finding in _compare_pair(*pair)]
 
 
-def _compared(one: _Tried, other: _Tried) -> Iterator[Finding]:
+def _compare_pair(one: _Tried, other: _Tried) -> Iterator[Finding]:
     """What a pair shows: nothing, an order, an equality, or both."""
     first, second = one.column, other.column
     if first.scale != second.scale or not (chance := _chance_if_promising(one, other)):
         return
     real, synthetic = _Shares.of(first.real, second.real), _Shares.of(first.synthetic, second.synthetic)
     defined = synthetic.below + synthetic.equal + synthetic.above > 0
-    if real.equal - chance.equal >= EQUAL:
+    if real.equal - chance.equal >= MIN_EQUAL_SHARE:
         kept = share_kept(real.equal, synthetic.equal, chance.equal) if defined else 0.0
         words = (
             f"{first.name} equals {second.name} in {synthetic.equal:.1%} of its rows, "
@@ -118,11 +120,11 @@ def _chance_if_promising(one: _Tried, other: _Tried) -> _Shares | None:
     """The shares of independent columns; None where the first rows leave it open for no relation."""
     found = _Shares.of(one.head, other.head)
     ordered = min(found.above, found.below) <= EXCEPTIONS + SLACK
-    if not ordered and found.equal < EQUAL - SLACK:
+    if not ordered and found.equal < MIN_EQUAL_SHARE - SLACK:
         return None
     chance = _Shares.by_chance(one.values, other.values)
     if (
-        found.equal < EQUAL - SLACK
+        found.equal < MIN_EQUAL_SHARE - SLACK
         and (chance.above if found.above <= found.below else chance.below) < BY_CHANCE
     ):
         return None  # the order follows from the columns' ranges
@@ -172,7 +174,7 @@ def _count_alone(gone: Sequence[Truths]) -> Numbers:
 
 
 def find_ranks(columns: Sequence[OrderedColumn]) -> list[Finding]:
-    """Rank correlations of the real rows that a person would see, see `STRONG`."""
+    """Rank correlations of the real rows that a person would see, see `MIN_CORRELATION`."""
     if len(columns) < 2:
         return []
     real, both = rank_correlations([column.real for column in columns])
@@ -180,7 +182,7 @@ def find_ranks(columns: Sequence[OrderedColumn]) -> list[Finding]:
     found = []
     for i, j in combinations(range(len(columns)), 2):
         # Two or three rows correlate by themselves.
-        if both[i, j] >= 10 and abs(real[i, j]) >= STRONG:
+        if both[i, j] >= 10 and abs(real[i, j]) >= MIN_CORRELATION:
             first, second = columns[i].name, columns[j].name
             words = (
                 f"The rank correlation of {first} with {second} is {synthetic[i, j]:.2f}, "

@@ -18,10 +18,10 @@ __all__ = ["find_codes", "find_spellings"]
 Counts = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
-OWN = 0.5
+MIN_UNIQUE_SHARE = 0.5
 """Share of the real rows with a value that no other real row has, above which a column is a key: its values
 must not come back, and only their pattern is looked at."""
-PATTERNED = 0.9
+MIN_CODE_SHARE = 0.9
 """Least share of real rows whose text looks like a code, for the pattern of a column to be looked at."""
 MOST_TEXTS = 10_000
 """Most texts of a table whose patterns are read, the most frequent ones first."""
@@ -37,7 +37,9 @@ def find_codes(task: Task) -> list[Finding]:
     for column in task.schema.attributes:
         if not isinstance(column, Listed):
             continue
-        real, synthetic = (_counts(rows, column)[: column.present] for rows in (task.real, task.synthetic))
+        real, synthetic = (
+            _count_codes(rows, column)[: column.present] for rows in (task.real, task.synthetic)
+        )
         if not real.sum() or _is_key(real):
             continue
         back = float(real[synthetic > 0].sum()) / float(real.sum())
@@ -70,24 +72,24 @@ def find_spellings(task: Task) -> list[Finding]:
     return found
 
 
-def _counts(rows: Rows, column: Listed) -> Counts:
+def _count_codes(rows: Rows, column: Listed) -> Counts:
     return np.bincount(rows.encoded.column(column.name), minlength=column.size)
 
 
 def _is_key(real: Counts) -> bool:
-    return float((real == 1).sum()) > OWN * float(real.sum())
+    return float((real == 1).sum()) > MIN_UNIQUE_SHARE * float(real.sum())
 
 
 def _unlike_patterns(task: Task, column: Listed) -> float | None:
     """The share of synthetic rows whose code has a pattern that no real one has; None if codes are words."""
     values = column.values or ()
-    real, synthetic = (_counts(rows, column)[: len(values)] for rows in (task.real, task.synthetic))
+    real, synthetic = (_count_codes(rows, column)[: len(values)] for rows in (task.real, task.synthetic))
     if not real.sum() or not synthetic.sum() or not all(isinstance(value, str) for value in values):
         return None
     frequent = np.argsort(-real, kind="stable")[:MOST_TEXTS]
     shapes = {int(place): shape_of(str(values[place])) for place in frequent if real[place]}
     patterned = sum(int(real[place]) for place, shape in shapes.items() if shape)
-    if patterned < PATTERNED * int(real[list(shapes)].sum()):
+    if patterned < MIN_CODE_SHARE * int(real[list(shapes)].sum()):
         return None
     known = set(shapes.values())
     new = [place for place in np.argsort(-synthetic, kind="stable")[:MOST_TEXTS] if not real[place]]
@@ -101,7 +103,7 @@ def _unlike_numbers(task: Task, column: Binned) -> float | None:
     if sides[0] is None or sides[1] is None:
         if column.read == "date":
             return None  # dates that are no text are all written alike
-        sides = [_fineness(rows.numbers[column.name], column) for rows in (task.real, task.synthetic)]
+        sides = [_find_fineness(rows.numbers[column.name], column) for rows in (task.real, task.synthetic)]
     first, second = sides
     assert first is not None  # noqa: S101 - replaced above
     assert second is not None  # noqa: S101
@@ -110,7 +112,7 @@ def _unlike_numbers(task: Task, column: Binned) -> float | None:
     return total_variation(first / first.sum(), second / second.sum())
 
 
-def _fineness(numbers: Numbers, column: Binned) -> Counts:
+def _find_fineness(numbers: Numbers, column: Binned) -> Counts:
     """Rows by the decimals their number needs, or by the coarsest unit of the clock: shape [DECIMALS]."""
     known = numbers[~np.isnan(numbers)]
     if isinstance(column, Temporal):

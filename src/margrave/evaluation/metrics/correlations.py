@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.distance import embedded
+from margrave.evaluation.distance import embed_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.samples import draw_pairs, say_sample
 from margrave.evaluation.score import Facts, Score
@@ -31,7 +31,7 @@ def covariance(rows: Encoded) -> NDArray[np.float64]:
     sums, products = np.zeros(size), np.zeros((size, size))
     for start in range(0, rows.rows, BLOCK):
         part = Encoded(rows.domain, tuple(column[start : start + BLOCK] for column in rows.columns))
-        points = embedded(part) - 0.5
+        points = embed_rows(part) - 0.5
         sums += points.sum(axis=0)
         products += points.T @ points
     mean = sums / rows.rows
@@ -54,7 +54,7 @@ class CovarianceError:
         real, synthetic = covariance(task.real.encoded), covariance(task.synthetic.encoded)
         scope, norm = f"{len(task.names)} columns", float(np.linalg.norm(synthetic))
         if norm < 1e-12:
-            return self.facts.undefined(scope, "no column of the synthetic table varies")
+            return self.facts.undefined_score(scope, "no column of the synthetic table varies")
         return self.facts.score(float(np.linalg.norm(real - synthetic)) / norm, scope)
 
 
@@ -105,7 +105,9 @@ class PairCorrelations:
         known = [value for value in parts.values() if not np.isnan(value)]
         scope = f"{len(known)} pairs of numeric columns"
         if not known:
-            return self.facts.undefined(scope, "there are no two numeric columns that vary in both tables")
+            return self.facts.undefined_score(
+                scope, "there are no two numeric columns that vary in both tables"
+            )
         left = len(parts) - len(known)
         total = len(task.numeric) * (len(task.numeric) - 1) // 2
         constant = f"{left} pairs left out, a column is constant" if left else ""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.learners import Features, fitted, one_thread, part
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.learners import Features, fit_quietly, one_thread, part
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.references import shuffled_rows, split
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Score
@@ -126,7 +126,7 @@ def draw_curves(
     if len(schema.domain) < 2 or (held_out is None and real.size < 20):
         return "There is no other column to predict from, or too few rows to test on half of them."
     known, tested = (real, held_out) if held_out is not None else split(real, 0.5, rng)
-    tested = sampled(_valued(tested, target), rng, MOST_ROWS)[0]
+    tested = sample_rows(_drop_missing(tested, target), rng, MOST_ROWS)[0]
     classes, found = _classes(real, tested, schema, target)
     actual = classes(tested)
     if not tested.size or not actual.any() or actual.all():
@@ -134,7 +134,7 @@ def draw_curves(
     learned = {**tables, "real rows": known, "shuffled": shuffled_rows(known, rng)}
     curves = []
     for name, rows in learned.items():
-        kept = sampled(_valued(rows, target), rng, MOST_ROWS)[0]
+        kept = sample_rows(_drop_missing(rows, target), rng, MOST_ROWS)[0]
         chances = _chances(kept, tested, schema, target, classes, seed)
         curves.append(_curve(name, actual.ravel(), chances.ravel()))
     how = _how(held_out is not None, actual.shape[1])
@@ -153,7 +153,7 @@ def _how(held_out: bool, questions: int) -> str:
     return how
 
 
-def _valued(rows: Rows, target: str) -> Rows:
+def _drop_missing(rows: Rows, target: str) -> Rows:
     """The rows that have a number to predict; all, where the target is listed."""
     numbers = rows.numbers.get(target)
     return rows if numbers is None else rows.take(np.flatnonzero(~np.isnan(numbers)))
@@ -192,7 +192,7 @@ def _chances(train: Rows, tested: Rows, schema: Schema, target: str, classes: An
         categorical_features=features.categorical, random_state=seed
     )
     with one_thread():
-        guessed = fitted(model, features.plain(train), wanted).predict_proba(features.plain(tested))
+        guessed = fit_quietly(model, features.plain(train), wanted).predict_proba(features.plain(tested))
     if not several:
         return np.asarray(guessed[:, [list(values).index(True)]])
     inside = values < answers.shape[1]
@@ -203,7 +203,7 @@ def _chances(train: Rows, tested: Rows, schema: Schema, target: str, classes: An
 def _curve(name: str, actual: Truths, chances: Points) -> Curve:
     first, area = roc(actual, chances)
     second, precision = precision_recall(actual, chances)
-    return Curve(name, _thinned(first), _thinned(second), area, precision)
+    return Curve(name, _thin_points(first), _thin_points(second), area, precision)
 
 
 def _tallies(actual: Truths, chances: Points) -> tuple[Points, Points]:
@@ -235,7 +235,7 @@ def precision_recall(actual: Truths, chances: Points) -> tuple[Points, float]:
     return np.column_stack([np.append(0.0, recall), np.append(precision[0], precision)]), area
 
 
-def _thinned(points: Points) -> Points:
+def _thin_points(points: Points) -> Points:
     """At most so many points, evenly apart along the curve, both ends kept."""
     if len(points) <= POINTS:
         return points

@@ -272,7 +272,9 @@ class DependenceKept:
         dependent = np.flatnonzero(found.strength > 0)
         scope = f"{dependent.size} dependent pairs of {len(found.names)}"
         if not dependent.size:
-            return self.facts.undefined(scope, "no pair of the real table depends beyond sampling noise")
+            return self.facts.undefined_score(
+                scope, "no pair of the real table depends beyond sampling noise"
+            )
         shares = _divide(found.kept, found.strength)
         parts = {found.names[place]: float(shares[place]) for place in dependent}
         value = max(0.0, float(found.kept.sum() / found.strength.sum()))
@@ -295,7 +297,7 @@ class DependenceInvented:
         found = measure_dependence(task)
         scope = f"{len(found.names)} pairs"
         if not found.names:
-            return self.facts.undefined(
+            return self.facts.undefined_score(
                 scope, "; ".join(["there is no pair of columns", *filter(None, [found.note])])
             )
         parts = {found.names[place]: float(found.invented[place]) for place in np.flatnonzero(found.invented)}

@@ -14,7 +14,7 @@ from margrave.evaluation.learners import (
     LEARNERS,
     Features,
     absent,
-    fitted,
+    fit_quietly,
     learn,
     one_against_rest,
     part,
@@ -24,7 +24,7 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["DownstreamError", "Efficiency", "LogisticF1", "macro_f1", "sampled"]
+__all__ = ["DownstreamError", "Efficiency", "LogisticF1", "macro_f1", "sample_rows"]
 
 
 MOST_ROWS = 50_000
@@ -34,7 +34,7 @@ Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-def sampled(rows: Rows, rng: np.random.Generator, most: int = MOST_ROWS) -> tuple[Rows, bool]:
+def sample_rows(rows: Rows, rng: np.random.Generator, most: int = MOST_ROWS) -> tuple[Rows, bool]:
     """At most so many of the rows, drawn without replacement, and whether any were left out."""
     if rows.size <= most:
         return rows, False
@@ -70,7 +70,7 @@ class _Lesson:
         for side in (task.synthetic, task.truth):
             numbers = side.numbers.get(target)
             known = side if numbers is None else side.take(np.flatnonzero(~np.isnan(numbers)))
-            kept, less = sampled(known, rng)
+            kept, less = sample_rows(known, rng)
             sides.append(kept)
             cut = cut or less
         notes = [] if task.held_out else ["tested on the very rows that the synthetic ones were made from"]
@@ -136,16 +136,16 @@ class Efficiency:
         """The mean over models; each model is a part."""
         target = task.target
         if target is None:
-            return self.facts.undefined("no target", "name a target, the column to predict")
+            return self.facts.undefined_score("no target", "name a target, the column to predict")
         if (target in task.numeric) is not self.numeric:
             kind = "a numeric" if self.numeric else "a listed"
-            return self.facts.undefined(f"predict {target}", f"it is for {kind} target")
+            return self.facts.undefined_score(f"predict {target}", f"it is for {kind} target")
         answers = task.once("answers", lambda: _answers(task, target))
         scores = {name: self.of(answers.actual, found) for name, found in answers.predicted.items()}
         parts = {name: value for name, value in scores.items() if value is not None}
         scope, note = f"predict {target}, {len(parts)} models", "; ".join(answers.notes)
         if not parts:
-            return self.facts.undefined(scope, note or "the rows to test on are of one class")
+            return self.facts.undefined_score(scope, note or "the rows to test on are of one class")
         return self.facts.score(float(np.mean(list(parts.values()))), scope, parts=parts, note=note)
 
 
@@ -187,11 +187,11 @@ class DownstreamError:
         """The error on held-out rows, or on the real ones where there are none."""
         target = task.target
         if target is None:
-            return self.facts.undefined("no target", "name a target, the column to predict")
+            return self.facts.undefined_score("no target", "name a target, the column to predict")
         lesson = _Lesson.of(task, target)
         scope, note = f"predict {target}", "; ".join(lesson.notes)
         if lesson.problem:
-            return self.facts.undefined(scope, lesson.problem)
+            return self.facts.undefined_score(scope, lesson.problem)
         features = Features(lesson.train, task.schema, (target,))
         inputs, asked = features.plain(lesson.train), features.plain(lesson.test)
         wanted, actual = (side.encoded.column(target) for side in (lesson.train, lesson.test))
@@ -201,7 +201,7 @@ class DownstreamError:
             model = ensemble.HistGradientBoostingRegressor(
                 categorical_features=features.categorical, random_state=task.seed
             )
-            found = fitted(model, inputs, places[wanted]).predict(asked)
+            found = fit_quietly(model, inputs, places[wanted]).predict(asked)
             return self.facts.score(float(((found - places[actual]) ** 2).mean()), scope, note=note)
         if np.unique(wanted).size == 1:
             return self.facts.score(float((actual != wanted[0]).mean()), scope, note=note)
@@ -210,7 +210,7 @@ class DownstreamError:
             early_stopping=stops_early(wanted),
             random_state=task.seed,
         )
-        found = fitted(model, inputs, wanted).predict(asked)
+        found = fit_quietly(model, inputs, wanted).predict(asked)
         return self.facts.score(float((found != actual).mean()), scope, note=note)
 
 
@@ -232,19 +232,19 @@ class LogisticF1:
         """The score on held-out rows, or on the real ones where there are none."""
         target = task.target
         if target is None:
-            return self.facts.undefined("no target", "name a target, the column to predict")
+            return self.facts.undefined_score("no target", "name a target, the column to predict")
         if target in task.numeric:
-            return self.facts.undefined(f"predict {target}", "it is for a listed target")
+            return self.facts.undefined_score(f"predict {target}", "it is for a listed target")
         lesson = _Lesson.of(task, target)
         if lesson.problem:
-            return self.facts.undefined(f"predict {target}", lesson.problem)
+            return self.facts.undefined_score(f"predict {target}", lesson.problem)
         features = Features(lesson.train, task.schema, (target,))
         wanted, actual = (side.encoded.column(target) for side in (lesson.train, lesson.test))
         if np.unique(wanted).size == 1:
             found = np.full(lesson.test.size, wanted[0])
         else:
             model = part("linear_model").LogisticRegression(class_weight="balanced", max_iter=1000)
-            model = fitted(model, features.dense(lesson.train), wanted)
+            model = fit_quietly(model, features.dense(lesson.train), wanted)
             found = model.predict(features.dense(lesson.test))
         classes = np.unique(actual)
         labels = classes[-1:] if classes.size <= 2 else classes

@@ -88,7 +88,7 @@ class MeanDistance:
         scope = f"{len(kept)} {', '.join(WORDS.get(w, f'{w}-way') for w in self.widths)}"
         notes = [text for width in self.widths if (text := task.width(width)[1])]
         if not kept:
-            return self.facts.undefined(scope, "; ".join(["there is no such marginal", *notes]))
+            return self.facts.undefined_score(scope, "; ".join(["there is no such marginal", *notes]))
         parts = {" x ".join(clique): values[0] for clique, values in kept.items()}
         value = float(np.mean(list(parts.values())))
         return self.facts.score(value, scope, parts=parts, note="; ".join(notes))
@@ -169,7 +169,7 @@ def _mean(facts: Facts, parts: dict[str, float], kind: str) -> Score:
     known = [value for value in parts.values() if not np.isnan(value)]
     scope = f"{len(known)} {kind} columns"
     if not known:
-        return facts.undefined(scope, f"no {kind} column has values in both tables")
+        return facts.undefined_score(scope, f"no {kind} column has values in both tables")
     left = len(parts) - len(known)
     note = f"{left} left out, a table holds no value of it" if left else ""
     return facts.score(float(np.mean(known)), scope, parts=parts, note=note)
@@ -225,18 +225,18 @@ class SlicedTransport:
 
     def of(self, clique: Clique, real: Share, synthetic: Share, task: Task) -> tuple[float, ...]:
         """The distance of one pair's tables."""
-        return (sliced_distance(real, synthetic, self._drawn(task)),)
+        return (sliced_distance(real, synthetic, self._draw_directions(task)),)
 
     def run(self, task: Task) -> Score:
         """The mean over pairs; each pair is a part."""
         kept = task.kept(self)
         scope, note = f"{len(kept)} pairs, {self.directions} directions", task.width(2)[1]
         if not kept:
-            return self.facts.undefined(scope, "there is no pair of columns")
+            return self.facts.undefined_score(scope, "there is no pair of columns")
         parts = {" x ".join(clique): values[0] for clique, values in kept.items()}
         return self.facts.score(float(np.mean(list(parts.values()))), scope, parts=parts, note=note)
 
-    def _drawn(self, task: Task) -> NDArray[np.float64]:
+    def _draw_directions(self, task: Task) -> NDArray[np.float64]:
         def draw() -> NDArray[np.float64]:
             vectors = task.rng(self.facts.name).normal(size=(self.directions, 2))
             return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))

@@ -62,7 +62,7 @@ class UniqueExactMatch:
         if others and (fresh := _unique(others[0])).size:
             parts["held-out rows matched"] = float(np.isin(fresh, synthetic).mean())
         if not alone.size:
-            return self.facts.undefined("0 unique real rows", "no real row is unique")
+            return self.facts.undefined_score("0 unique real rows", "no real row is unique")
         matched = float(np.isin(alone, synthetic).mean())
         return self.facts.score(matched, f"{alone.size} unique real rows", parts=parts)
 
@@ -91,7 +91,7 @@ class ApparentMatch:
             task.schema.domain.index(name)
         scope = f"{len(known)} known columns"
         if not known:
-            return self.facts.undefined(scope, "there is one column only")
+            return self.facts.undefined_score(scope, "there is one column only")
         real, synthetic = row_ids([task.real, task.synthetic], known)
         both = np.intersect1d(_unique(real), _unique(synthetic))
         parts = {"unique real rows": _unique(real).size / real.size}

@@ -142,7 +142,9 @@ class OrderBroken:
         orders = find_orders(task)
         scope = f"{len(orders)} orders of two columns"
         if not orders:
-            return self.facts.undefined(scope, "no two columns stand in an order that every real row keeps")
+            return self.facts.undefined_score(
+                scope, "no two columns stand in an order that every real row keeps"
+            )
         broken = np.zeros(task.synthetic.size, dtype=np.bool_)
         parts = {}
         for lower, upper in orders:
@@ -217,7 +219,9 @@ class RankSlope:
         """
         columns = read_ordered(task)
         if len(columns) < 2:
-            return self.facts.undefined("0 pairs", "there are no two columns of numbers or ordered codes")
+            return self.facts.undefined_score(
+                "0 pairs", "there are no two columns of numbers or ordered codes"
+            )
         upper = np.triu_indices(len(columns), 1)
         found, both = rank_correlations([column.real for column in columns])
         real, rows = found[upper], both[upper]
@@ -227,7 +231,9 @@ class RankSlope:
         synthetic = np.nan_to_num(synthetic[defined])
         scope = f"{real.size} pairs of columns in order"
         if float(np.sum(real**2 * (rows - 1))) <= real.size + NOISE_DEVIATIONS * np.sqrt(2 * real.size):
-            return self.facts.undefined(scope, "the real table has no rank correlation above sampling noise")
+            return self.facts.undefined_score(
+                scope, "the real table has no rank correlation above sampling noise"
+            )
         left_out = defined.size - real.size
         note = f"{left_out} pairs left out, a column is constant" if left_out else ""
         value = float(real @ synthetic) / float(real @ real)

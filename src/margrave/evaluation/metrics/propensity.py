@@ -8,14 +8,14 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.evaluation.learners import Features, fitted, part
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.learners import Features, fit_quietly, part
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.encoded import Encoded
 
-__all__ = ["Propensity", "joined", "pmse"]
+__all__ = ["Propensity", "join_rows", "pmse"]
 
 
 def pmse(chances: NDArray[np.float64], share: float) -> float:
@@ -26,7 +26,7 @@ def pmse(chances: NDArray[np.float64], share: float) -> float:
     return float(((chances - share) ** 2).mean())
 
 
-def joined(first: Rows, second: Rows) -> Rows:
+def join_rows(first: Rows, second: Rows) -> Rows:
     """The rows of one table and then those of another. **Not private**."""
     codes = zip(first.encoded.columns, second.encoded.columns, strict=True)
     encoded = Encoded(first.domain, tuple(np.concatenate(pair) for pair in codes))
@@ -53,13 +53,13 @@ class Propensity:
     def run(self, task: Task) -> Score:
         """The error on the rows learned from; for "logistic" also its ratio to that of a bootstrap."""
         rng = task.rng("rows to tell apart")
-        (real, less), (synthetic, fewer) = (sampled(side, rng) for side in (task.real, task.synthetic))
-        both = joined(real, synthetic)
+        (real, less), (synthetic, fewer) = (sample_rows(side, rng) for side in (task.real, task.synthetic))
+        both = join_rows(real, synthetic)
         wanted = np.repeat([0, 1], [real.size, synthetic.size])
         share = synthetic.size / both.size
         features = Features(both, task.schema)
         inputs = features.plain(both) if self.model == "cart" else features.dense(both)
-        chances = fitted(self._made(task.seed), inputs, wanted).predict_proba(inputs)[:, 1]
+        chances = fit_quietly(self._make_classifier(task.seed), inputs, wanted).predict_proba(inputs)[:, 1]
         value, parts = pmse(chances, share), {"share of synthetic rows": share}
         if self.model == "logistic":
             # Snoke et al. 2018: (k - 1) (1 - c)^2 c / N for k parameters where the synthetic rows are drawn
@@ -71,7 +71,7 @@ class Propensity:
         note = "rows drawn, a table has more than are learned from" if less or fewer else ""
         return self.facts.score(value, f"{both.size} rows", parts=parts, note=note)
 
-    def _made(self, seed: int) -> Any:
+    def _make_classifier(self, seed: int) -> Any:
         if self.model == "cart":
             return part("tree").DecisionTreeClassifier(max_depth=5, random_state=seed)
         return part("linear_model").LogisticRegression(C=100.0, max_iter=1000)

@@ -107,7 +107,7 @@ class CountingQueries:
                 failed = 0
         scope = f"{len(answers)} queries"
         if not answers:
-            return self.facts.undefined(scope, "no query held for 5 % to 95 % of the real rows")
+            return self.facts.undefined_score(scope, "no query held for 5 % to 95 % of the real rows")
         return self.facts.score(_relative(answers), scope)
 
     @staticmethod
@@ -152,7 +152,7 @@ class ThresholdQueries:
             answers.append((float((real > threshold).mean()), float((synthetic > threshold).mean())))
         scope = f"{len(answers)} queries"
         if not sum(real for real, _ in answers):
-            return self.facts.undefined(scope, "no real row is above any threshold")
+            return self.facts.undefined_score(scope, "no real row is above any threshold")
         return self.facts.score(_relative(answers), scope)
 
     @staticmethod

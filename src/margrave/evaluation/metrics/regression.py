@@ -68,19 +68,19 @@ class RegressionOverlap:
         """The mean over coefficients; one that cannot be estimated from the synthetic rows counts as 0."""
         target = task.target
         if target is None:
-            return self.facts.undefined("no target", "name a target, the column to predict")
+            return self.facts.undefined_score("no target", "name a target, the column to predict")
         wide = tuple(name for name in task.listed if task.schema.domain[name] > self.most)
         features = Features(task.real, task.schema, tuple({target, *wide}))
-        answers = [self._wanted(task, side, target) for side in (task.real, task.synthetic)]
+        answers = [self._select_response(task, side, target) for side in (task.real, task.synthetic)]
         scope, note = f"predict {target}", f"without {', '.join(wide)}" if wide else ""
         if len(set(wide) | {target}) == len(task.names):
-            return self.facts.undefined(scope, "no other column is left to regress on")
+            return self.facts.undefined_score(scope, "no other column is left to regress on")
         tables = [features.dense(side)[known] for side, (_, known) in zip(_sides(task), answers, strict=True)]
         if not (len(tables[0]) and len(tables[1])):
-            return self.facts.undefined(scope, "no row of a table has a value of the target")
+            return self.facts.undefined_score(scope, "no row of a table has a value of the target")
         kept = _estimable(tables[0])
         if len(tables[0]) <= len(kept) + 1:
-            return self.facts.undefined(scope, "there are fewer real rows than coefficients")
+            return self.facts.undefined_score(scope, "there are fewer real rows than coefficients")
         real = self._intervals(tables[0][:, kept], answers[0][0])
         usable = [place for place in _estimable(tables[1]) if place in set(kept)]
         parts = dict.fromkeys((features.dense_names[place] for place in kept), 0.0)
@@ -90,12 +90,12 @@ class RegressionOverlap:
                 overlap = interval_overlap(real[kept.index(place)], interval)
                 parts[features.dense_names[place]] = overlap
         if not parts:
-            return self.facts.undefined(scope, "no other column varies")
+            return self.facts.undefined_score(scope, "no other column varies")
         scope = f"predict {target}, {len(parts)} coefficients"
         return self.facts.score(float(np.mean(list(parts.values()))), scope, parts=parts, note=note)
 
     @staticmethod
-    def _wanted(task: Task, rows: Rows, target: str) -> tuple[Matrix, NDArray[np.bool_]]:
+    def _select_response(task: Task, rows: Rows, target: str) -> tuple[Matrix, NDArray[np.bool_]]:
         """What is regressed, and which rows have it."""
         if target in task.numeric:
             known = ~np.isnan(rows.numbers[target])

@@ -53,7 +53,7 @@ class BrokenRules:
     def run(self, task: Task) -> Score:
         """The share; parts give the rows of both tables that break each rule."""
         if not task.rules:
-            return self.facts.undefined("no rules", "declare rules in the schema")
+            return self.facts.undefined_score("no rules", "declare rules in the schema")
         parts: dict[str, float] = {}
         left: list[str] = []
         sides = {"synthetic": task.synthetic, "real": task.real}
@@ -71,7 +71,7 @@ class BrokenRules:
         scope = f"{len(task.rules) - len(left)} rules"
         note = f"not judged: {'; '.join(left)}" if left else ""
         if not parts:
-            return self.facts.undefined(scope, note)
+            return self.facts.undefined_score(scope, note)
         parts["any rule: share of real rows"] = float(any_broken["real"].mean())
         return self.facts.score(float(any_broken["synthetic"].mean()), scope, parts=parts, note=note)
 
@@ -86,10 +86,10 @@ def broken(rule: Rule, rows: Rows, schema: Schema) -> Truths | None:
         return None
     columns = {name: schema[name] for name in rule.names}
     if isinstance(rule, Combinations):
-        return _combined(rule, columns, rows)
+        return _violate_combinations(rule, columns, rows)
     if isinstance(rule, Determines):
-        return _undetermined(rule, columns, rows)
-    return _disordered(rule, columns, rows)
+        return _violate_dependency(rule, columns, rows)
+    return _violate_numbers(rule, columns, rows)
 
 
 def rule_words(rule: Rule) -> str:
@@ -126,7 +126,7 @@ def _code(column: Column, value: Value, *, pooled: bool) -> int | None:
     return column.other_code if pooled else None
 
 
-def _combined(rule: Combinations, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+def _violate_combinations(rule: Combinations, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
     if not all(isinstance(column, Listed) for column in columns.values()):
         return None
     codes = [rows.encoded.column(name).astype(np.int64) for name in rule.columns]
@@ -142,18 +142,18 @@ def _combined(rule: Combinations, columns: Mapping[str, Column], rows: Rows) -> 
     silent = np.zeros(rows.size, dtype=np.bool_)
     for place, name in enumerate(rule.columns):
         if not any(entry[place] is None for entry in rule.combinations):
-            silent |= _missing(columns[name], codes[place])
+            silent |= _find_missing(columns[name], codes[place])
     return ~listed & ~silent
 
 
-def _undetermined(rule: Determines, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+def _violate_dependency(rule: Determines, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
     by, of = columns[rule.by], columns[rule.of]
     if not (isinstance(by, Listed) and isinstance(of, Listed)):
         return None
     cause, effect = (rows.encoded.column(name).astype(np.int64) for name in (rule.by, rule.of))
-    either = _missing(by, cause)
+    either = _find_missing(by, cause)
     if not any(value is None for _, value in rule.pairs):
-        either |= _missing(of, effect)
+        either |= _find_missing(of, effect)
     follows = np.full(by.size, -1)
     if rule.table is None:
         # The least number of rows that would have to change: g3 of Kivinen and Mannila 1995, section 2.
@@ -168,7 +168,7 @@ def _undetermined(rule: Determines, columns: Mapping[str, Column], rows: Rows) -
     return np.asarray((expected >= 0) & (expected != effect) & ~either)
 
 
-def _disordered(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+def _violate_numbers(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
     """Orders, sums and ranges, of the numbers as they are stored."""
     try:
         joints = number_rules(columns, [rule])
@@ -181,7 +181,7 @@ def _disordered(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> Truths
     if not rows.exact and binned:
         return None
     values = np.stack([_numbers(joint, name, rows) for name in joint.numbers])
-    wrong = joint.disobeyed(values, ~np.isnan(values))
+    wrong = joint.find_disobeyed(values, ~np.isnan(values))
     if isinstance(rule, Within):
         value = values[joint.numbers.index(rule.column)]
         low, high = _range(rule, columns, joint, rows)
@@ -208,7 +208,7 @@ def _range(
     return low[code], high[code]
 
 
-def _missing(column: Column, codes: Codes) -> Truths:
+def _find_missing(column: Column, codes: Codes) -> Truths:
     if column.missing_code is None:
         return np.zeros(codes.shape, dtype=np.bool_)
     return np.asarray(codes == column.missing_code)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import MissingExtraError
 from margrave.evaluation.learners import Features, one_thread, part
-from margrave.evaluation.metrics.efficiency import sampled
+from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.schema.schema import Schema
 
@@ -56,7 +56,7 @@ def draw_scatter(real: Rows, tables: Mapping[str, Rows], schema: Schema, *, seed
     rng = np.random.default_rng([seed, 2])
     sides = {"real": real, **tables}
     most = min(MOST_ROWS, MOST_POINTS // len(sides))
-    drawn = {name: sampled(rows, rng, most)[0] for name, rows in sides.items()}
+    drawn = {name: sample_rows(rows, rng, most)[0] for name, rows in sides.items()}
     if real.size < 5:
         return "There are too few rows to draw."
     features = Features(real, schema)

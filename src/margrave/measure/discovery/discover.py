@@ -16,7 +16,7 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.discovery import dependencies
 from margrave.measure.discovery.dependencies import Dependencies, may_depend
 from margrave.measure.discovery.grids import steps_of
-from margrave.measure.discovery.kinds import as_written, settled, votes_on_numbers
+from margrave.measure.discovery.kinds import as_written, settle_kind, votes_on_numbers
 from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
 from margrave.measure.discovery.pairs import may_relate
 from margrave.measure.discovery.relations import SHARE, Relations
@@ -255,7 +255,7 @@ class Discovery:
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
-            profiled, found = self._related(profiled, found, reserve)
+            profiled, found = self._find_relations(profiled, found, reserve)
         if depends > 0:
             self._tell("columns that follow from others")
             looks = Dependencies(self._source, self._gaussian, self._look)
@@ -273,7 +273,7 @@ class Discovery:
             schema = schema.replace([column])
         return schema, [rest_of(m, schema[m.clique[0]], self._totals) for m in found]
 
-    def _related(
+    def _find_relations(
         self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
     ) -> tuple[Schema, list[NoisyMarginal]]:
         """Code columns by their relations to others; the looks at their own bins are no measurements then."""
@@ -304,7 +304,7 @@ class Discovery:
                 share / len(unsure),
                 True,
             )
-            found.append(settled(column, noisy, sigma))
+            found.append(settle_kind(column, noisy, sigma))
         return schema.replace(found)
 
     def _complete(

@@ -23,9 +23,9 @@ DECIMALS = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
 CLOCK = (*(1e6 * seconds for seconds in (86_400, 3_600, 1_800, 900, 300, 60, 1)), 1e3)
 """Public steps, the coarsest first, each a multiple of the next; those of the clock in microseconds."""
 
-EVIDENT, LEAST = 4.0, 0.02
+MIN_DEVIATIONS, MIN_ROW_SHARE = 4.0, 0.02
 """A grid is kept if its rows pass that many standard deviations of the noise, and that share of the rows."""
-ANY = 2.0
+MIN_TOTAL_DEVIATIONS = 2.0
 """Standard deviations by which there have to be any rows for shares of them to mean something."""
 
 
@@ -85,10 +85,10 @@ def released_grids(
     counts = np.maximum(noisy - alone, 0.0)
     total = float(counts.sum())
     noise = np.sqrt(sigma**2 + unsure)
-    if total <= ANY * float(np.sqrt(np.square(noise).sum())):
+    if total <= MIN_TOTAL_DEVIATIONS * float(np.sqrt(np.square(noise).sum())):
         return column.grids
     units = np.array([*steps, floor])
-    kept, shares = _kept(counts, units, noise)
+    kept, shares = _keep_evident(counts, units, noise)
     found = [(float(units[k]), float(share)) for k, share in zip(kept, shares, strict=True) if share > 0]
     scale = max(math.fsum(share for _, share in found), 1.0)
     return tuple((step, share / scale) for step, share in found if step > (1.0 if _plain(column) else 0.0))
@@ -116,13 +116,13 @@ def _alone(
     return mass, unsure
 
 
-def _kept(counts: Array, units: Array, noise: Array) -> tuple[NDArray[np.intp], Array]:
+def _keep_evident(counts: Array, units: Array, noise: Array) -> tuple[NDArray[np.intp], Array]:
     """Which units are evident, the last one always, and the shares of draws on them, both [kept]."""
     total, kept = float(counts.sum()), np.arange(len(units))
     while True:
         shares = _shares(counts / total, units, kept)
         clear = shares * total / _noise(noise, kept)
-        weak = (clear <= EVIDENT) | (shares <= LEAST)
+        weak = (clear <= MIN_DEVIATIONS) | (shares <= MIN_ROW_SHARE)
         weak[-1] = False  # the storage's own step, or numbers on no grid
         if not weak.any():
             return kept, shares

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.measure.mechanisms.partition import EVIDENT
+from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.schema.columns import (
     Binned,
     Boolean,
@@ -39,12 +39,12 @@ from margrave.schema.storage.spelling import MARKS, SPELLINGS
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["as_written", "settled", "votes_on_numbers"]
+__all__ = ["as_written", "settle_kind", "votes_on_numbers"]
 
 
-CERTAIN = 4.0
+CERTAIN_DEVIATIONS = 4.0
 """Noise standard deviations from which cells of a class decide on the kind of a column."""
-LEAST = 0.02
+MAX_SLIP_SHARE = 0.02
 """Share of the rows up to which cells of another kind are taken for slips and become missing."""
 
 PADDED_SHARE = 0.002
@@ -53,7 +53,7 @@ PADDED_SHARE = 0.002
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
 
 
-def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
+def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
     """The column with what its noisy profile tells. Post-processing of released counts.
 
     Args:
@@ -64,9 +64,9 @@ def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
     Raises:
         SchemaError: The column's kind has no profile.
     """
-    evident = CERTAIN * sigma
+    evident = CERTAIN_DEVIATIONS * sigma
     if isinstance(column, Unknown):
-        return _kind(column, noisy, evident, EVIDENT * sigma)
+        return _kind(column, noisy, evident, MIN_DEVIATIONS * sigma)
     if isinstance(column, Real) and column.edges is None:
         if noisy[NUMBER] > evident or column.lower is not None or column.upper is not None:
             return column
@@ -79,12 +79,12 @@ def settled(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
         )
     if not isinstance(column, (Binned, Listed)):
         raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
-    missing = bool(noisy[MISSING] > EVIDENT * sigma)
+    missing = bool(noisy[MISSING] > MIN_DEVIATIONS * sigma)
     if isinstance(column, Boolean):
-        marked = missing or bool(noisy[MARK] > EVIDENT * sigma)
+        marked = missing or bool(noisy[MARK] > MIN_DEVIATIONS * sigma)
         return _truths(column, noisy, marked if column.missing is None else column.missing)
     if isinstance(column, Binned):
-        missing = missing or bool(noisy[MARK] > EVIDENT * sigma)
+        missing = missing or bool(noisy[MARK] > MIN_DEVIATIONS * sigma)
     return dataclasses.replace(column, missing=missing, strict=False)
 
 
@@ -103,7 +103,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     A date stands for the moment it begins in a column of moments, and whole numbers are numbers. Marks of
     missing values are missing; but digits with needless zeros in front are codes, which are text.
     """
-    slips = max(evident, LEAST * float(noisy.sum()))
+    slips = max(evident, MAX_SLIP_SHARE * float(noisy.sum()))
     name, missing = column.name, column.missing
     date = float(noisy[DATE]) if noisy[MOMENT] > evident else 0.0
     held = {
@@ -145,7 +145,7 @@ def _together(counts: NDArray[np.float64], evident: float) -> float:
 
 NEARLY_ALL = 0.95
 """Share of the numbers with as many decimals from which all are written with so many."""
-RARE = 0.002
+MIN_DECIMALS_SHARE = 0.002
 """Least share of the numbers with so many decimals for which output has so many."""
 SPELLING_EVIDENT = 4.0
 """Noise standard deviations from which a spelling occurs for certain."""
@@ -203,7 +203,7 @@ def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
     main = int(np.argmax(votes))
     if votes[main] >= NEARLY_ALL * total:
         return SPELLINGS["number"][main]
-    held = np.flatnonzero(votes > max(SPELLING_EVIDENT * sigma, RARE * total))
+    held = np.flatnonzero(votes > max(SPELLING_EVIDENT * sigma, MIN_DECIMALS_SHARE * total))
     if not len(held) or held[-1] == len(votes) - 1 or held[-1] == 0:
         return ""
     least, most = min(int(held[0]), 1), int(held[-1])

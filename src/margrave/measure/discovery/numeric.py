@@ -79,11 +79,11 @@ SHARES = {
 
 Z_BOUNDS = 4.5
 FEW_OCTAVES = 2
-SPARSE = 0.05
+SPARSE_SHARE = 0.05
 """Expected share of the rows, half of it at either end, that cells of equal width need not resolve."""
 LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
-CLOSER = Fraction(1, 2)
+FINER_BOUNDS_WEIGHT = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
 CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
 """Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look:
@@ -139,7 +139,7 @@ class Looking:
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         if self.column.edges is not None and not self.column.provisional:
-            return self._merged()
+            return self._merge_declared()
         edges, prior = self._edges()
         steps = self._steps(edges)
         noisy, sigma = self._detail(edges)
@@ -167,7 +167,7 @@ class Looking:
             rare=0.0,
             provisional=False,
         )
-        return self._spelt(known), _marginal(known, found, float(noisy[0]), sigma)
+        return self._find_spelling(known), _marginal(known, found, float(noisy[0]), sigma)
 
     def _tail(self, found: Histogram, rows: float) -> Tail | None:
         """The law of the largest numbers of a column of amounts, which ends where that is declared."""
@@ -187,7 +187,7 @@ class Looking:
         atoms, spread = self.atoms(column, self.unit * SHARES["atoms"])
         return split_atoms(found, atoms, spread, column)
 
-    def _merged(self) -> tuple[Column, NoisyMarginal]:
+    def _merge_declared(self) -> tuple[Column, NoisyMarginal]:
         """The declared bins, rare ones merged, and their weights; all else stays as it is declared."""
         column, edges = self.column, self.column.edge_array
         noisy, sigma = self._detail(edges)
@@ -219,7 +219,7 @@ class Looking:
         cells = len(edges) - 1
         return np.full(cells, self._rows(None) / cells)
 
-    def _spelt(self, column: Binned) -> Binned:
+    def _find_spelling(self, column: Binned) -> Binned:
         """The column with the spelling that most of its texts have, where it is text."""
         if not self.text or not isinstance(column, (Moment, Time)):
             return column
@@ -284,7 +284,7 @@ class Looking:
             return self._narrow(whole)
         first = number_edges(whole)
         coarse = first = first[self._overlap(first)]
-        noisy, sigma = self._first(first, SHARES["bounds"] - CLOSER)
+        noisy, sigma = self._first(first, SHARES["bounds"] - FINER_BOUNDS_WEIGHT)
         rows = self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
         start, stop = trimmed_range(counts)
@@ -293,12 +293,12 @@ class Looking:
             place = max(float(first[start]), low), min(float(first[stop]), high)
             coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
-        lower, upper = self._declared(float(coarse[start]), float(coarse[stop]), whole)
+        lower, upper = self._declared_bounds(float(coarse[start]), float(coarse[stop]), whole)
         near = nearest(first, noisy, sigma, Z_BOUNDS)
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
             return np.arange(lower, upper + 1), coarse, counts
-        first_cell, end = trimmed_range(counts, SPARSE)
+        first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
         fineness = choose_fineness(rows, self._sigma())
         edges = refined_edges(lower, upper, whole, near, fineness, inner)
@@ -352,7 +352,7 @@ class Looking:
         first = min(first, len(edges) - 2)
         return slice(first, max(last, first + 1) + 1)
 
-    def _declared(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
+    def _declared_bounds(self, lower: float, upper: float, whole: bool) -> tuple[float, float]:
         """The bounds, with those that are declared in the place of those found."""
         if self.column.lower is not None:
             lower = float(self.column.lower)
@@ -369,7 +369,7 @@ class Looking:
         edges = place_edges(lower, upper, whole)
         if len(edges) <= PLACE_CELLS:  # each whole number has a cell already
             return np.array([lower, upper]), np.array([rows]), (0, 1)
-        noisy, sigma = self._first(edges, CLOSER)
+        noisy, sigma = self._first(edges, FINER_BOUNDS_WEIGHT)
         cells = len(edges) - 1
         counts, _ = expected_counts(noisy, sigma, np.full(cells, rows / cells), leave=LEAVE_CELL)
         return edges, counts, trimmed_range(counts)

@@ -21,9 +21,9 @@ __all__ = ["expected_counts", "spread_counts", "trimmed_range", "weigh_cells"]
 
 Array = NDArray[np.float64]
 
-OUTSIDE = 0.004
+MAX_SHARE_OUTSIDE = 0.004
 """Expected share of the rows that a range may leave out, half of it at either end; bench/LOG.md."""
-HIGHEST, LOWEST = 12, -12
+HIGHEST_LEVEL, LOWEST_LEVEL = 12, -12
 """Levels: the count of a cell that is not empty has a mean of 2 ** level times the count expected before."""
 JUMP, STEP = 0.02, 0.1
 """Chances that the cell after one that holds rows is on any level whatever, and one level higher or lower
@@ -34,9 +34,9 @@ MOST_LEAVES = 0.25
 """The most that this chance is."""
 DOUBT = 0.1
 """Share of its expected count that a cell keeps in drawing numbers where it is likelier empty than not."""
-FAINT = 1e-3
+FAINT_SHARE = 1e-3
 """The same where less than one row would be drawn from there on outwards: a number far out ruins a mean."""
-DEEP = 30.0
+TAIL_SERIES_DEVIATIONS = 30.0
 """Standard deviations beyond which a tail of the normal law is computed by its series."""
 LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 CHANGES = (0.02, 0.1, 0.4)
@@ -62,10 +62,10 @@ def expected_counts(
 ) -> tuple[Array, Array]:
     """Posterior mean of each cell's count, never negative, and the chance that it holds rows: both [cells].
 
-    The model: a Markov chain over the cells in order. Its states are "empty" and the levels LOWEST to
-    HIGHEST. On level k the count of cell c is exponential with mean prior[c] * 2**k; the noisy count is that
-    plus normal noise. The forward-backward algorithm gives the chances of the states of each cell, given all
-    noisy counts.
+    The model: a Markov chain over the cells in order. Its states are "empty" and the levels LOWEST_LEVEL to
+    HIGHEST_LEVEL. On level k the count of cell c is exponential with mean prior[c] * 2**k; the noisy count is
+    that plus normal noise. The forward-backward algorithm gives the chances of the states of each cell, given
+    all noisy counts.
 
     Args:
         noisy: Noisy counts, shape [cells].
@@ -79,7 +79,7 @@ def expected_counts(
     total = max(float(prior.sum()), 1e-9)
     enter = np.clip(prior / total, 1.0 / max(cells, 2), 0.5)
     means = np.maximum(prior, total * max(floor, 1e-9) / cells)[:, None] * 2.0 ** np.arange(
-        LOWEST, HIGHEST + 1
+        LOWEST_LEVEL, HIGHEST_LEVEL + 1
     )
     likelihood, given = _emissions(noisy[:, None], sigma, means)
     chances = _state_chances(likelihood, enter, leave)
@@ -107,7 +107,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     weights = np.where(held > 0.5, counts, DOUBT * counts)
     weights[:first] = weights[last:] = 0.0
     faint = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1]) < 1.0
-    weights[faint] *= FAINT
+    weights[faint] *= FAINT_SHARE
     return weights
 
 
@@ -184,12 +184,16 @@ def _stretches(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array, 
     logs, given = [np.full(len(first), math.log(EMPTY_STRETCH))], [np.zeros(len(first))]
     for level, chance in zip(levels, chances, strict=True):
         z = (seen[end] - seen[first] - 2.0**-level) / root
-        depth = np.maximum(-z, DEEP)
+        depth = np.maximum(-z, TAIL_SERIES_DEVIATIONS)
         tail = np.where(
-            z < -DEEP, -np.log(depth) - 1.0 / depth**2, 0.5 * z**2 + log_ndtr(np.maximum(z, -DEEP)) + LOG_ROOT
+            z < -TAIL_SERIES_DEVIATIONS,
+            -np.log(depth) - 1.0 / depth**2,
+            0.5 * z**2 + log_ndtr(np.maximum(z, -TAIL_SERIES_DEVIATIONS)) + LOG_ROOT,
         )
         logs.append(math.log(chance) - level * math.log(2.0) - np.log(root) + tail)
-        mean = np.where(z < -DEEP, 1.0 / depth - 2.0 / depth**3, z + np.exp(-np.minimum(tail, 700.0)))
+        mean = np.where(
+            z < -TAIL_SERIES_DEVIATIONS, 1.0 / depth - 2.0 / depth**3, z + np.exp(-np.minimum(tail, 700.0))
+        )
         given.append(np.maximum(mean, 0.0) / root)
     stacked = np.stack(logs)
     total = _log_sum(stacked.T)
@@ -219,12 +223,16 @@ def _emissions(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array]:
     depth = ratio - z
     # Far in the tail the terms are huge and cancel each other: there the series of Mills' ratio is exact
     # enough.
-    far = np.maximum(depth, DEEP)
-    near = np.minimum(depth, DEEP)
-    tail = np.where(depth > DEEP, -np.log(far) - 1.0 / far**2, 0.5 * near**2 + log_ndtr(-near) + LOG_ROOT)
+    far = np.maximum(depth, TAIL_SERIES_DEVIATIONS)
+    near = np.minimum(depth, TAIL_SERIES_DEVIATIONS)
+    tail = np.where(
+        depth > TAIL_SERIES_DEVIATIONS,
+        -np.log(far) - 1.0 / far**2,
+        0.5 * near**2 + log_ndtr(-near) + LOG_ROOT,
+    )
     empty = -0.5 * z**2 - LOG_ROOT - math.log(sigma)
     hazard = np.exp(-0.5 * near**2 - LOG_ROOT - log_ndtr(-near))
-    given = sigma * np.where(depth > DEEP, 1.0 / far - 2.0 / far**3, hazard - near)
+    given = sigma * np.where(depth > TAIL_SERIES_DEVIATIONS, 1.0 / far - 2.0 / far**3, hazard - near)
     return np.hstack([empty, empty - np.log(means / sigma) + tail]), np.maximum(given, 0.0)
 
 
@@ -257,7 +265,7 @@ def _state_chances(likelihood: Array, enter: Array, leave: float) -> Array:
 def _common_levels() -> Array:
     """How likely each level is where nothing is known: a quarter as likely for each level above 0, less
     below."""
-    level = np.arange(LOWEST, HIGHEST + 1.0)
+    level = np.arange(LOWEST_LEVEL, HIGHEST_LEVEL + 1.0)
     chances = 2.0 ** np.where(level > 0, -2.0 * level, 0.25 * level)
     return np.asarray(chances / chances.sum())
 
@@ -271,7 +279,7 @@ def _level_changes(common: Array) -> Array:
     return changes
 
 
-def trimmed_range(counts: Array, share: float = OUTSIDE) -> tuple[int, int]:
+def trimmed_range(counts: Array, share: float = MAX_SHARE_OUTSIDE) -> tuple[int, int]:
     """The cells [first, last) left when at most half of a share of the counts is cut off at either end.
 
     Args:

@@ -28,7 +28,7 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 DRAWS, TURNS = 2_000, 4
 """Values drawn from each released column to see how it would compare with another by chance, and how often
 they are paired anew."""
-NEAR = 24.0
+NEARNESS_FACTOR = 24.0
 """Differences are near within the middle 80 % of those by chance, over this."""
 HALVINGS = (1.0, 0.25, 0.0625, 0.015625)
 """Parts of that at which the cells on either side of 0 begin."""
@@ -38,9 +38,9 @@ Z_CELL = 3.0
 """Those from which on a cell adds to how much a pair tells."""
 LEAST_EQUAL, LEAST_NEAR, LEAST_ORDER = 0.1, 0.25, 0.05
 """Least share of the rows by which more are equal or near, or fewer in the wrong order, than by chance."""
-ALIKE = 0.5
+SAME_KIND_BONUS = 0.5
 """Nats by which a relation between columns of one kind comes before one between a date and a moment."""
-WRONG = 0.03
+MAX_WRONG_SHARE = 0.03
 """Most rows in the wrong order, as a share, where that is more than the noise allows for."""
 
 
@@ -154,7 +154,7 @@ def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
 def _edges(differences: Array, whole: bool) -> Array:
     """Edges of the first look: 0 alone, a few cells on either side, and what is far away."""
     low, high = (float(end) for end in np.quantile(differences, [0.1, 0.9]))
-    width = max((high - low) / NEAR, 2.0 if whole else 1e-9)
+    width = max((high - low) / NEARNESS_FACTOR, 2.0 if whole else 1e-9)
     steps = np.array([part * width for part in HALVINGS] + [4.0 * (abs(low) + abs(high) + width)])
     equal = 1.0 if whole else float(np.nextafter(0.0, 1.0))
     steps = np.unique(np.ceil(steps)) if whole else np.unique(steps)
@@ -224,15 +224,15 @@ def choose_links(pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) ->
             near.setdefault(link.base, []).append(link)
             near.setdefault(link.column, []).append(link.turned)
     columns = {column.name: column for pair in pairs for column in (pair.base, pair.column)}
-    return _directed(sorted(near, key=lambda name: -_weight(columns[name], near[name])), near)
+    return _direct_links(sorted(near, key=lambda name: -_weight(columns[name], near[name])), near)
 
 
 def _preference(pair: Pair, score: float) -> float:
     """What a pair tells, and a little more where both are dates, or both moments."""
-    return score + ALIKE * (pair.base.kind == pair.column.kind)
+    return score + SAME_KIND_BONUS * (pair.base.kind == pair.column.kind)
 
 
-def _directed(starts: Sequence[str], near: dict[str, list[Link]]) -> list[Link]:
+def _direct_links(starts: Sequence[str], near: dict[str, list[Link]]) -> list[Link]:
     """The trees, each from the column that has the most neighbours, bases before what is relative to them."""
     links: list[Link] = []
     reached: set[str] = set()
@@ -272,7 +272,7 @@ def _evidence(pair: Pair, counts: Array, sigma: float) -> tuple[float, int]:
     sign = 0
     for side, wrong in ((1, starts < 0.0), (-1, starts > 0.0)):
         noise = sigma * math.sqrt(int(wrong.sum()))
-        few = float(cells[wrong].sum()) <= max(3.0 * noise, WRONG * rows)
+        few = float(cells[wrong].sum()) <= max(3.0 * noise, MAX_WRONG_SHARE * rows)
         if few and _exceeds(-more[wrong], sigma, LEAST_ORDER * rows):
             sign = side
     if not found and not sign:

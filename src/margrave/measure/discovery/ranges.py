@@ -42,7 +42,7 @@ PLACE_CELLS = 128
 REFINED_CELLS = 16
 """Cells an octave in the second look, over the twelve octaves below the top; half as many below those."""
 OCTAVES, MOST_OCTAVES = 12, 44
-TYPICAL, SLOPE, BELOW = 6.0, 3.0, 0.125
+TYPICAL_OCTAVE, SLOPE, NEGATIVE_ODDS = 6.0, 3.0, 0.125
 """The likeliest octave of numbers, how many octaves off are e times less likely, and numbers below zero."""
 NEAR_ZERO = 1 / 4
 """Size of the nearer bound, as a share of the other's, up to which the range begins at zero."""
@@ -102,15 +102,15 @@ def nearest(edges: Array, noisy: Array, sigma: float, z: float) -> float | None:
 def number_prior(edges: Array) -> Array:
     """The share of the numbers of a column of which nothing is known in each cell of the first look: [cells].
 
-    Numbers are likeliest around TYPICAL in size, less so by a factor of e for each SLOPE octaves up or down,
-    and seldom below zero. It matters only where noise hides the numbers.
+    Numbers are likeliest around TYPICAL_OCTAVE in size, less so by a factor of e for each SLOPE octaves up or
+    down, and seldom below zero. It matters only where noise hides the numbers.
 
     Args:
         edges: Those of `number_edges`, shape [cells + 1].
     """
     size = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
     octave = np.log2(np.where(edges[:-1] * edges[1:] <= 0, 1.0, np.maximum(size, 1e-300)))
-    share = np.exp(-np.abs(octave - TYPICAL) / SLOPE) * np.where(edges[1:] <= 0, BELOW, 1.0)
+    share = np.exp(-np.abs(octave - TYPICAL_OCTAVE) / SLOPE) * np.where(edges[1:] <= 0, NEGATIVE_ODDS, 1.0)
     return np.asarray(share / share.sum())
 
 
@@ -220,9 +220,9 @@ YEARS = (1, 2, 3, 1000, *range(1600, 2501), 3000, 9000, 9998, 9999, 10_000)
 FEW_CELLS, MOST_CELLS = 800, 1100
 GAP = 30.0
 """Cells of nothing between two spans that stay one."""
-RECENT, SELDOM = (1900, 2051), 0.01
+RECENT_YEARS, OTHER_YEARS_ODDS = (1900, 2051), 0.01
 """Years in which dates are likeliest, and how likely others of this calendar are against them."""
-EMPTY = 0.05
+MAX_GAP_SHARE = 0.05
 """Share of the mean count below which a cell is part of a gap."""
 MONDAY = 4
 """The first Monday after 1970-01-01, in days."""
@@ -242,8 +242,8 @@ def _day(year: int) -> int:
 def year_prior() -> Array:
     """The share of dates of which nothing is known in each cell of the first look: shape [cells]."""
     years = np.asarray(YEARS[:-1])
-    share = np.where((years >= 1600) & (years <= 2500), SELDOM, SELDOM / 2)
-    share = np.where((years >= RECENT[0]) & (years < RECENT[1]), 1.0, share)
+    share = np.where((years >= 1600) & (years <= 2500), OTHER_YEARS_ODDS, OTHER_YEARS_ODDS / 2)
+    share = np.where((years >= RECENT_YEARS[0]) & (years < RECENT_YEARS[1]), 1.0, share)
     return np.asarray(share / share.sum())
 
 
@@ -255,7 +255,7 @@ def spans(edges: Array, counts: Array) -> Spans:
         counts: Expected counts, shape [cells].
     """
     first, last = trimmed_range(counts)
-    held = np.flatnonzero(counts[first:last] > EMPTY * float(counts.sum()) / len(counts)) + first
+    held = np.flatnonzero(counts[first:last] > MAX_GAP_SHARE * float(counts.sum()) / len(counts)) + first
     held = np.unique([first, *held.tolist(), last - 1])
     runs = np.split(held, np.flatnonzero(np.diff(held) > GAP) + 1)
     return [(float(edges[run[0]]), float(edges[run[-1] + 1])) for run in runs]
@@ -265,7 +265,7 @@ def day_edges(found: Spans) -> Array | None:
     """Edges of a second look, by the day; None if that were too many cells."""
     if sum(high - low for low, high in found) > MOST_CELLS:
         return None
-    return _joined([np.arange(low, high + 1) for low, high in found])
+    return _join_edges([np.arange(low, high + 1) for low, high in found])
 
 
 def span_edges(found: Spans, clock: bool, detail: float = 1.0) -> Array:
@@ -277,7 +277,9 @@ def span_edges(found: Spans, clock: bool, detail: float = 1.0) -> Array:
         detail: Share of those few hundred cells to have, above 0.
     """
     few = max(FEW_CELLS * detail, 8.0)
-    return _joined([_clock(low, high, few) if clock else _calendar(low, high, few) for low, high in found])
+    return _join_edges(
+        [_clock(low, high, few) if clock else _calendar(low, high, few) for low, high in found]
+    )
 
 
 def _clock(low: float, high: float, few: float) -> Array:
@@ -304,6 +306,6 @@ def _calendar(low: float, high: float, few: float) -> Array:
     return np.concatenate([[low], found[(found > low) & (found < high)], [high]])
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def _join_edges(parts: Sequence[Array]) -> Array:
     """Edges of all stretches, with one cell for each gap between them."""
     return np.unique(np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]))

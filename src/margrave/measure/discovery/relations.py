@@ -28,7 +28,7 @@ from margrave.measure.discovery.pairs import Link, Pair, choose_links, eligible_
 from margrave.measure.discovery.ranges import refined_edges
 from margrave.measure.discovery.sums import attach, choose_sums, find_candidates
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import EVIDENT
+from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
@@ -265,20 +265,20 @@ class Relations:
         cost = rho * SUMS * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
         counts, spread = self._compare_all(what, wanted, cost)
         sums = choose_sums(candidates, counts, spread)
-        return _joined(sums, pairs, noisy, sigma), rho * SCREEN + cost
+        return _join_links(sums, pairs, noisy, sigma), rho * SCREEN + cost
 
     def _compare_all(self, what: str, asked: Sequence[Question], rho: Fraction) -> tuple[list[Array], float]:
         """Several comparisons as one vector: the noisy counts of each, and sigma."""
         mechanism = self._gaussian.joint(len(asked))
 
         def exact() -> list[NDArray[np.int64]]:
-            return [np.concatenate([self._compared(*question) for question in asked])]
+            return [np.concatenate([self._count_differences(*question) for question in asked])]
 
         (noisy,), sigma = mechanism.ask([what], rho, exact)
         ends = np.cumsum([len(edges) - 1 + ABSENT_CELLS for _, _, _, edges in asked])
         return np.split(noisy, ends[:-1]), sigma
 
-    def _compared(
+    def _count_differences(
         self, column: Binned, bases: Sequence[Binned], comparison: Comparison, edges: Array
     ) -> NDArray[np.int64]:
         base, *others = (one.name for one in bases)
@@ -295,28 +295,30 @@ class Relations:
         edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
 
         def exact() -> NDArray[np.int64]:
-            return self._compared(column, bases, comparison, edges)
+            return self._count_differences(column, bases, comparison, edges)
 
         what = f"relation of {column.name} to {' + '.join(base.name for base in bases)}"
         noisy, sigma = self._look(what, exact, rho, True)
         cells = noisy[: len(edges) - 1]
         inside = float(cells.sum())
-        if inside <= EVIDENT * sigma * math.sqrt(len(cells)):
+        if inside <= MIN_DEVIATIONS * sigma * math.sqrt(len(cells)):
             return None
         first, last = _sides(edges, cells, sigma, comparison)
         weights = np.zeros(len(cells))
         even = np.full(last - first, inside / (last - first))
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
-        if _saved(column, bases[0], comparison, edges, weights) < SAVED:
+        if _nats_saved(column, bases[0], comparison, edges, weights) < SAVED:
             return None
         most = max(column.present, min(self._most(weights), BINS))
         pieces = cut(edges, weights, most, self._least(weights))
-        return _coded(
+        return _code_relation(
             column, [base.name for base in bases], bases[0].read, comparison, pieces, (edges, noisy, sigma)
         )
 
 
-def _joined(sums: Sequence[Link], pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) -> list[Link]:
+def _join_links(
+    sums: Sequence[Link], pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float
+) -> list[Link]:
     """The sums, the relations between columns that are no totals, and those of totals with other columns."""
     totals = {link.column for link in sums}
     seen = list(zip(pairs, noisy, strict=True))
@@ -382,7 +384,7 @@ def _sides(edges: Array, cells: Array, sigma: float, comparison: Comparison) -> 
 
 def _is_noise(part: Array, cells: Array, sigma: float) -> bool:
     """Whether a part of the cells holds a negligible share of the rows, or noise: in all and in every run."""
-    bar = max(AGAINST * float(cells.sum()), EVIDENT * sigma * math.sqrt(len(part)))
+    bar = max(AGAINST * float(cells.sum()), MIN_DEVIATIONS * sigma * math.sqrt(len(part)))
     return float(part.sum()) <= bar and not (len(part) > 1 and _some_run_stands_out(part, sigma))
 
 
@@ -396,7 +398,7 @@ def _some_run_stands_out(cells: Array, sigma: float) -> bool:
     )
 
 
-def _saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, weights: Array) -> float:
+def _nats_saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, weights: Array) -> float:
     """Nats by which a value is described more shortly relative to its base than by itself.
 
     The entropy of the column given its base is at most that of the difference, and for quotients that of the
@@ -415,7 +417,7 @@ def _saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, w
     return alone - description_length(edges, weights, least / float(np.exp(growth))) - growth
 
 
-def _coded(
+def _code_relation(
     column: Binned,
     bases: Sequence[str],
     base_read: str,
@@ -441,10 +443,10 @@ def _coded(
     )
     cells = len(edges) - 1
     base_only, column_only, neither = noisy[cells + 1], noisy[cells], noisy[cells + 2]
-    missing = base_only + neither > EVIDENT * sigma * math.sqrt(2)
-    alone = column_only > EVIDENT * sigma
+    missing = base_only + neither > MIN_DEVIATIONS * sigma * math.sqrt(2)
+    alone = column_only > MIN_DEVIATIONS * sigma
     rows = max(float(noisy.sum()), 1.0)
-    apart = max(EVIDENT * sigma, AGAINST * rows)
+    apart = max(MIN_DEVIATIONS * sigma, AGAINST * rows)
     found = Relative(
         name=column.name,
         base=bases[0],

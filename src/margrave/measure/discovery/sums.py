@@ -27,12 +27,12 @@ SIZES = (2, 3, 4, 5, 6)
 """How many parts a total has."""
 MOST_PARTS = 12
 """Columns never above a total of which its parts are sought, those of the largest means first: 2,500 sums."""
-WRONG = 0.03
+MAX_WRONG_SHARE = 0.03
 """Share of rows in which a part may be above its total: as in `pairs`, and 3 deviations of the noise."""
 GAP = 0.5
 """Greatest distance of the parts' released means, added, from that of the total, as a share of it. Means of
 cells under noise are that wrong where tails are long; the look decides, this only orders what it is asked."""
-EXACT = 0.5
+MIN_EXACT_SHARE = 0.5
 """Least share of the rows with all values in which the sum is exact."""
 Z = 3.0
 """Noise standard deviations by which it must exceed that, and any single column's equality with the total."""
@@ -89,7 +89,7 @@ def find_candidates(
             (pair.column, pair.base, starts > 0.0),
         ):
             noise = 3.0 * sigma * float(np.sqrt(wrong.sum()))
-            if float(cells[wrong].sum()) <= max(noise, WRONG * rows):
+            if float(cells[wrong].sum()) <= max(noise, MAX_WRONG_SHARE * rows):
                 below.setdefault(total.name, {})[part.name] = equal
     means = {name: _mean(column) for name, column in columns.items()}
     found: list[tuple[float, Candidate]] = []
@@ -139,7 +139,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
     held: dict[str, list[tuple[float, Candidate]]] = {}
     for candidate, counts in zip(candidates, noisy, strict=True):
         rows, exact = float(counts[:3].sum()), float(counts[1])
-        if exact - max(EXACT, candidate.equal) * rows > Z * sigma:
+        if exact - max(MIN_EXACT_SHARE, candidate.equal) * rows > Z * sigma:
             held.setdefault(candidate.total.name, []).append((exact, candidate))
     links: list[Link] = []
     for name, sums in sorted(held.items(), key=lambda entry: -max(exact for exact, _ in entry[1])):

@@ -63,10 +63,10 @@ LEAST_REST = 0.02
 """Share of the rows without a code of their own from which more is asked about them."""
 MOSTLY_LISTED = 0.5
 """Share of the rows with listed values from which a column is taken for one of categories."""
-UNLIKE, ALIKE = 0.9, 0.8
+MIN_DISTINCT_SHARE, MIN_SHAPED_SHARE = 0.9, 0.8
 """Different texts a row from which a column holds keys or free text, and share of the rows in released shapes
 from which these are the pattern of keys."""
-CODED = 0.5
+MIN_CODED_SHARE = 0.5
 """Share of the rows without a code that has to be in released shapes for a look at beginnings."""
 NUMBERS = re.compile(r"\[0-9\]\{([5-9]|[1-9][0-9])\}")
 """The shape of listed values, all of five digits or more, from which other texts are drawn as well."""
@@ -130,7 +130,7 @@ class TextSearch:
         if unlike and not listed:
             return self._keys(known, shapes, rest), None
         covered = sum(shapes.values())
-        if shapes and not unlike and covered >= CODED * rest:
+        if shapes and not unlike and covered >= MIN_CODED_SHARE * rest:
             known, marginal = self._beginnings(known, marginal, max(shapes, key=lambda one: shapes[one]))
         if known.values or known.prefixes:
             return known, marginal
@@ -186,14 +186,14 @@ class TextSearch:
 
         (found,), sigma = gaussian.ask([what], self.unit * self.weights["distinct"], exact)
         doubt = 2.0 * math.hypot(sigma, spread)
-        return doubt < UNLIKE / 2 * rest and float(found[0]) >= UNLIKE * rest - doubt
+        return doubt < MIN_DISTINCT_SHARE / 2 * rest and float(found[0]) >= MIN_DISTINCT_SHARE * rest - doubt
 
     def _keys(self, column: Categorical, shapes: dict[str, float], rest: float) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""
-        if sum(shapes.values()) < ALIKE * rest:
+        if sum(shapes.values()) < MIN_SHAPED_SHARE * rest:
             return Omitted(name=column.name, reason=NO_PATTERN)
         closer = self._shapes(f"keys of {column.name}", column, "keys")
-        if sum(closer.values()) >= ALIKE * rest:
+        if sum(closer.values()) >= MIN_SHAPED_SHARE * rest:
             shapes = closer
         total = sum(shapes.values())
         shares = {shape: round(count / total, 4) for shape, count in shapes.items()}
@@ -217,7 +217,7 @@ class TextSearch:
             (noisy,), sigma = self.gaussian.ask([what], rho, exact)
             bar = max(sigma * _rarest(len(cells)), column.rare * self.rows[0])
             found = {cell: float(count) for cell, count in zip(cells, noisy, strict=True) if count >= bar}
-            column, marginal = _with_prefixes(column, marginal, found, sigma, _ending(shape, length))
+            column, marginal = _with_prefixes(column, marginal, found, sigma, _complete_shape(shape, length))
         return column, marginal
 
     def _begun(self, column: Categorical, cells: tuple[str, ...], length: int) -> list[Counts]:
@@ -275,7 +275,7 @@ def _sort(signs: str) -> str:
     return "letter" if signs[0].isalpha() else "mark"
 
 
-def _ending(shape: str, length: int) -> str:
+def _complete_shape(shape: str, length: int) -> str:
     """What is written behind a beginning: nothing where a mark parts the code there or later, else digits.
 
     A beginning such as I21 of I21.9 is a code by itself. One such as 015 of 01591 is none, so that its last

@@ -48,7 +48,7 @@ Z_SPIKE = 4.0
 Z_REST, FAINT_REST = 2.0, 0.1
 """Deviations of noise by which rows beside the atoms of a cell have to be evident, and what is left of their
 weight where they are not."""
-BESIDE = 3
+NEIGHBOUR_CELLS = 3
 """Cells on either side that a cell is held against."""
 
 
@@ -95,8 +95,8 @@ def has_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> bool:
 
 def _beside(cell: int, wide: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
     """The nearest cells of more than one number on either side, where there are any."""
-    below = np.flatnonzero(wide[:cell])[-BESIDE:]
-    above = np.flatnonzero(wide[cell + 1 :])[:BESIDE] + cell + 1
+    below = np.flatnonzero(wide[:cell])[-NEIGHBOUR_CELLS:]
+    above = np.flatnonzero(wide[cell + 1 :])[:NEIGHBOUR_CELLS] + cell + 1
     return [near for near in (below, above) if len(near)]
 
 
@@ -182,23 +182,23 @@ def _split(found: Histogram, low: float, high: float, count: float, variance: fl
     )
 
 
-ABOVE = 0.1
+TAIL_SHARE = 0.1
 """Share of the rows that the tail is fitted to."""
 SHAPES = np.array([-0.5, -0.25, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 """Shapes that are averaged over: 0 is exponential, and from 1 on there is no mean."""
 SCALES = 2.0 ** np.arange(-2.0, 2.125, 0.125)
 """Scales that are averaged over, in units of where half of the tail's weight lies."""
-USUAL, SPREAD = 0.2, 0.3
+MEAN_TAIL_SHAPE, DEVIATION_OF_TAIL_SHAPE = 0.2, 0.3
 """Mean and standard deviation of the normal law that shapes are expected to follow."""
-LONG = 0.05
+MIN_LONG_TAIL_SHAPE = 0.05
 """Mean shape from which on a tail is long enough to be drawn from the law."""
 PARTS = 4
 """Parts of each cell of the tail in drawing, so that the density falls inside it, too."""
 Z_FIT = 3.0
 """Standard deviations of the squared distance by which a law may miss the noisy counts."""
-CLEAR = 5.0
+MIN_TAIL_DEVIATIONS = 5.0
 """Standard deviations by which the rows of the tail have to be evident together."""
-LARGEST = 1 << 53
+MAX_EXACT_WHOLE = 1 << 53
 """Whole numbers are drawn up to here at most: the greatest that double precision holds exactly."""
 CELLS = 6
 """Least number of cells of a tail."""
@@ -242,7 +242,7 @@ def fit_tail(found: Histogram, rows: float) -> Tail | None:
     """
     total = float(found.weights.sum())
     above = np.cumsum(found.weights[::-1])[::-1]
-    start = int(np.searchsorted(-above, -ABOVE * total, side="left"))
+    start = int(np.searchsorted(-above, -TAIL_SHARE * total, side="left"))
     cells = np.arange(start, len(found.noisy))
     cells = cells[~found.alone[cells]]
     if total <= 0 or len(cells) < CELLS or found.edges[start] <= 0:
@@ -254,13 +254,15 @@ def fit_tail(found: Histogram, rows: float) -> Tail | None:
     low, high = found.edges[cells] - edge, found.edges[cells + 1] - edge
     share = _survival(low, shapes, scales) - _survival(high, shapes, scales)
     misfit, mass, clear = _misfits(share, found.noisy[cells], found.variances[cells])
-    chances = np.where(mass > 0, -0.5 * misfit - 0.5 * ((shapes - USUAL) / SPREAD) ** 2, -np.inf)
+    chances = np.where(
+        mass > 0, -0.5 * misfit - 0.5 * ((shapes - MEAN_TAIL_SHAPE) / DEVIATION_OF_TAIL_SHAPE) ** 2, -np.inf
+    )
     best = int(np.argmax(chances))
-    if clear[best] < CLEAR or misfit[best] > len(cells) + Z_FIT * math.sqrt(2.0 * len(cells)):
+    if clear[best] < MIN_TAIL_DEVIATIONS or misfit[best] > len(cells) + Z_FIT * math.sqrt(2.0 * len(cells)):
         return None
     chances = np.exp(chances - chances[best])
     chances = chances / chances.sum()
-    if float(chances @ shapes) < LONG:
+    if float(chances @ shapes) < MIN_LONG_TAIL_SHAPE:
         return None
     ends = edge * 2.0 ** np.arange(1.0 / 8, 60.0, 1.0 / 8)
     left = chances @ _survival(ends - edge, shapes, scales) * weight / total * max(rows, 1.0)
@@ -290,7 +292,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         whole: Whether edges have to be whole numbers.
     """
     edges, fine, weights = bins.edges.copy(), [bins.fine[:1]], []
-    last = max(float(bins.fine[-1]), min(math.ceil(tail.end), LARGEST) if whole else tail.end)
+    last = max(float(bins.fine[-1]), min(math.ceil(tail.end), MAX_EXACT_WHOLE) if whole else tail.end)
     cells = list(zip(bins.fine[:-1], bins.fine[1:], bins.weights, strict=True))
     if last > bins.fine[-1]:
         between = float(bins.fine[-1]) * 2.0 ** np.arange(0.0, 60.0, 1.0 / 8)

@@ -67,7 +67,7 @@ def choose(
         BudgetError: rho does not fit.
     """
     size = len(expected)
-    whole, shift = _checked(size, weights, penalties)
+    whole, shift = _check_weights(size, weights, penalties)
     grid = _grid(whole, expected, shift)
     sensitivity = Fraction(int(whole.max()) * l1)
     epsilon = epsilon_of(ledger.price(rho))
@@ -96,14 +96,14 @@ def _scores(
     grid: float,
 ) -> NDArray[np.float64]:
     """q_r of each candidate, exact: [candidates]. **Not private.**"""
-    distances = _summed(
+    distances = _sum_tables(
         [table.size for table in tables],
-        lambda some: np.abs(_joined(tables[some]) - np.rint(_joined(expected[some]) * grid) / grid),
+        lambda some: np.abs(_join_tables(tables[some]) - np.rint(_join_tables(expected[some]) * grid) / grid),
     )
     return np.asarray(weights * (distances - np.rint(penalties * grid) / grid), dtype=np.float64)
 
 
-def _checked(
+def _check_weights(
     size: int, weights: Sequence[int] | None, penalties: Sequence[float] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Weights and penalties as arrays of shape [candidates]."""
@@ -130,7 +130,7 @@ def _grid(
     Raises:
         InputError: The expected counts or the penalties are too large for exact sums, or not finite.
     """
-    sums = _summed([table.size for table in expected], lambda some: np.abs(_joined(expected[some])))
+    sums = _sum_tables([table.size for table in expected], lambda some: np.abs(_join_tables(expected[some])))
     sizes = sums + np.abs(penalties)
     largest = float((weights * (ROWS + sizes)).max())
     if not largest < 2.0**52:
@@ -138,7 +138,7 @@ def _grid(
     return 2.0 ** min(MAX_DIGITS, 52 - math.ceil(math.log2(largest)))
 
 
-def _summed(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float64]]) -> NDArray[np.float64]:
+def _sum_tables(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float64]]) -> NDArray[np.float64]:
     """Sums of tables by table, shape [tables], a few tables' cells at a time.
 
     Args:
@@ -155,5 +155,5 @@ def _summed(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float64]])
     return found
 
 
-def _joined(tables: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _join_tables(tables: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate([table.reshape(-1) for table in tables])

@@ -63,7 +63,7 @@ from margrave.schema.encoded import Encoded, code_dtype
 if TYPE_CHECKING:
     from margrave.protocols import Learner
 
-__all__ = ["Course", "clipped", "sampled", "summed", "train"]
+__all__ = ["Course", "clip_factors", "sample_places", "sum_gradients", "train"]
 
 
 LEFT, RIGHT = 14, 8
@@ -72,7 +72,7 @@ MOST_LEFT, MOST_RIGHT = float(1 << 18), float(1 << 14)
 """Factors are cut to so many steps."""
 NORM = 1 << LEFT + RIGHT
 """S: the norm c, in steps of both."""
-CLOSE = 1 - 2.0**-6
+CLIP_MARGIN = 1 - 2.0**-6
 """Rows are scaled to this part of S, so that rounding takes few of them past it."""
 GRAM = 2.0**-30
 """Products of scalar products are rounded to steps of 2^30 where a scale is looked for: S^2 is 2^44."""
@@ -82,7 +82,7 @@ MOST_PAIRS = 1 << 13
 """Most pairs of draws of a row, over all weight matrices: so many products below 2^50 stay below 2^63."""
 ROWS = 512
 """Rows whose factors are held at once."""
-DRAWN = 1 << 32
+DRAWS_PER_UNIT = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Course:
 
     def __post_init__(self) -> None:
         sound = self.steps >= 1 and 0 < self.rate <= 1 and 0 < self.clip < 2.0**40
-        if not sound or (self.rate * DRAWN).denominator != 1:
+        if not sound or (self.rate * DRAWS_PER_UNIT).denominator != 1:
             remedy = "Try 100 steps, rate=Fraction(1, 32), clip=1.0."
             raise InputError(invalid("steps, rate and clip", "above 0, rate a multiple of 2^-32", remedy))
 
@@ -140,7 +140,9 @@ def train(
         raise InputError(invalid("rho", "above 0", "Give the training a share."))
     event = _event(learner, course, ledger, ledger.price(rho))
     found = ledger.ask(
-        [event], rows, lambda private: Answer(_trained(private, learner, course, event.sigma_squared, noise))
+        [event],
+        rows,
+        lambda private: Answer(_train_learner(private, learner, course, event.sigma_squared, noise)),
     ).arrays
     if [array.shape for array in found] != [array.shape for array in learner.finished(learner.start())]:
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
@@ -162,7 +164,7 @@ def _event(learner: Learner, course: Course, ledger: Ledger, price: Fraction) ->
     return event(least_variance(price, NORM**2, lambda variance: accountant.cost(event(variance))))
 
 
-def _trained(
+def _train_learner(
     private: Encoded, learner: Learner, course: Course, variance: Fraction, noise: BitSource
 ) -> tuple[NDArray[np.float64], ...]:
     """The learner's arrays after its steps; called inside `Ledger.ask`, once the event is recorded."""
@@ -172,21 +174,21 @@ def _trained(
     ends = np.cumsum([out * into for out, into in learner.shapes])[:-1]
     for step in range(course.steps):
         course.on_gradient(step)
-        taken = codes[sampled(len(codes), course.rate, noise)].astype(np.int64)
-        exact = summed(learner, state, taken, course.clip, noise)
+        taken = codes[sample_places(len(codes), course.rate, noise)].astype(np.int64)
+        exact = sum_gradients(learner, state, taken, course.clip, noise)
         noisy = (exact + rounded_gaussian(variance, weights, noise)) / float(NORM)
         parts = zip(np.split(noisy, ends), learner.shapes, strict=True)
         state = learner.moved(state, [part.reshape(shape) for part, shape in parts])
     return learner.finished(state)
 
 
-def sampled(rows: int, rate: Fraction, noise: BitSource) -> NDArray[np.int64]:
+def sample_places(rows: int, rate: Fraction, noise: BitSource) -> NDArray[np.int64]:
     """Places of the rows taken, each with probability `rate` by itself. **Not private.**"""
     draws = noise.words((rows + 1) // 2).view(np.uint32)[:rows]
-    return np.flatnonzero(draws.astype(np.uint64) < np.uint64(int(rate * DRAWN)))
+    return np.flatnonzero(draws.astype(np.uint64) < np.uint64(int(rate * DRAWS_PER_UNIT)))
 
 
-def summed(
+def sum_gradients(
     learner: Learner, state: Any, codes: NDArray[np.int64], clip: float, noise: BitSource
 ) -> NDArray[np.int64]:
     """The sum of the rows' clipped gradients in whole steps, shape [weights]. **Not private.**"""
@@ -197,7 +199,7 @@ def summed(
         uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         factors = learner.factors(state, block, uniform.reshape(len(block), learner.uniforms))
         parts = []
-        for left, right in clipped([(left * (1 / clip), right) for left, right in factors]):
+        for left, right in clip_factors([(left * (1 / clip), right) for left, right in factors]):
             # Exact: see (4) at the head of this file.
             product = left.flatten(0, 1).T @ right.flatten(0, 1)
             parts.append(product.cpu().numpy().ravel())
@@ -205,7 +207,7 @@ def summed(
     return found
 
 
-def clipped(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def clip_factors(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Factors in whole steps, of rows whose gradient has norm S at most; proof at the head of this file.
 
     Args:
@@ -227,7 +229,7 @@ def clipped(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     for left, gram in zip(lefts, grams, strict=True):
         terms = (_gram(left) * gram * GRAM).round().clamp(-(2.0**40), 2.0**40)
         coarse = coarse + terms.sum(dim=(1, 2))
-    scale = (CLOSE * NORM / (coarse / GRAM).clamp(min=1.0).sqrt()).clamp(max=1.0)
+    scale = (CLIP_MARGIN * NORM / (coarse / GRAM).clamp(min=1.0).sqrt()).clamp(max=1.0)
     lefts = [(left * scale[:, None, None]).round() for left in lefts]
     kept = _within(lefts, grams)
     return [(left * kept, right) for left, right in zip(lefts, rights, strict=True)]

@@ -44,7 +44,7 @@ from margrave.release import NoisyMoments
 from margrave.schema.embedding import TURN, Embedding
 from margrave.schema.encoded import Encoded
 
-__all__ = ["embedded", "moments", "wave"]
+__all__ = ["moments", "sum_embedded", "wave"]
 
 
 MAX_DIGITS, MIN_DIGITS = 14, 4
@@ -88,7 +88,7 @@ def moments(
     by = "" if embedding.label is None else f" by {embedding.label}"
     columns = " x ".join(embedding.names)
     what = f"{embedding.frequencies} Fourier features of {columns}{by}, in steps of 2^-{digits} rows"
-    (found,), sigma = gaussian.ask([what], rho, lambda: [embedded(rows(), embedding, table)])
+    (found,), sigma = gaussian.ask([what], rho, lambda: [sum_embedded(rows(), embedding, table)])
     if found.shape != shape:
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
     return NoisyMoments(embedding, found / 2.0**digits, sigma / 2.0**digits)
@@ -119,7 +119,7 @@ def _digits(variance: Fraction) -> int:
     return min(found, MAX_DIGITS)
 
 
-def embedded(rows: Encoded, embedding: Embedding, table: NDArray[np.int16]) -> NDArray[np.int64]:
+def sum_embedded(rows: Encoded, embedding: Embedding, table: NDArray[np.int16]) -> NDArray[np.int64]:
     """The exact sums, shape [labels, 2 frequencies]. **Not private.**"""
     starts = np.cumsum([0, *(len(part) for part in embedding.phases)])[:-1]
     phases = np.ascontiguousarray(np.concatenate(embedding.phases))

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["owner_sizes", "size_starts"]
 
 
-SINGLE = 8
+MAX_SINGLE_CELL = 8
 """Numbers of rows up to this one have a cell each; then there are about four cells to a doubling."""
 
 
 def size_starts(most: int) -> tuple[int, ...]:
     """The least number of rows of each cell; the last cell holds whoever has more than `most`."""
-    starts = list(range(1, min(SINGLE, most) + 1))
+    starts = list(range(1, min(MAX_SINGLE_CELL, most) + 1))
     while (following := max(starts[-1] + 1, round(starts[-1] * 2**0.25))) <= most:
         starts.append(following)
     return (*starts, most + 1)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Source
 
 __all__ = [
-    "EVIDENT",
+    "MIN_DEVIATIONS",
     "OTHER",
     "Parts",
     "find_numbers",
@@ -59,7 +59,7 @@ Parts = Iterable[tuple[Sequence[str], NDArray[np.int64]]]
 OTHER = "(other)"
 """Label of the code that stands for all values not listed."""
 
-EVIDENT = 3.0
+MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
 
@@ -136,7 +136,7 @@ def find_texts(
     delta = ledger.price_delta(delta)
     bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
     event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
-    found = ledger.ask([event], exact, lambda parts: _passing(parts, gaussian, variance, bar))
+    found = ledger.ask([event], exact, lambda parts: _passing_values(parts, gaussian, variance, bar))
     return found, gaussian.sigma(rho)
 
 
@@ -179,7 +179,7 @@ def _exact(source: Source, name: str) -> Parts:
     return itertools.chain([next(parts)], parts)
 
 
-def _passing(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: int) -> Answer:
+def _passing_values(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: int) -> Answer:
     """The values whose noisy count passes, by name, and the noisy count of rows without one.
 
     What does not pass is private still: it must not be part of the answer.
@@ -222,7 +222,7 @@ def rows_of(totals: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def may_be_missing(column: Column, absent: float, sigma: float) -> bool:
     """Whether values may be missing: as declared, else whether the noisy count of missing rows is evident."""
-    return column.missing if column.missing is not None else absent > EVIDENT * sigma
+    return column.missing if column.missing is not None else absent > MIN_DEVIATIONS * sigma
 
 
 def _label(taken: set[str]) -> str:

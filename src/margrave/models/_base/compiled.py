@@ -7,17 +7,17 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-__all__ = ["compiled", "summing"]
+__all__ = ["compile_kernel", "compile_summing"]
 
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def compiled(kernel: Kernel) -> Kernel:
+def compile_kernel(kernel: Kernel) -> Kernel:
     """Compile a function of flat arrays with Numba, once a machine: cached on disk, without the GIL."""
     return cast(Kernel, njit(cache=True, nogil=True)(kernel))
 
 
-def summing(kernel: Kernel) -> Kernel:
-    """As `compiled`, but sums may be added in any order, so that they run on vector units."""
+def compile_summing(kernel: Kernel) -> Kernel:
+    """As `compile_kernel`, but sums may be added in any order, so that they run on vector units."""
     return cast(Kernel, njit(cache=True, nogil=True, fastmath={"reassoc"})(kernel))

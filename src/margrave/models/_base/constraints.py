@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.evidence import Evidence, by_row, checked, picked, rows_asked
+from margrave.models._base.evidence import Evidence, by_row, check_evidence, pick_evidence, rows_asked
 from margrave.models._base.pooling import Pooled
 from margrave.schema.constraints.codes import CodeRules
 from margrave.schema.domain import Clique, Domain
@@ -25,7 +25,13 @@ from margrave.schema.encoded import Encoded, code_dtype
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["agreeing", "obeying", "sampled", "settled", "sharpened"]
+__all__ = [
+    "resolve_dependencies",
+    "sample_codes",
+    "sample_consistent",
+    "sample_constrained",
+    "zero_forbidden",
+]
 
 
 Floats = NDArray[np.float64]
@@ -40,7 +46,7 @@ SEARCHES = 256
 """Rows found code by code for one set of given codes; where more are needed they are used again."""
 
 
-def settled(domain: Domain, tables: Sequence[Pooled]) -> Domain:
+def resolve_dependencies(domain: Domain, tables: Sequence[Pooled]) -> Domain:
     """The domain with dependencies whose table is not public read off the noisy counts, if there are any."""
     if domain.rules is None:
         return domain
@@ -49,11 +55,11 @@ def settled(domain: Domain, tables: Sequence[Pooled]) -> Domain:
     return dataclasses.replace(domain, rules=domain.rules.read(counts, noise))
 
 
-def sharpened(domain: Domain, tables: Sequence[Pooled], certainty: float) -> list[Pooled]:
+def zero_forbidden(domain: Domain, tables: Sequence[Pooled], certainty: float) -> list[Pooled]:
     """Measurements with what the rules know: cells that no row can be in hold 0.
 
     Args:
-        domain: With its rules, `settled`.
+        domain: With its rules, `resolve_dependencies`.
         tables: One table a clique.
         certainty: By how much the standard deviation of such cells is divided.
     """
@@ -70,7 +76,7 @@ def sharpened(domain: Domain, tables: Sequence[Pooled], certainty: float) -> lis
     return found
 
 
-def obeying(
+def sample_constrained(
     domain: Domain,
     rows: int,
     given: Evidence,
@@ -103,11 +109,11 @@ def obeying(
         rate = max(1.0 - len(wrong) / rows, 1.0 / TRIES) if rate == 1.0 else rate
         wrong = _again(rules, domain, columns, wrong, given, draw, rate)
     if len(wrong):
-        _searched(rules, domain, columns, wrong, given, rng, draw, ways())
+        _search_rows(rules, domain, columns, wrong, given, rng, draw, ways())
     return columns
 
 
-def sampled(
+def sample_codes(
     domain: Domain,
     rows: int,
     given: Mapping[str, Any] | None,
@@ -118,19 +124,21 @@ def sampled(
     """What a model's `sample` gives: its rows, conditioned on given codes and on the domain's rules.
 
     Args:
-        domain, rng, draw, ways: As for `obeying`.
+        domain, rng, draw, ways: As for `sample_constrained`.
         rows: How many, at least 0.
         given: Codes by attribute, one for all rows or one a row; rows keep the order of those.
 
     Raises:
         InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
     """
-    columns = obeying(domain, rows, checked(domain, given, rows_asked(rows)), rng, draw, ways)
+    columns = sample_constrained(
+        domain, rows, check_evidence(domain, given, rows_asked(rows)), rng, draw, ways
+    )
     pairs = zip(columns, domain.sizes, strict=True)
     return Encoded(domain, tuple(column.astype(code_dtype(size)) for column, size in pairs))
 
 
-def agreeing(
+def sample_consistent(
     model: Model,
     rows: int,
     rng: np.random.Generator,
@@ -159,7 +167,7 @@ def agreeing(
     known = {n: v for n, v in numbers.items() if rules is not None and n in rules.names}
     if rules is None or not known:
         return found
-    evidence = checked(model.domain, given, rows)
+    evidence = check_evidence(model.domain, given, rows)
     if not rules.possible({n: np.broadcast_to(c, rows) for n, c in evidence.items()}, rows, known).all():
         raise _impossible()
     columns = [np.array(column) for column in found.columns]
@@ -181,7 +189,7 @@ def _made_room(
         if not len(wrong):
             return
         owners = np.repeat(wrong, TRIES)
-        own: dict[str, Any] = picked(evidence, owners)
+        own: dict[str, Any] = pick_evidence(evidence, owners)
         fresh = model.sample(len(owners), rng, own).columns
         good = _obey(rules, model.domain, fresh, {n: v[owners] for n, v in known.items()})
         mended, first = np.unique(owners[good], return_index=True)
@@ -192,7 +200,7 @@ def _made_room(
     for row in wrong.tolist():
         start = {n: int(np.broadcast_to(c, len(columns[0]))[row]) for n, c in evidence.items()}
         exact = {n: float(v[row]) for n, v in known.items() if not np.isnan(v[row])}
-        codes = {**start, **_completed(rules, start, ways, rng, exact)}
+        codes = {**start, **_complete_row(rules, start, ways, rng, exact)}
         for column, values in zip(columns, model.sample(1, rng, codes).columns, strict=True):
             column[row] = values[0]
 
@@ -209,7 +217,7 @@ def _again(
     """Draw some rows anew, in place; return those that still break a rule."""
     exact, many = by_row(given), int(len(wrong) / rate) + 64
     owners = np.repeat(wrong, TRIES) if exact else np.resize(wrong, many)
-    fresh = draw(len(owners), picked(given, owners))
+    fresh = draw(len(owners), pick_evidence(given, owners))
     good = np.flatnonzero(_obey(rules, domain, fresh))
     if exact:
         mended, first = np.unique(owners[good], return_index=True)
@@ -222,7 +230,7 @@ def _again(
     return np.setdiff1d(wrong, mended, assume_unique=True)
 
 
-def _searched(
+def _search_rows(
     rules: CodeRules,
     domain: Domain,
     columns: Sequence[NDArray[Any]],
@@ -242,16 +250,16 @@ def _searched(
     for g in range(distinct.shape[1]):
         mine = np.flatnonzero(group.ravel() == g)
         start = {name: int(distinct[i, g]) for i, name in enumerate(fixed)}
-        answers = [_completed(rules, start, ways, rng) for _ in range(min(len(mine), SEARCHES))]
+        answers = [_complete_row(rules, start, ways, rng) for _ in range(min(len(mine), SEARCHES))]
         for place, row in enumerate(mine):
             for name, code in answers[place % len(answers)].items():
                 found[name][row] = code
-    fresh = draw(len(wrong), {**picked(given, wrong), **found})
+    fresh = draw(len(wrong), {**pick_evidence(given, wrong), **found})
     for column, values in zip(columns, fresh, strict=True):
         column[wrong] = values
 
 
-def _completed(
+def _complete_row(
     rules: CodeRules,
     start: dict[str, int],
     ways: dict[str, Floats],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import settled
+from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.schema.domain import Clique, Domain
 
@@ -81,7 +81,7 @@ class Estimator(ABC, Generic[Fitted]):
             remedy = f"{self.name!r} learns from {' and '.join(sorted(self.learns_from))}."
             raise InputError(invalid("model", "one that learns from marginals", remedy, got=self.name))
         rows, tables = rows_of(measurements, total), pool(domain, measurements)
-        return self.fit_tables(settled(domain, tables), tables, rows, warm, effort)
+        return self.fit_tables(resolve_dependencies(domain, tables), tables, rows, warm, effort)
 
     def fit_tables(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.domain import Domain
 
-__all__ = ["Evidence", "by_row", "checked", "picked", "rows_asked"]
+__all__ = ["Evidence", "by_row", "check_evidence", "pick_evidence", "rows_asked"]
 
 
 Evidence = Mapping[str, int | NDArray[np.int64]]
 """Codes by attribute: one for all rows, or one a row."""
 
 
-def checked(domain: Domain, given: Mapping[str, Any] | None, rows: int) -> dict[str, int | NDArray[np.int64]]:
+def check_evidence(
+    domain: Domain, given: Mapping[str, Any] | None, rows: int
+) -> dict[str, int | NDArray[np.int64]]:
     """The evidence as integers and arrays of integers.
 
     Raises:
@@ -44,7 +46,7 @@ def by_row(given: Evidence) -> bool:
     return any(not isinstance(codes, int) for codes in given.values())
 
 
-def picked(given: Evidence, rows: NDArray[np.int64]) -> dict[str, int | NDArray[np.int64]]:
+def pick_evidence(given: Evidence, rows: NDArray[np.int64]) -> dict[str, int | NDArray[np.int64]]:
     """The evidence of some of the rows."""
     return {name: codes if isinstance(codes, int) else codes[rows] for name, codes in given.items()}
 

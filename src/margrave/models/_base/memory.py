@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["A_CODE", "A_SQUARE", "CELL_BYTES", "LEAST", "PROGRAM", "Room", "tables_cells"]
+__all__ = ["A_CODE", "A_SQUARE", "CELL_BYTES", "MIN_MEMORY", "PROGRAM", "Room", "tables_cells"]
 
 
 PROGRAM, CELL_BYTES = 320_000_000, 100
@@ -27,13 +27,13 @@ A_SQUARE, A_CODE = 84, 24
 two halves that candidates are fitted to and judged by, model and gradients, the optimiser's memory, and the
 tables on the way to rows."""
 
-LEAST = 400_000_000
+MIN_MEMORY = 400_000_000
 """The least max_memory that leaves room for a model."""
 
 
 A_TABLE_CELL, A_ROW = 64, 40
 """Bytes at most of a cell of all tables together, measured and consistent, and of a row beside its codes."""
-FEWEST = 10_000
+MIN_DEFAULT_ROWS = 10_000
 """Rows by default where a model stands for fewer: a table of few rows cannot hold fractions of one."""
 
 
@@ -42,7 +42,7 @@ class Room:
     """Limits that generators of rows share.
 
     Args:
-        rows: Rows of the table; None for the rows it stands for, between FEWEST and max_rows.
+        rows: Rows of the table; None for the rows it stands for, between MIN_DEFAULT_ROWS and max_rows.
         max_rows: Rows of the table, at most.
         max_cells: Cells of all tables together, at most.
         max_memory: Bytes of the program with the model: half of what is left is for cells, half for rows.
@@ -64,8 +64,8 @@ class Room:
         ):
             if value is not None and value < 1:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
-        if self.max_memory is not None and self.max_memory < LEAST:
-            least = f"at least {LEAST // 10**6} MB"
+        if self.max_memory is not None and self.max_memory < MIN_MEMORY:
+            least = f"at least {MIN_MEMORY // 10**6} MB"
             raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
 
     @property
@@ -77,7 +77,7 @@ class Room:
 
     def rows_for(self, total: float, attributes: int, most: int | None = None) -> int:
         """Rows of a table that stands for `total` rows; at most `most` where that is given."""
-        wanted = max(round(total), FEWEST) if self.rows is None else self.rows
+        wanted = max(round(total), MIN_DEFAULT_ROWS) if self.rows is None else self.rows
         limits = [self.max_rows] if most is None else [self.max_rows, most]
         if self.max_memory is not None:
             limits.append((self.max_memory - PROGRAM) // (2 * (A_ROW + 8 * attributes)))

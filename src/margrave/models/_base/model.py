@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._base.constraints import sampled
+from margrave.models._base.constraints import sample_codes
 from margrave.models._base.evidence import Evidence
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -105,7 +105,7 @@ class Model(ABC):
         def draw(count: int, codes: Evidence) -> Sequence[NDArray[Any]]:
             return self.draw_rows(count, codes, rng, deadline)
 
-        return sampled(self.domain, rows, given, rng, draw, self.one_ways)
+        return sample_codes(self.domain, rows, given, rng, draw, self.one_ways)
 
     def draw_rows(
         self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None

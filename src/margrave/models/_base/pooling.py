@@ -209,7 +209,7 @@ SHARE = 1.0 / 3.0
 FLOOR = 1e-3
 """Added to a cell's share before its inverse weighs the cell's squared error; of 0, 1e-4, 1e-3 and 1e-2 this
 chose best on the tables of bench/LOG.md."""
-SURE = 2.0
+FREE_DEVIATIONS = 2.0
 """Standard deviations of an appraised dependence by which a model's may exceed it at no charge."""
 
 
@@ -257,7 +257,8 @@ def compare(
 
     Of a pair that nobody measured only the appraised total variation R from independence is known. A model
     errs there at least by as much as its own dependence exceeds R, by the triangle inequality, so no less
-    than 4 (excess)^2 in squares over shares; the excess counts beyond SURE standard deviations of R.
+    than 4 (excess)^2 in squares over shares; the excess counts beyond FREE_DEVIATIONS standard deviations of
+    R.
 
     Args:
         rival: One model's tables in rows, one for each judged table.
@@ -272,7 +273,7 @@ def compare(
     for table, one, other in zip(judged, rival, default, strict=True):
         one, other = one / rows, other / rows
         if table.inferred:
-            allowed = table.distance + SURE * table.uncertainty
+            allowed = table.distance + FREE_DEVIATIONS * table.uncertainty
             gain += 4.0 * (_excess(one, allowed) ** 2 - _excess(other, allowed) ** 2)
             continue
         mean = np.maximum(0.5 * (one + other), 0.0)

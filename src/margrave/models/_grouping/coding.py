@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.models._base.pooling import Pooled, simplex
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Coarse", "coarsen", "merged", "recalled"]
+__all__ = ["Coarse", "coarsen", "groups_from_state", "merge_rare_codes"]
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-OWN = 0.75
+SINGLE_CODE_SHARE = 0.75
 """Share of the groups that single frequent codes get."""
 
 
@@ -62,7 +62,7 @@ class Coarse:
         values, variance = table.values, table.sigma**2
         for axis, name in enumerate(table.clique):
             if name in self.groups:
-                values, variance = (_added(part, self.groups[name], axis) for part in (values, variance))
+                values, variance = (_add_codes(part, self.groups[name], axis) for part in (values, variance))
         return replace(table, values=values, sigma=np.sqrt(variance))
 
     def spread(self, table: Floats, clique: Clique) -> Floats:
@@ -83,11 +83,11 @@ class Coarse:
         table = np.zeros((len(firsts) - 1, widest))
         places = np.arange(len(groups)) - firsts[groups[order]]
         table[groups[order], places] = self.shares[name][order]
-        place = draw_column(codes, grouped(codes, len(table)), table, rng)
+        place = draw_column(codes, order_by_group(codes, len(table)), table, rng)
         return np.asarray(order[firsts[codes] + place])
 
     def state(self) -> dict[str, Floats]:
-        """Arrays for `recalled`."""
+        """Arrays for `groups_from_state`."""
         kept: dict[str, Floats] = {}
         for name in self.groups:
             place = self.domain.index(name)
@@ -102,12 +102,12 @@ def coarsen(domain: Domain, tables: Sequence[Pooled], largest: int) -> Coarse | 
     for name in domain.names:
         if domain[name] > largest:
             ways = _ways(domain, tables, name)
-            groups[name] = _grouped(ways, domain.ordered[domain.index(name)], largest)
-            shares[name] = _shared(ways, groups[name])
+            groups[name] = _group_codes(ways, domain.ordered[domain.index(name)], largest)
+            shares[name] = _share_in_group(ways, groups[name])
     return Coarse(domain, groups, shares) if groups else None
 
 
-def merged(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) -> Coarse | None:
+def merge_rare_codes(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) -> Coarse | None:
     """How to merge codes whose noisy one-way count is less than so many standard deviations.
 
     Codes without an order form one group, ordered ones a group with their neighbours. Attributes that rules
@@ -128,11 +128,11 @@ def merged(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) -> Coarse 
         low = table.values < sigmas * table.sigma
         own = _runs(low, domain.ordered[domain.index(name)])
         if name not in ruled and own.max() + 1 < len(own):
-            groups[name], shares[name] = own, _shared(_simplex(table), own)
+            groups[name], shares[name] = own, _share_in_group(_simplex(table), own)
     return Coarse(domain, groups, shares) if groups else None
 
 
-def recalled(domain: Domain, state: Mapping[str, Floats]) -> Coarse | None:
+def groups_from_state(domain: Domain, state: Mapping[str, Floats]) -> Coarse | None:
     """What `Coarse.state` saved; None if there was nothing.
 
     Raises:
@@ -169,7 +169,7 @@ def _simplex(table: Pooled) -> Floats:
     return simplex(table.values / total, (table.sigma / total) ** 2)
 
 
-def _shared(ways: Floats, groups: Longs) -> Floats:
+def _share_in_group(ways: Floats, groups: Longs) -> Floats:
     """Each code's share of its group, even where the group holds nothing."""
     held, lone = np.bincount(groups, weights=ways)[groups], np.bincount(groups)[groups]
     return np.where(held > 0, ways / np.maximum(held, 1e-300), 1.0 / lone)
@@ -186,7 +186,7 @@ def _runs(low: NDArray[np.bool_], ordered: int) -> Longs:
     return np.asarray(groups)
 
 
-def _grouped(ways: Floats, ordered: int, largest: int) -> Longs:
+def _group_codes(ways: Floats, ordered: int, largest: int) -> Longs:
     """The group of each code: frequent codes alone and the rest together, or runs of ordered neighbours."""
     groups = np.zeros(len(ways), dtype=np.int64)
     if ordered > largest // 2:
@@ -196,14 +196,14 @@ def _grouped(ways: Floats, ordered: int, largest: int) -> Longs:
         groups[ordered:] = np.minimum(runs + np.arange(rest), largest - 1)
         return groups
     order = np.argsort(-ways, kind="stable")
-    own = int(OWN * largest)
+    own = int(SINGLE_CODE_SHARE * largest)
     groups[order[:own]] = np.arange(own)
     rest = len(ways) - own
     groups[order[own:]] = own + np.arange(rest) * (largest - own) // rest
     return groups
 
 
-def _added(values: Floats, groups: Longs, axis: int) -> Floats:
+def _add_codes(values: Floats, groups: Longs, axis: int) -> Floats:
     order = np.argsort(groups, kind="stable")
     firsts = np.searchsorted(groups[order], np.arange(int(groups.max()) + 1))
     return np.asarray(np.add.reduceat(np.take(values, order, axis=axis), firsts, axis=axis))

@@ -29,12 +29,12 @@ __all__ = ["WidePair", "estimate_wide_pairs", "merge_cells", "restore_wide_pairs
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-SURE = 3.5
+OWN_COUNT_DEVIATIONS = 3.5
 """Standard deviations of noise from which on a cell's own count is taken: 230 of a million empty ones."""
 TURNS, PASSES = 3, 8
 """How often cells are told from noise, and passes of proportional fitting of the rest each time."""
 
-FARTHEST = 1e3
+MAX_LINE_FACTOR = 1e3
 """By how much a line of cells may be raised at most: where counts of their own leave nothing for the others,
 margins cannot be met."""
 
@@ -154,14 +154,14 @@ def merge_cells(expected: Floats, values: Floats, sigma: Floats) -> Floats:
     expected = np.maximum(expected, 1e-12)
     rest = table = expected
     for _ in range(TURNS):
-        sure = np.abs(values - rest) > SURE * sigma
+        sure = np.abs(values - rest) > OWN_COUNT_DEVIATIONS * sigma
         own = np.where(sure, np.maximum(values, 0.0), 0.0)
         left = np.where(sure, 0.0, expected)
         wanted = np.maximum(rows - own.sum(axis=1), 0.0), np.maximum(columns - own.sum(axis=0), 0.0)
         lines, fields = np.ones(len(rows)), np.ones(len(columns))
         for _ in range(PASSES):
-            lines = np.minimum(wanted[0] / np.maximum(left @ fields, 1e-12), FARTHEST)
-            fields = np.minimum(wanted[1] / np.maximum(lines @ left, 1e-12), FARTHEST)
+            lines = np.minimum(wanted[0] / np.maximum(left @ fields, 1e-12), MAX_LINE_FACTOR)
+            fields = np.minimum(wanted[1] / np.maximum(lines @ left, 1e-12), MAX_LINE_FACTOR)
         # What is expected of cells with counts of their own is needed to tell them from noise again.
         rest = expected * lines[:, None] * fields
         table = own + np.where(sure, 0.0, rest)

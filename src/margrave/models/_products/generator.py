@@ -16,7 +16,7 @@ from margrave.models._products.products import softmaxes
 from margrave.models._torch.descent import Adam
 from margrave.models._torch.device import Device
 
-__all__ = ["Generator", "Made", "Training", "trained"]
+__all__ = ["Generator", "Made", "Training", "train_generator"]
 
 
 SLACK = 1e-5
@@ -67,9 +67,9 @@ class Generator:
         self.device, self.inputs, self.widths, self.sizes = device, inputs, tuple(widths), tuple(sizes)
         start, width = [], inputs
         for wide in widths:
-            start += [_drawn((wide, width), width, rng), np.ones(wide), np.zeros(wide)]
+            start += [_draw_weights((wide, width), width, rng), np.ones(wide), np.zeros(wide)]
             width += wide
-        start += [_drawn(shape, width, rng) for shape in ((sum(sizes), width), (sum(sizes),))]
+        start += [_draw_weights(shape, width, rng) for shape in ((sum(sizes), width), (sum(sizes),))]
         self.width = width
         self.shapes = [part.shape for part in start]
         """Of a block's map, scales and shifts, block by block, and of the last map and its offsets."""
@@ -138,7 +138,7 @@ class Generator:
                 back[:, left:] += down @ linear[:, : hidden - left]
 
 
-def _drawn(shape: tuple[int, ...], inputs: int, rng: np.random.Generator) -> Any:
+def _draw_weights(shape: tuple[int, ...], inputs: int, rng: np.random.Generator) -> Any:
     return rng.uniform(-(inputs**-0.5), inputs**-0.5, shape)
 
 
@@ -166,7 +166,9 @@ class Training:
     exact: bool = True
 
 
-def trained(network: Generator, start: Any, sloped: Sloped, pace: Training, stop: Callable[[], bool]) -> Any:
+def train_generator(
+    network: Generator, start: Any, sloped: Sloped, pace: Training, stop: Callable[[], bool]
+) -> Any:
     """Weights after the steps, in one tensor: their average, or those of less loss than it has.
 
     Where measurements are sharp the loss can leap by a factor of a thousand in the last steps.

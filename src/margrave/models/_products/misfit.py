@@ -19,12 +19,12 @@ from margrave.models.mixture.rules import Tie, ties
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["NOISE", "Blocks", "Misfit", "Panel", "Tied", "paired", "panels"]
+__all__ = ["NOISE", "Blocks", "Misfit", "Panel", "Tied", "pair_misfit", "panels"]
 
 
 BRIDGE = 16
 """So many codes of unmeasured attributes cost less than another product of matrices."""
-BEGIN = 8_000
+MIN_PRODUCT_CELLS = 8_000
 """Cells of a product of matrices that take as long as a panel's many small operations."""
 
 
@@ -57,7 +57,9 @@ def panels(measured: Stacked, scale: float, device: Device) -> list[Panel]:
     if not weights.any():
         return []
     spans = [span for i in range(measured.attributes - 1) for span in _runs(measured, i)]
-    asked = sum(3 * (one.stop - one.start) * (other.stop - other.start) + BEGIN for one, other in spans)
+    asked = sum(
+        3 * (one.stop - one.start) * (other.stop - other.start) + MIN_PRODUCT_CELLS for one, other in spans
+    )
     if device.place.type != "cpu" or asked >= 2 * measured.codes**2:
         spans, weights = [(slice(None), slice(None))], 0.5 * weights
     single = device.torch.float32
@@ -82,7 +84,7 @@ def _runs(measured: Stacked, attribute: int) -> list[tuple[slice, slice]]:
     return [(own, slice(*run)) for run in runs]
 
 
-def paired(device: Device, held: Sequence[Panel], shares: Any) -> tuple[Any, Any]:
+def pair_misfit(device: Device, held: Sequence[Panel], shares: Any) -> tuple[Any, Any]:
     """The sum over cells of weight (model - measured)^2, a scalar tensor, and its derivative by the shares.
 
     The derivative is written out: automatic differentiation takes twice the time for small products, since it
@@ -165,7 +167,7 @@ class Tied:
         parts = list(self.device.torch.split(shares, list(self.domain.sizes)))
         for table, places, codes in zip(tables, self._places, self._codes, strict=True):
             for i, code in zip(places, codes, strict=True):
-                parts[i] = self._summed(table, code, self.domain.sizes[i])
+                parts[i] = self._sum_cells(table, code, self.domain.sizes[i])
         return self.device.torch.cat(parts)
 
     def blocks(self, clique: Clique) -> Blocks:
@@ -188,7 +190,7 @@ class Tied:
     def cells(self, blocks: Blocks, shares: Any, tables: Sequence[Any]) -> Any:
         """The mean over rows of each cell's share, shape of the clique; shares are `settled`."""
         factors = [
-            shares[part] if isinstance(part, slice) else self._summed(tables[part[0]], part[1], part[2])
+            shares[part] if isinstance(part, slice) else self._sum_cells(tables[part[0]], part[1], part[2])
             for part in blocks.parts
         ]
         found, count = factors[0], shares.shape[1]
@@ -197,7 +199,7 @@ class Tied:
         mean = found @ factors[-1].T / count if len(factors) > 1 else found.mean(1)
         return mean.reshape(blocks.sizes).permute(blocks.axes)
 
-    def _summed(self, table: Any, keys: Any, size: int) -> Any:
+    def _sum_cells(self, table: Any, keys: Any, size: int) -> Any:
         torch = self.device.torch
         empty = torch.zeros((size, table.shape[1]), dtype=table.dtype, device=table.device)
         return empty.index_add(0, keys, table)
@@ -261,7 +263,7 @@ class Misfit:
             value = value + (weights * (self.tied.cells(blocks, shares, tied) - values) ** 2).sum()
         return value
 
-    def sloped(self, shares: Any) -> tuple[Any, Any]:
+    def value_and_slope(self, shares: Any) -> tuple[Any, Any]:
         """The misfit and its derivative by the shares, of their shape, both without a gradient."""
         if not self._large and not self.tied.ties:
             return self._small(shares)
@@ -273,7 +275,7 @@ class Misfit:
 
     def _small(self, shares: Any) -> tuple[Any, Any]:
         """The part of pairs and single attributes that no rule ties together, with its derivative."""
-        value, slope = paired(self.device, self._panels, shares)
+        value, slope = pair_misfit(self.device, self._panels, shares)
         off = shares.mean(1) - self._ones
         pull = self._one_weights * off
         slope += (2.0 / shares.shape[1]) * pull[:, None]

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
-from margrave.models._grouping.coding import coarsen, recalled
+from margrave.models._grouping.coding import coarsen, groups_from_state
 from margrave.models._torch.device import Device, ready
-from margrave.models.mixture.model import GroupedMixture, MixtureModel, restored, ungrouped
+from margrave.models.mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ __all__ = [
     "alone",
     "cells_with",
     "check_size",
+    "fit_mixture",
     "held_shares",
-    "loaded",
-    "mixed",
+    "products_from_state",
     "simplices",
     "softmaxes",
 ]
@@ -47,7 +47,7 @@ HAZE = 0.02
 Make = Callable[[Domain, Sequence[Pooled], float], Floats]
 
 
-def mixed(
+def fit_mixture(
     domain: Domain, tables: Sequence[Pooled], rows: float, largest: int, make: Make
 ) -> MixtureModel | GroupedMixture:
     """The mixture with equal weights whose products `make` finds.
@@ -63,11 +63,11 @@ def mixed(
     if coarse is None:
         return _model(domain, tables, rows, make)
     inner = _model(coarse.inner, [coarse.summed(table) for table in tables], rows, make)
-    return ungrouped(inner, coarse, False)
+    return undo_grouping(inner, coarse, False)
 
 
 def _model(domain: Domain, tables: Sequence[Pooled], rows: float, make: Make) -> MixtureModel:
-    known = sharpened(domain, tables, 1.0)
+    known = zero_forbidden(domain, tables, 1.0)
     shares = _exact(domain, tables, make(domain, known, rows))
     count = shares.shape[1]
     return MixtureModel(domain, rows, np.full(count, 1.0 / count), shares, 0.0, None)
@@ -109,7 +109,7 @@ def alone(domain: Domain, tables: Sequence[Pooled], rows: float, haze: float = H
     return np.concatenate(parts)[:, None]
 
 
-def loaded(
+def products_from_state(
     domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
 ) -> MixtureModel | GroupedMixture:
     """The mixture whose `state` was saved; needs no PyTorch.
@@ -117,11 +117,11 @@ def loaded(
     Raises:
         ReleaseError: The state is not that of a mixture over this domain.
     """
-    domain = settled(domain, pool(domain, measurements))
-    coarse = recalled(domain, state)
+    domain = resolve_dependencies(domain, pool(domain, measurements))
+    coarse = groups_from_state(domain, state)
     if coarse is None:
-        return restored(domain, state)
-    return GroupedMixture(restored(coarse.inner, state), coarse)
+        return mixture_from_state(domain, state)
+    return GroupedMixture(mixture_from_state(coarse.inner, state), coarse)
 
 
 def held_shares(model: protocols.Model | None, domain: Domain, count: int) -> Floats | None:

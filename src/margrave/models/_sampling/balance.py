@@ -4,7 +4,7 @@ Rounding fixes how often each code occurs in each group of rows, not which row o
 choice is as likely under the model, so codes of one column are swapped between rows of a group while that
 lowers the squared excess of all pair counts over their expectations. No group's one-way counts change.
 
-`balance` takes whole rows whose groups are the same for all columns; `balanced` a column that was just
+`balance` takes whole rows whose groups are the same for all columns; `balance_column` a column that was just
 drawn given others. There rows that are alone in their group may swap with each other as well, with the
 Metropolis rule for the model's own probabilities: otherwise trees with more cells than rows would leave
 nothing to pair.
@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._base.compiled import compiled
-from margrave.models._sampling.rounding import fresh_state, grouped, uniform
+from margrave.models._base.compiled import compile_kernel
+from margrave.models._sampling.rounding import fresh_state, order_by_group, uniform
 
-__all__ = ["MOST", "balance", "balanced", "columns_of", "lines_of"]
+__all__ = ["MAX_SWAPS_A_PASS", "balance", "balance_column", "columns_of", "lines_of"]
 
 
 Longs = NDArray[np.int64]
@@ -65,11 +65,11 @@ def columns_of(lines: Ints, firsts: Sequence[int] | Longs, rows: Longs) -> list[
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
-MOST = 1 << 17
+MAX_SWAPS_A_PASS = 1 << 17
 """Most swaps tried for one column in one pass: of many rows a part is enough, their counts are close."""
 
-REACH = 64
-"""How far apart in the order of groups two rows may lie to be tried for a swap in `balanced`."""
+SWAP_REACH = 64
+"""How far apart in the order of groups two rows may lie to be tried for a swap in `balance_column`."""
 
 
 def balance(
@@ -80,7 +80,7 @@ def balance(
     passes: int,
     rng: np.random.Generator,
     *,
-    most: int = MOST,
+    most: int = MAX_SWAPS_A_PASS,
     movable: Sequence[int] | None = None,
     apart: Mapping[int, Longs] | None = None,
     deadline: Deadline | None = None,
@@ -105,7 +105,7 @@ def balance(
     if len(groups) < 2 or len(columns) < 2 or passes < 1:
         return [np.array(column, dtype=np.int64) for column in columns]
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
-    by = grouped(groups, int(groups.max()) + 1)
+    by = order_by_group(groups, int(groups.max()) + 1)
     codes = lines_of(columns, starts, by)
     excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
     _count(codes, excess)
@@ -125,7 +125,7 @@ def _plans(
     plans = [_plan(np.arange(len(by)), groups[by], [v for v in movable if v not in apart])]
     for keys in {id(keys): keys for keys in apart.values()}.values():
         placed = keys[by]
-        order = grouped(placed, int(placed.max()) + 1)
+        order = order_by_group(placed, int(placed.max()) + 1)
         moved = [v for v in movable if v in apart and apart[v] is keys]
         plans.append(_plan(order, placed[order], moved))
     return plans
@@ -136,7 +136,7 @@ def _plan(order: Longs, keys: Longs, moved: Sequence[int]) -> tuple[Longs, Longs
     return order, ends, np.asarray(moved, dtype=np.int64)
 
 
-def balanced(
+def balance_column(
     codes: NDArray[Any],
     v: int,
     drawn: Sequence[int],
@@ -147,7 +147,7 @@ def balanced(
     passes: int,
     rng: np.random.Generator,
     *,
-    most: int = MOST,
+    most: int = MAX_SWAPS_A_PASS,
 ) -> None:
     """Swap codes of a column that was just drawn, in place.
 
@@ -176,15 +176,15 @@ def balanced(
 
 
 def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
-    """About `most` of the rows: stretches of REACH neighbours at equal distances from each other."""
+    """About `most` of the rows: stretches of SWAP_REACH neighbours at equal distances from each other."""
     spread = -(-len(by) // most)
-    firsts = np.arange(int(rng.integers(spread)) * REACH, len(by), spread * REACH)
-    places = (firsts[:, None] + np.arange(REACH)).ravel()
+    firsts = np.arange(int(rng.integers(spread)) * SWAP_REACH, len(by), spread * SWAP_REACH)
+    places = (firsts[:, None] + np.arange(SWAP_REACH)).ravel()
     chosen: Longs = by[places[places < len(by)]]
     return chosen
 
 
-@compiled
+@compile_kernel
 def _count(codes: Ints, excess: Singles) -> None:
     """Add the rows to the excess of all pairs, both ways round."""
     counts = np.zeros(excess.shape, dtype=np.int32)
@@ -199,7 +199,7 @@ def _count(codes: Ints, excess: Singles) -> None:
             excess[b, a] += counts[a, b]
 
 
-@compiled
+@compile_kernel
 def _swap(
     codes: Ints,
     order: Longs,
@@ -222,7 +222,7 @@ def _swap(
                 _exchange(codes[p], codes[q], v, excess)
 
 
-@compiled
+@compile_kernel
 def _change(one: Ints, two: Ints, v: int, excess: Singles) -> float:
     """Half of what the sum of squared excesses grows by when two rows swap their codes of column v."""
     a, b = excess[one[v]], excess[two[v]]
@@ -234,7 +234,7 @@ def _change(one: Ints, two: Ints, v: int, excess: Singles) -> float:
     return float(change)
 
 
-@compiled
+@compile_kernel
 def _exchange(one: Ints, two: Ints, v: int, excess: Singles) -> None:
     a, b = one[v], two[v]
     one[v], two[v] = b, a
@@ -246,7 +246,7 @@ def _exchange(one: Ints, two: Ints, v: int, excess: Singles) -> None:
                 excess[other, code] += by
 
 
-@compiled
+@compile_kernel
 def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, excess: Singles) -> None:
     """Add the rows to the excess of the pairs of v with others."""
     own = codes[v]
@@ -258,7 +258,7 @@ def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, exces
         excess += counts
 
 
-@compiled
+@compile_kernel
 def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Ints) -> None:
     """Rows of codes of several attributes, one attribute after another in number."""
     for w in range(len(others)):
@@ -267,7 +267,7 @@ def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near
             near[i, w] = starts[w] + column[rows[i]]
 
 
-@compiled
+@compile_kernel
 def _swap_drawn(
     column: NDArray[Any],
     keys: Longs,
@@ -280,11 +280,11 @@ def _swap_drawn(
     rows = len(column)
     for trial in range(passes * rows):
         p = trial % rows
-        q = p + 1 + int(uniform(state) * REACH)
+        q = p + 1 + int(uniform(state) * SWAP_REACH)
         if q >= rows:
             continue
         a, b = column[p], column[q]
-        if a == b or not _allowed(p, q, a, b, keys, table, state):
+        if a == b or not _may_swap(p, q, a, b, keys, table, state):
             continue
         change = np.float32(0.0)
         for w in range(near.shape[1]):
@@ -301,8 +301,8 @@ def _swap_drawn(
                 excess[t, b] -= 1
 
 
-@compiled
-def _allowed(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state: NDArray[np.uint64]) -> bool:
+@compile_kernel
+def _may_swap(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state: NDArray[np.uint64]) -> bool:
     """Whether places p and q may swap codes a and b."""
     k, m = keys[p], keys[q]
     if k == m:
@@ -312,7 +312,7 @@ def _allowed(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state: 
     return bool(table[k, b] * table[m, a] > uniform(state) * table[k, a] * table[m, b])
 
 
-@compiled
+@compile_kernel
 def _alone(p: int, keys: Longs) -> bool:
     """Whether the row at place p is the only one of its group."""
     return not (p > 0 and keys[p - 1] == keys[p]) and not (p + 1 < len(keys) and keys[p + 1] == keys[p])

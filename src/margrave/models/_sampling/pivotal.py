@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.models._sampling.rounding import fresh_state, uniform
 
 __all__ = ["pivotal"]
@@ -23,7 +23,7 @@ __all__ = ["pivotal"]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-LEAST = 1e-13
+MIN_PROBABILITY = 1e-13
 """Probabilities below this are taken as none."""
 
 
@@ -47,7 +47,7 @@ def pivotal(probabilities: Floats, order: Longs, rng: np.random.Generator) -> Lo
     return found
 
 
-@compiled
+@compile_kernel
 def _decide(
     probabilities: Floats,
     order: Longs,
@@ -69,8 +69,8 @@ def _decide(
         owners[held], left[held] = row, 0
         for code in range(size):
             share = probabilities[row, code]
-            open_[held, code] = share if share > LEAST else 0.0
-            left[held] += share > LEAST
+            open_[held, code] = share if share > MIN_PROBABILITY else 0.0
+            left[held] += share > MIN_PROBABILITY
         for line in range(held):
             _exchange(open_, left, line, held, state)
         fresh = held
@@ -87,7 +87,7 @@ def _decide(
         held, _ = _settle(open_, owners, left, held, -1, found)
 
 
-@compiled
+@compile_kernel
 def _settle(
     open_: Floats, owners: Longs, left: Longs, held: int, fresh: int, found: Longs
 ) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def _settle(
     return held, fresh
 
 
-@compiled
+@compile_kernel
 def _exchange(open_: Floats, left: Longs, one: int, other: int, state: NDArray[np.uint64]) -> None:
     """Move probability round the cycles of two lines alone, until they share at most one code."""
     before = -1
@@ -129,18 +129,18 @@ def _exchange(open_: Floats, left: Longs, one: int, other: int, state: NDArray[n
             before = code if open_[one, code] > 0.0 and open_[other, code] > 0.0 else -1
 
 
-@compiled
+@compile_kernel
 def _shift(open_: Floats, left: Longs, line: int, giving: int, taking: int, amount: float) -> None:
     """Move an amount within one line, and keep count of the codes it has left."""
     for code, change in ((giving, -amount), (taking, amount)):
         moved = open_[line, code] + change
-        if moved <= LEAST:
+        if moved <= MIN_PROBABILITY:
             moved = 0.0
             left[line] -= 1
         open_[line, code] = moved
 
 
-@compiled
+@compile_kernel
 def _move(
     open_: Floats, left: Longs, codes: Longs, lines: Longs, length: int, state: NDArray[np.uint64]
 ) -> None:
@@ -158,7 +158,7 @@ def _move(
         _shift(open_, left, lines[i], codes[i], codes[i + 1], amount)
 
 
-@compiled
+@compile_kernel
 def _cycle(open_: Floats, held: int, fresh: int, codes: Longs, lines: Longs) -> int:
     """A walk from one code of the fresh line through others to another of its codes, and back; 0 if none.
 
@@ -191,7 +191,7 @@ def _cycle(open_: Floats, held: int, fresh: int, codes: Longs, lines: Longs) -> 
     return 0
 
 
-@compiled
+@compile_kernel
 def _trace(came_by: Longs, came_from: Longs, code: int, fresh: int, codes: Longs, lines: Longs) -> int:
     """Write down the walk that a search found, closed by the fresh line; return its number of lines."""
     codes[0], length = code, 0
@@ -203,7 +203,7 @@ def _trace(came_by: Longs, came_from: Longs, code: int, fresh: int, codes: Longs
     return length + 1
 
 
-@compiled
+@compile_kernel
 def _path(open_: Floats, held: int, codes: Longs, lines: Longs) -> int:
     """A walk through the forest from a code that one line has to another such; its number of lines."""
     size = open_.shape[1]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.models._sampling.rounding import Ints, Rounded, fresh_state, uniform
 
 __all__ = ["LIMIT", "repair", "steer"]
@@ -38,7 +38,7 @@ LIMIT = 1.9
 ROUNDS = 100
 """Visits to the wrong cells, at most."""
 
-TRIED = 64
+MAX_ROWS_TRIED = 64
 """Rows looked at for one wrong cell and round, at most."""
 
 BLOCK = 1024
@@ -107,7 +107,7 @@ def _axes(
     return members, strides, of
 
 
-@compiled
+@compile_kernel
 def _count(codes: NDArray[Any], starts: Longs, members: Longs, strides: Longs, excess: Floats) -> None:
     """Add the rows to all tables."""
     rows = codes.shape[1]
@@ -128,7 +128,7 @@ def _count(codes: NDArray[Any], starts: Longs, members: Longs, strides: Longs, e
         excess[starts[k] : starts[k + 1]] += counts
 
 
-@compiled
+@compile_kernel
 def _repair(
     codes: NDArray[Any],
     sizes: Longs,
@@ -168,7 +168,7 @@ def _repair(
             break
 
 
-@compiled
+@compile_kernel
 def _search(
     codes: NDArray[Any],
     sizes: Longs,
@@ -198,12 +198,12 @@ def _search(
             if differences[i] == (0 if over else 1):
                 tried += 1
                 best = _try(codes, sizes, clique, wanted, over, first + i, best, tables, at, move)
-                if tried == TRIED:
+                if tried == MAX_ROWS_TRIED:
                     return best < -1e-6
     return best < -1e-6
 
 
-@compiled
+@compile_kernel
 def _compare(
     codes: NDArray[Any],
     clique: Longs,
@@ -227,7 +227,7 @@ def _compare(
     return held > 0
 
 
-@compiled
+@compile_kernel
 def _try(
     codes: NDArray[Any],
     sizes: Longs,
@@ -255,7 +255,7 @@ def _try(
     return best
 
 
-@compiled
+@compile_kernel
 def _locate(codes: NDArray[Any], i: int, v: int, tables: Any, at: Longs) -> None:
     """Fill `at` with the cell of row i, code 0 of attribute v, in each table that holds v."""
     starts, members, strides, of = tables[0], tables[1], tables[2], tables[3]
@@ -269,7 +269,7 @@ def _locate(codes: NDArray[Any], i: int, v: int, tables: Any, at: Longs) -> None
                 at[k] += strides[k, place] * codes[u, i]
 
 
-@compiled
+@compile_kernel
 def _cost(a: int, b: int, v: int, tables: Any, at: Longs) -> float:
     """What a change from a to b adds to the weighted fourth powers, and to the row's unlikeliness in nats."""
     of, excess, potentials, weights, nats = tables[3], tables[4], tables[5], tables[6], tables[7]
@@ -288,7 +288,7 @@ def _cost(a: int, b: int, v: int, tables: Any, at: Longs) -> float:
     return cost - min(likelier, 0.0)
 
 
-@compiled
+@compile_kernel
 def _apply(codes: NDArray[Any], move: Longs, tables: Any, at: Longs) -> None:
     """Make a change and keep the tables' excess."""
     of, excess = tables[3], tables[4]
@@ -304,7 +304,7 @@ def _apply(codes: NDArray[Any], move: Longs, tables: Any, at: Longs) -> None:
 PASSES = 6
 """Rounds over all groups; a round without an exchange is the last."""
 
-OVER = 1.0
+MIN_EXCESS = 1.0
 """Excess above which a cell gives codes away: below, rounding is left to chance, so that it is unbiased."""
 
 ODDS = 20.0
@@ -336,7 +336,7 @@ def steer(
     _steer(found.keys, found.firsts, found.extras, found.codes, table, places, excess)
 
 
-@compiled
+@compile_kernel
 def _places(keys: Longs, radices: Longs, steps: Longs, starts: Longs) -> Longs:
     """Where each group's row begins in each table, shape [groups, tables]."""
     places = np.empty((len(keys), len(starts)), dtype=np.int64)
@@ -351,7 +351,7 @@ def _places(keys: Longs, radices: Longs, steps: Longs, starts: Longs) -> Longs:
     return places
 
 
-@compiled
+@compile_kernel
 def _count_cells(firsts: Longs, codes: Ints, places: Longs, excess: Floats) -> None:
     """Add the rows to the tables, equal codes that lie together at once."""
     for group in range(len(places)):
@@ -365,7 +365,7 @@ def _count_cells(firsts: Longs, codes: Ints, places: Longs, excess: Floats) -> N
             first = end
 
 
-@compiled
+@compile_kernel
 def _steer(
     keys: Longs, firsts: Longs, extras: Longs, codes: Ints, table: Floats, places: Longs, excess: Floats
 ) -> None:
@@ -395,16 +395,16 @@ def _steer(
             break
 
 
-@compiled
+@compile_kernel
 def _over(places: Longs, code: int, excess: Floats) -> bool:
     """Whether any table has too many of a group's code."""
     found = False
     for place in places:
-        found |= excess[place + code] > OVER
+        found |= excess[place + code] > MIN_EXCESS
     return found
 
 
-@compiled
+@compile_kernel
 def _free(weights: Floats, rows: int, taken: Ints, fractions: Floats) -> None:
     """Fractional parts of a group's expectations, negative for the codes that were rounded up."""
     total = weights.sum()
@@ -415,7 +415,7 @@ def _free(weights: Floats, rows: int, taken: Ints, fractions: Floats) -> None:
         fractions[code] = -abs(fractions[code])
 
 
-@compiled
+@compile_kernel
 def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: Floats) -> int:
     """The code to have rounded up in place of `old`, or `old` itself."""
     bound = 0.0

@@ -15,9 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 
-__all__ = ["Rounded", "draw_column", "fresh_state", "grouped", "hand_out", "rounded", "shuffle", "uniform"]
+__all__ = [
+    "Rounded",
+    "draw_column",
+    "fresh_state",
+    "hand_out",
+    "order_by_group",
+    "round_counts",
+    "shuffle",
+    "uniform",
+]
 
 
 Floats = NDArray[np.float64]
@@ -28,7 +37,7 @@ BASE = 16
 """Starting points come in blocks of BASE^2 strata; any BASE in a row are one in each of BASE."""
 
 
-def grouped(keys: Longs, groups: int) -> Longs:
+def order_by_group(keys: Longs, groups: int) -> Longs:
     """Rows in the order of their groups, shape [rows]. keys: the group of each row, below `groups`."""
     if groups <= 1:
         return np.arange(len(keys))
@@ -54,12 +63,12 @@ class Rounded:
     codes: Ints
 
 
-def rounded(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator) -> Rounded:
+def round_counts(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator) -> Rounded:
     """Whole numbers of every code in every group.
 
     Args:
         keys: The group of each row, shape [rows], below len(table).
-        by: Rows in the order of their groups, as from `grouped`.
+        by: Rows in the order of their groups, as from `order_by_group`.
         table: Weights of the codes in each group, shape [groups, codes]; a group of zeros is uniform.
         rng: Source of randomness.
     """
@@ -80,9 +89,9 @@ def hand_out(found: Rounded, by: Longs, column: NDArray[Any], rng: np.random.Gen
 
 
 def draw_column(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator) -> Longs:
-    """One code a row, given its group: `rounded`, then `hand_out`, shape [rows]."""
+    """One code a row, given its group: `round_counts`, then `hand_out`, shape [rows]."""
     codes = np.empty(len(keys), dtype=np.int64)
-    hand_out(rounded(keys, by, np.ascontiguousarray(table), rng), by, codes, rng)
+    hand_out(round_counts(keys, by, np.ascontiguousarray(table), rng), by, codes, rng)
     return codes
 
 
@@ -91,7 +100,7 @@ def fresh_state(rng: np.random.Generator) -> NDArray[np.uint64]:
     return np.array([rng.integers(1 << 63)], dtype=np.uint64)
 
 
-@compiled
+@compile_kernel
 def uniform(state: NDArray[np.uint64]) -> float:
     """A number in [0, 1) by SplitMix64; Steele, Lea and Flood 2014."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -102,7 +111,7 @@ def uniform(state: NDArray[np.uint64]) -> float:
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@compiled
+@compile_kernel
 def _counting_sort(keys: Longs, groups: int) -> Longs:
     ends = np.zeros(groups + 1, dtype=np.int64)
     for key in keys:
@@ -116,7 +125,7 @@ def _counting_sort(keys: Longs, groups: int) -> Longs:
     return by
 
 
-@compiled
+@compile_kernel
 def shuffle(values: NDArray[Any], count: int, state: NDArray[np.uint64]) -> None:
     """Put the first `count` values in random order."""
     for i in range(count - 1, 0, -1):
@@ -124,7 +133,7 @@ def shuffle(values: NDArray[Any], count: int, state: NDArray[np.uint64]) -> None
         values[i], values[j] = values[j], values[i]
 
 
-@compiled
+@compile_kernel
 def _strata(points: Floats, state: NDArray[np.uint64]) -> None:
     """Fill points, shape [BASE^2], with one uniform in each of BASE^2 strata, any aligned BASE of them
     one in each of BASE, in an order that repeats no pattern."""
@@ -140,7 +149,7 @@ def _strata(points: Floats, state: NDArray[np.uint64]) -> None:
             points[block * BASE + i] = (digits[i] + fine / BASE) / BASE
 
 
-@compiled
+@compile_kernel
 def _fill(
     keys: Longs,
     by: Longs,
@@ -174,7 +183,7 @@ def _fill(
     return group
 
 
-@compiled
+@compile_kernel
 def _hand_out(firsts: Longs, codes: Ints, by: Longs, column: NDArray[Any], state: NDArray[np.uint64]) -> None:
     for group in range(len(firsts) - 1):
         first, last = firsts[group], firsts[group + 1]
@@ -183,7 +192,7 @@ def _hand_out(firsts: Longs, codes: Ints, by: Longs, column: NDArray[Any], state
             column[by[i]] = codes[i]
 
 
-@compiled
+@compile_kernel
 def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: Ints) -> int:
     """List in `values` the codes of a group of some rows; return how many of them are rounded up."""
     total = weights.sum()

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.compiled import compiled
-from margrave.models._base.constraints import obeying, settled
+from margrave.models._base.compiled import compile_kernel
+from margrave.models._base.constraints import resolve_dependencies, sample_constrained
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.memory import Room
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = [
     "RowEstimator",
     "RowModel",
-    "keyed",
-    "mixed",
+    "key_rows",
+    "match_most",
+    "order_alike",
     "picks",
-    "reached",
-    "recalled",
     "row_dtype",
+    "row_model_from_state",
     "ruled_rows",
 ]
 
@@ -44,11 +44,11 @@ __all__ = [
 Longs = NDArray[np.int64]
 Rows = NDArray[Any]
 
-LARGEST = 1 << 62
+MAX_KEY = 1 << 62
 """Keys stay below this; beyond it those that occur are numbered anew."""
 
 
-def keyed(columns: Sequence[NDArray[Any]], sizes: Sequence[int], rows: int) -> Longs:
+def key_rows(columns: Sequence[NDArray[Any]], sizes: Sequence[int], rows: int) -> Longs:
     """A number a row, equal for two rows exactly where all their codes are: shape [rows].
 
     Args:
@@ -58,14 +58,14 @@ def keyed(columns: Sequence[NDArray[Any]], sizes: Sequence[int], rows: int) -> L
     """
     keys, bound = np.zeros(rows, dtype=np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
-        if bound * size > LARGEST:
+        if bound * size > MAX_KEY:
             occurring, keys = np.unique(keys, return_inverse=True)
             bound = len(occurring)
         keys, bound = keys * size + column, bound * size
     return keys
 
 
-def mixed(columns: Rows, sizes: Sequence[int], rng: np.random.Generator) -> Longs:
+def order_alike(columns: Rows, sizes: Sequence[int], rng: np.random.Generator) -> Longs:
     """The rows in an order in which neighbours are alike: by as many attributes as fit a key, [rows].
 
     Attributes come in random order and rows that agree in all of them as they lie, after a shuffle.
@@ -73,7 +73,7 @@ def mixed(columns: Rows, sizes: Sequence[int], rng: np.random.Generator) -> Long
     rows = columns.shape[1]
     start, keys, bound = rng.permutation(rows), np.zeros(rows, dtype=np.int64), 1
     for place in rng.permutation(len(sizes)).tolist():
-        if bound * sizes[place] > LARGEST:
+        if bound * sizes[place] > MAX_KEY:
             break
         keys, bound = keys * sizes[place] + columns[place], bound * sizes[place]
     return np.asarray(start[np.argsort(keys[start], kind="stable")])
@@ -88,7 +88,7 @@ def picks(wanted: int, there: int, rng: np.random.Generator) -> Longs:
     return np.asarray(rng.permutation(np.minimum(steps.astype(np.int64), there - 1)))
 
 
-def reached(columns: Rows, attributes: Sequence[int], codes: Sequence[int]) -> Longs:
+def match_most(columns: Rows, attributes: Sequence[int], codes: Sequence[int]) -> Longs:
     """The rows that agree with the most of some codes, shape [matches].
 
     Args:
@@ -97,11 +97,11 @@ def reached(columns: Rows, attributes: Sequence[int], codes: Sequence[int]) -> L
         codes: The code wanted of each.
     """
     agreed = np.empty(columns.shape[1], dtype=np.int64)
-    return _reached(columns, np.asarray(attributes, np.int64), np.asarray(codes, np.int64), agreed)
+    return _match_most(columns, np.asarray(attributes, np.int64), np.asarray(codes, np.int64), agreed)
 
 
-@compiled
-def _reached(columns: Rows, attributes: Longs, codes: Longs, agreed: Longs) -> Longs:
+@compile_kernel
+def _match_most(columns: Rows, attributes: Longs, codes: Longs, agreed: Longs) -> Longs:
     agreed[:] = 0
     for k in range(len(attributes)):
         for row in range(len(agreed)):
@@ -170,7 +170,7 @@ class RowModel(Model):
         return np.array(np.broadcast_to(counts.reshape(wide) * scale, shape))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays from which `recalled` builds the same model again."""
+        """Arrays from which `row_model_from_state` builds the same model again."""
         places = [self._domain.index(name) for name in self._names]
         return {
             "total": np.asarray(self._total),
@@ -191,7 +191,7 @@ class RowModel(Model):
     ) -> list[Rows]:
         """Rows of the table, each as often as any other to within one; see the class."""
         held = {name: codes for name, codes in given.items() if name in self._names}
-        chosen = self._chosen(rows, held, rng)
+        chosen = self._choose_rows(rows, held, rng)
         found = []
         for name in self._domain.names:
             if name in given:
@@ -203,27 +203,27 @@ class RowModel(Model):
                 found.append(draw_column(one, np.arange(rows), even, rng))
         return found
 
-    def _chosen(self, rows: int, given: Evidence, rng: np.random.Generator) -> NDArray[np.int64]:
+    def _choose_rows(self, rows: int, given: Evidence, rng: np.random.Generator) -> NDArray[np.int64]:
         """Which row of the table each row that is asked for comes from, shape [rows]."""
         if not rows:
             return np.zeros(0, dtype=np.int64)
-        order = mixed(self._columns, self._sizes, rng)
+        order = order_alike(self._columns, self._sizes, rng)
         if not given:
             return np.asarray(order[picks(rows, self.rows, rng)])
         names = tuple(given)
         if not by_row(given):
-            matching = self._matching(order, names, [int(given[name]) for name in names])
+            matching = self._matching_rows(order, names, [int(given[name]) for name in names])
             return np.asarray(matching[picks(rows, len(matching), rng)])
         return self._chosen_by_row(rows, given, order, rng)
 
     def _chosen_by_row(
         self, rows: int, given: Evidence, order: NDArray[np.int64], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """As `_chosen`, one distinct set of codes after another."""
+        """As `_choose_rows`, one distinct set of codes after another."""
         names = tuple(given)
         wanted = [np.broadcast_to(given[name], rows).astype(np.int64) for name in names]
         both = [np.append(self._column(n)[order], w) for n, w in zip(names, wanted, strict=True)]
-        keys = keyed(both, self._domain.shape(names), self.rows + rows)
+        keys = key_rows(both, self._domain.shape(names), self.rows + rows)
         by_key = np.argsort(keys[: self.rows], kind="stable")
         own, asked = keys[: self.rows][by_key], keys[self.rows :]
         by_asked = np.argsort(asked, kind="stable")
@@ -233,14 +233,14 @@ class RowModel(Model):
         for low, high, mine in zip(lows, highs, np.split(by_asked, firsts[1:]), strict=True):
             matching = order[by_key[low:high]]
             if low == high:
-                matching = self._matching(order, names, [int(w[mine[0]]) for w in wanted])
+                matching = self._matching_rows(order, names, [int(w[mine[0]]) for w in wanted])
             found[mine] = matching[picks(len(mine), len(matching), rng)]
         return found
 
-    def _matching(self, order: NDArray[np.int64], names: Clique, codes: list[int]) -> NDArray[np.int64]:
+    def _matching_rows(self, order: NDArray[np.int64], names: Clique, codes: list[int]) -> NDArray[np.int64]:
         """The rows that agree with the most of the codes, in the given order."""
         matches = np.zeros(self.rows, dtype=np.bool_)
-        matches[reached(self._columns, [self._names.index(name) for name in names], codes)] = True
+        matches[match_most(self._columns, [self._names.index(name) for name in names], codes)] = True
         return np.asarray(order[matches[order]])
 
 
@@ -252,15 +252,15 @@ def row_dtype(domain: Domain) -> np.dtype[Any]:
 def ruled_rows(model: RowModel, rng: np.random.Generator) -> Rows:
     """As many rows of a model as it is made of, all of which obey the rules, shape [names, rows]."""
 
-    def drawn(count: int, codes: Evidence) -> list[Rows]:
+    def draw_rows(count: int, codes: Evidence) -> list[Rows]:
         return model.draw_rows(count, codes, rng)
 
-    columns = obeying(model.domain, model.rows, {}, rng, drawn, model.one_ways)
+    columns = sample_constrained(model.domain, model.rows, {}, rng, draw_rows, model.one_ways)
     kept = [columns[model.domain.index(name)] for name in model._names]
     return np.array(kept, dtype=model._columns.dtype).reshape(len(kept), model.rows)
 
 
-def recalled(
+def row_model_from_state(
     domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
 ) -> RowModel:
     """The model whose `state` was saved.
@@ -280,7 +280,7 @@ def recalled(
     names = tuple(domain.names[place] for place in held.tolist())
     if any(int(column.max()) >= domain[name] for name, column in zip(names, columns, strict=True)):
         raise ReleaseError(invalid("state", "codes of the domain", "The release is damaged."))
-    return RowModel(settled(domain, pool(domain, measurements)), float(total), names, columns)
+    return RowModel(resolve_dependencies(domain, pool(domain, measurements)), float(total), names, columns)
 
 
 class RowEstimator(Estimator[RowModel]):
@@ -306,7 +306,7 @@ class RowEstimator(Estimator[RowModel]):
         Raises:
             ReleaseError: The state is not that of rows over this domain.
         """
-        return recalled(domain, measurements, state)
+        return row_model_from_state(domain, measurements, state)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the tables fit, before anything is measured.

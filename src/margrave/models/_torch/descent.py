@@ -14,7 +14,7 @@ from typing import Any
 
 from margrave.models._torch.device import Device
 
-__all__ = ["BETAS", "LEAST", "Adam", "Plan", "descend"]
+__all__ = ["BETAS", "MIN_LOSS", "Adam", "Plan", "descend"]
 
 
 BETAS = (0.9, 0.99)
@@ -59,9 +59,9 @@ class Adam:
 
 LOOK = 25
 """Steps between two looks at the loss: each look waits for the device."""
-LESS = 0.25
+STEP_DECAY = 0.25
 """A pass's step lengths, as part of those of the pass before."""
-LEAST = 1e-9
+MIN_LOSS = 1e-9
 """Added to the loss before its logarithm is taken."""
 
 
@@ -114,7 +114,7 @@ def descend(
     best, least, found = [part.detach().clone() for part in parts], math.inf, plan.steepness
     for turn in range(plan.passes):
         at = [part.clone().requires_grad_() for part in best]
-        adam, rates = Adam([part.detach() for part in at]), [rate * LESS**turn for rate in plan.rates]
+        adam, rates = Adam([part.detach() for part in at]), [rate * STEP_DECAY**turn for rate in plan.rates]
         steepness = plan.steepness
         left = plan.steps
         for level in range(plan.doublings + 1):
@@ -162,7 +162,7 @@ def _level(
             if ends or not now < before * (1.0 - plan.tolerance):
                 return taken, now, over
             before = now
-        adam.step(device.torch.autograd.grad((whole + LEAST).log(), at), rates)
+        adam.step(device.torch.autograd.grad((whole + MIN_LOSS).log(), at), rates)
         taken += 1
         with device.torch.no_grad():
             settle(at)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
 
-__all__ = ["Device", "opened", "ready", "serial"]
+__all__ = ["Device", "open_device", "ready", "serial"]
 
 
 NAMES = re.compile(r"torch-cpu|mps|cuda(:\d{1,3})?")
@@ -63,7 +63,7 @@ class Device:
         return made.to(self.place)
 
 
-def opened(device: str | None) -> Device | None:
+def open_device(device: str | None) -> Device | None:
     """The device of this name; None for the compiled kernels, "cpu" or None.
 
     Raises:
@@ -100,7 +100,7 @@ def ready(device: str | None) -> Device:
         InputError: There is no such device.
         MissingExtraError: PyTorch is not installed.
     """
-    found = opened("torch-cpu" if device in (None, "cpu") else device)
+    found = open_device("torch-cpu" if device in (None, "cpu") else device)
     if found is None:
         raise AssertionError("only cpu has no device")
     return found

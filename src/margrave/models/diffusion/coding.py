@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import LEAST
+from margrave.schema.embedding import MIN_ORDERED_CODES
 
-__all__ = ["Category", "Coding", "Number", "coded"]
+__all__ = ["Category", "Coding", "Number", "code_domain"]
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-LARGEST, DIGIT = 512, 256
+MAX_SINGLE_CATEGORY, DIGIT_BASE = 512, 256
 """Attributes with more codes than that are several categories: the digits of their codes to base 256."""
-FARTHEST = 4.0
+MAX_SCORE = 4.0
 """Scores are cut there: the normal quantile of 3e-5."""
 FLOOR = 1e-6
 """Least share of a value."""
@@ -50,7 +50,7 @@ class Number:
         low, high = np.full(self.size, 0.5), np.full(self.size, 0.5)
         low[:ordered], high[:ordered] = self.edges[:-1], self.edges[1:]
         found = ndtri(low[codes] + uniform * (high - low)[codes])
-        return np.clip(found, -FARTHEST, FARTHEST), codes < ordered
+        return np.clip(found, -MAX_SCORE, MAX_SCORE), codes < ordered
 
     def codes(self, scores: Floats) -> Longs:
         """The code whose interval a score lies in, shape as of scores."""
@@ -123,7 +123,7 @@ class Coding:
         return [np.minimum(c, size - 1) for c, size in zip(found, self.domain.sizes, strict=True)]
 
 
-def coded(domain: Domain, target: str | None, ways: Mapping[str, Floats]) -> Coding:
+def code_domain(domain: Domain, target: str | None, ways: Mapping[str, Floats]) -> Coding:
     """The coding of a domain.
 
     Args:
@@ -137,7 +137,7 @@ def coded(domain: Domain, target: str | None, ways: Mapping[str, Floats]) -> Cod
         ordered, way = domain.ordered[place], _shares(ways[name])
         if name == target:
             continue
-        if ordered >= LEAST:
+        if ordered >= MIN_ORDERED_CODES:
             edges = np.append(0.0, np.cumsum(way[:ordered]))
             numbers.append(Number(place, edges / edges[-1], size))
             outside = np.maximum(np.arange(size) - ordered + 1, 0)
@@ -165,12 +165,12 @@ def _category(place: int, values: Longs, way: Floats, size: int) -> list[Categor
 def _digits(size: int) -> Sequence[tuple[Longs, int]]:
     """Codes, or their digits, the highest first, each with how many values it has."""
     codes = np.arange(size)
-    if size <= LARGEST:
+    if size <= MAX_SINGLE_CATEGORY:
         return [(codes, size)]
     found: list[tuple[Longs, int]] = []
     while True:
         rest = int(codes.max())
-        if rest < DIGIT:
+        if rest < DIGIT_BASE:
             return [(codes, rest + 1), *found]
-        found.insert(0, (codes % DIGIT, DIGIT))
-        codes = codes // DIGIT
+        found.insert(0, (codes % DIGIT_BASE, DIGIT_BASE))
+        codes = codes // DIGIT_BASE

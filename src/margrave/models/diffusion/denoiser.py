@@ -42,15 +42,15 @@ from scipy.special import ndtri
 from margrave.errors import InputError, invalid
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
-from margrave.models.diffusion.coding import FARTHEST, Coding
+from margrave.models.diffusion.coding import MAX_SCORE, Coding
 
 __all__ = [
-    "WIDEST",
+    "MAX_LAYER_WIDTH",
     "Denoiser",
     "Schedule",
     "State",
     "cosine",
-    "drawn",
+    "draw_codes",
     "offsets",
     "one_hot",
     "prior",
@@ -134,7 +134,7 @@ def cosine(times: int) -> Schedule:
 
 Longs = NDArray[np.int64]
 
-WIDEST = 1 << 13
+MAX_LAYER_WIDTH = 1 << 13
 """Most inputs or outputs of a layer."""
 WEIGHT, MOST_WEIGHT = 2.0**12, 8.0
 INPUT, MOST_INPUT = 2.0**8, 64.0
@@ -180,7 +180,7 @@ class Denoiser:
         seed: Of the first weights.
 
     Raises:
-        InputError: A layer is wider than WIDEST.
+        InputError: A layer is wider than MAX_LAYER_WIDTH.
     """
 
     coding: Coding
@@ -195,9 +195,11 @@ class Denoiser:
 
     def __post_init__(self) -> None:
         most = max(self.layers)
-        if most > WIDEST:
+        if most > MAX_LAYER_WIDTH:
             remedy = "Group rare values, or use fewer columns."
-            raise InputError(invalid("network", f"of at most {WIDEST} inputs a layer", remedy, got=most))
+            raise InputError(
+                invalid("network", f"of at most {MAX_LAYER_WIDTH} inputs a layer", remedy, got=most)
+            )
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -231,7 +233,7 @@ class Denoiser:
     def factors(self, state: State, codes: Longs, uniform: Floats) -> list[tuple[Any, Any]]:
         """Each row's gradient, as factors: see `protocols.Learner`."""
         torch, on = self.device.torch, self.device
-        scores, velocity, known, times, now, first = self._noised(codes, uniform)
+        scores, velocity, known, times, now, first = self._add_noise(codes, uniform)
         label = () if self.coding.target is None else codes[:, self.coding.target]
         given = self._input(scores, now, times, np.asarray(label))
         weights = [
@@ -241,15 +243,17 @@ class Denoiser:
         entering = [_with_one(torch, on.put(given, torch.float64))]
         for weight in weights[:-1]:
             made = (entering[-1] @ weight.T).clamp(min=0.0)
-            entering.append(_with_one(torch, _stepped(made, INPUT, MOST_INPUT)))
+            entering.append(_with_one(torch, _round_to_steps(made, INPUT, MOST_INPUT)))
         out = entering[-1] @ weights[-1].T
-        passed = _stepped(self._missed(out, velocity, known, times, now, first), PASSED, MOST_PASSED)
+        passed = _round_to_steps(
+            self._loss_gradient(out, velocity, known, times, now, first), PASSED, MOST_PASSED
+        )
         found = [(passed, entering[-1])]
         for weight, into, below in zip(
             reversed(weights), reversed(entering), reversed(entering[:-1]), strict=False
         ):
             passed = (passed @ weight[:, :-1]) * (into[..., :-1] > 0.0)
-            passed = _stepped(passed, PASSED, MOST_PASSED)
+            passed = _round_to_steps(passed, PASSED, MOST_PASSED)
             found.append((passed, below))
         return found[::-1]
 
@@ -273,7 +277,7 @@ class Denoiser:
         """The averaged weights."""
         return state.average
 
-    def _noised(
+    def _add_noise(
         self, codes: Longs, uniform: Floats
     ) -> tuple[Floats, Floats, NDArray[np.bool_], Longs, Longs, Longs]:
         """Noised scores, v and whether there is one [rows, draws, numbers]; times [rows, draws]; noised and
@@ -309,7 +313,7 @@ class Denoiser:
         both = np.concatenate([hot, time_features(self.schedule)[times], marks], axis=-1)
         return np.clip(np.rint(both * INPUT) / INPUT, -MOST_INPUT, MOST_INPUT)
 
-    def _missed(
+    def _loss_gradient(
         self, out: Any, velocity: Floats, known: NDArray[np.bool_], times: Longs, now: Longs, first: Longs
     ) -> Any:
         """The gradient of the loss by what the network says, [rows, draws, out]."""
@@ -374,7 +378,7 @@ def _starts(coding: Coding) -> Longs:
     return np.cumsum([0, *sizes])[:-1].astype(np.int64)
 
 
-def _stepped(numbers: Any, steps: float, most: float) -> Any:
+def _round_to_steps(numbers: Any, steps: float, most: float) -> Any:
     """Rounded to whole steps, and cut."""
     return ((numbers * steps).round() / steps).clamp(-most, most)
 
@@ -414,7 +418,9 @@ def spoken(coding: Coding, schedule: Schedule, device: Device, weights: Sequence
     return said
 
 
-def drawn(coding: Coding, schedule: Schedule, said: Said, rows: int, rng: np.random.Generator) -> list[Longs]:
+def draw_codes(
+    coding: Coding, schedule: Schedule, said: Said, rows: int, rng: np.random.Generator
+) -> list[Longs]:
     """Codes of each attribute, [rows] each, in the domain's order: labels first, then the rest given them.
 
     Labels are as many of each as their shares say, to within one. Estimates of x_0 are cut to where scores
@@ -447,7 +453,7 @@ def _scores(
     kept = schedule.kept[t]
     start = np.sqrt(kept) * now - np.sqrt(1.0 - kept) * out[:, : len(coding.numbers)]
     weight, stay, variance = schedule.back(t)
-    mean = weight * np.clip(start, -FARTHEST, FARTHEST) + stay * now
+    mean = weight * np.clip(start, -MAX_SCORE, MAX_SCORE) + stay * now
     return np.asarray(mean + np.sqrt(variance) * rng.standard_normal(now.shape))
 
 

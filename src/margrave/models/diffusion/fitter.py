@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
-from margrave.models._base.constraints import settled
+from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.delegating import Carried
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import pool
-from margrave.models._sampling.rows import RowModel, recalled, row_dtype
+from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state
 from margrave.models._torch.device import ready, serial
-from margrave.models.diffusion.coding import coded
-from margrave.models.diffusion.denoiser import Denoiser, cosine, drawn, spoken
+from margrave.models.diffusion.coding import code_domain
+from margrave.models.diffusion.denoiser import Denoiser, cosine, draw_codes, spoken
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Diffusion(Estimator["DiffusionModel"]):
             InputError: The rows have too many codes for the network.
         """
         return Denoiser(
-            coding=coded(domain, target, ways),
+            coding=code_domain(domain, target, ways),
             schedule=cosine(self.times),
             device=ready(self.device),
             widths=self.widths,
@@ -184,8 +184,8 @@ class Diffusion(Estimator["DiffusionModel"]):
         coding, rng = learner.coding, np.random.default_rng(self.seed)
         rows = min(max(round(total), 1), self.most_rows)
         said = spoken(coding, learner.schedule, learner.device, weights)
-        columns = np.array(self.alone(lambda: drawn(coding, learner.schedule, said, rows, rng)))
-        domain = settled(coding.domain, pool(coding.domain, measurements))
+        columns = np.array(self.alone(lambda: draw_codes(coding, learner.schedule, said, rows, rng)))
+        domain = resolve_dependencies(coding.domain, pool(coding.domain, measurements))
         return DiffusionModel(
             RowModel(domain, total, domain.names, columns.astype(row_dtype(domain))), weights
         )
@@ -201,4 +201,4 @@ class Diffusion(Estimator["DiffusionModel"]):
         weights = remembered_weights(state)
         if not weights:
             raise ReleaseError(invalid("state", "with the network's weights", "The release is damaged."))
-        return DiffusionModel(recalled(domain, measurements, state), weights)
+        return DiffusionModel(row_model_from_state(domain, measurements, state), weights)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
 from margrave.models.gated.descent import descend, start
@@ -131,8 +131,8 @@ class Gated(Estimator["GatedModel"]):
             total = float(self.given.rows)
         rows = rows_of(measurements, total)
         tables = pool(domain, measurements)
-        domain = settled(domain, tables)
-        tables = sharpened(domain, tables, CERTAINTY)
+        domain = resolve_dependencies(domain, tables)
+        tables = zero_forbidden(domain, tables, CERTAINTY)
         names = tuple(n for n in domain.names if known and self.given is not None and n in self.given.domain)
         columns = [self.given.column(name) for name in names] if self.given is not None else []
         public = PublicRows.of(domain, names, columns)
@@ -232,7 +232,7 @@ class Gated(Estimator["GatedModel"]):
         Raises:
             ReleaseError: The state is not that of a gated mixture over this domain.
         """
-        return restore_model(settled(domain, pool(domain, measurements)), state)
+        return restore_model(resolve_dependencies(domain, pool(domain, measurements)), state)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Any cliques will do: work and memory grow with codes times components."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled, summing
+from margrave.models._base.compiled import compile_kernel, compile_summing
 
 __all__ = ["gate_rows", "pull_gate", "sum_by_code"]
 
@@ -18,7 +18,7 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
 
-@summing
+@compile_summing
 def gate_rows(codes: Ints, gate: Singles, bias: Singles, shares: Singles) -> None:
     """Write pi_k(a_i) = softmax_k(bias_k + sum_u gate[a_iu, k]) into `shares`.
 
@@ -48,7 +48,7 @@ def gate_rows(codes: Ints, gate: Singles, bias: Singles, shares: Singles) -> Non
             row[k] *= scale
 
 
-@compiled
+@compile_kernel
 def sum_by_code(codes: Ints, weights: Singles, shares: Singles, sums: Singles, totals: Singles) -> None:
     """Add the rows' component probabilities up, by public code and in all.
 
@@ -71,7 +71,7 @@ def sum_by_code(codes: Ints, weights: Singles, shares: Singles, sums: Singles, t
                 own[k] += held[k]
 
 
-@summing
+@compile_summing
 def pull_gate(
     codes: Ints,
     weights: Singles,

@@ -14,8 +14,8 @@ from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._sampling.balance import balance
-from margrave.models._sampling.rounding import draw_column, grouped
-from margrave.models._sampling.rows import picks, reached
+from margrave.models._sampling.rounding import draw_column, order_by_group
+from margrave.models._sampling.rows import match_most, picks
 from margrave.models.gated.kernels import gate_rows, sum_by_code
 from margrave.models.gated.objective import PublicRows
 from margrave.schema.domain import Clique, Domain
@@ -215,7 +215,7 @@ class GatedModel(Model):
                 u = self.rows.names.index(name)
                 fixed[name] = self.rows.codes[chosen, u].astype(np.int64) - self.rows.starts[u]
         keys, sums, totals = self._components(rows, fixed, rng)
-        by, columns = grouped(keys, len(self.bias)), dict(fixed)
+        by, columns = order_by_group(keys, len(self.bias)), dict(fixed)
         free = [name for name in self.private if name not in fixed]
         for name in free:
             columns[name] = draw_column(keys, by, np.ascontiguousarray(self.block(name).T), rng)
@@ -324,7 +324,7 @@ class GatedModel(Model):
         if known:
             places = [self.rows.names.index(name) for name in known]
             codes = [given[name] + int(self.rows.starts[u]) for name, u in zip(known, places, strict=True)]
-            matching = reached(np.ascontiguousarray(self.rows.codes.T), places, codes)
+            matching = match_most(np.ascontiguousarray(self.rows.codes.T), places, codes)
         weights = self.rows.weights[matching].astype(np.float64)
         drawn = [name for name in given if name not in self.rows.names]
         if drawn:

@@ -29,7 +29,16 @@ from margrave.models._sampling.pivotal import pivotal
 from margrave.models.mixture.additive_dual import Dual, lowest, softmax
 from margrave.schema.domain import Domain
 
-__all__ = ["LIKENESS", "MOST_ROWS", "Additive", "chained", "drawn_from", "fit_additive", "slack", "summed"]
+__all__ = [
+    "LIKENESS",
+    "MOST_ROWS",
+    "Additive",
+    "chain_neighbours",
+    "drawn_from",
+    "fit_additive",
+    "slack",
+    "sum_to_shares",
+]
 
 
 Floats = NDArray[np.float64]
@@ -44,7 +53,7 @@ LIKENESS = 0.5
 """Correlation of the potentials of neighbouring codes that stand in order."""
 
 
-def summed(values: Floats, sigma: Floats, shares: Floats) -> Floats:
+def sum_to_shares(values: Floats, sigma: Floats, shares: Floats) -> Floats:
     """A noisy pair whose lines sum to how often their codes occur, each cell moved in proportion to sigma^2.
 
     The lines of codes that do not occur are empty. Arguments as for `slack`.
@@ -58,7 +67,7 @@ def slack(values: Floats, sigma: Floats, shares: Floats, strength: float) -> Flo
     """What a unit of each potential leaves unexplained of its cell, in proportions, shape of values.
 
     Args:
-        values: A noisy pair in proportions, shape [codes, label's codes], its lines as from `summed`.
+        values: A noisy pair in proportions, shape [codes, label's codes], its lines as from `sum_to_shares`.
         sigma: The noise of its cells in proportions, shape of values.
         shares: How often each code occurs in the rows, shape [codes].
         strength: Slack over the geometric mean of noise and Bayes' shrinkage.
@@ -81,7 +90,7 @@ def slack(values: Floats, sigma: Floats, shares: Floats, strength: float) -> Flo
     return found
 
 
-def chained(ridge: Floats, ordered: int) -> tuple[Floats, Floats]:
+def chain_neighbours(ridge: Floats, ordered: int) -> tuple[Floats, Floats]:
     """The slack of an attribute whose first codes stand in order, and what holds neighbours together.
 
     The inverse covariance of a stationary first-order autoregression whose values have variance 1 and whose
@@ -296,20 +305,20 @@ def _dual(
     table, ridge = (np.full((starts[-1] + 1, domain[target]), fill) for fill in (0.0, 1.0))
     bonds = np.zeros((starts[-1], domain[target]))
     alone = not any(len(column) for column in columns.values())
-    measured = _measured(rest, target, tables, 1 if alone else 2)
+    measured = _target_tables(rest, target, tables, 1 if alone else 2)
     codes = _codes(rest, columns, [i for i, _, _ in measured], MOST_ROWS)
     if alone:
         codes = np.full((1, len(measured)), starts[-1], dtype=np.int32)
     shares = np.bincount(codes.ravel(), minlength=len(table)) / len(codes)
     for i, values, sigma in measured:
         block, noise = slice(starts[i], starts[i] + len(values)), sigma / total
-        table[block], ridge[block] = summed(values / total, noise, shares[block]), strength * noise
+        table[block], ridge[block] = sum_to_shares(values / total, noise, shares[block]), strength * noise
         if i == len(rest):
             continue
         ridge[block] = slack(table[block], noise, shares[block], strength)
         if rest.ordered[i] > 2:
             inside = slice(block.start, block.stop - 1)
-            ridge[block], bonds[inside] = chained(ridge[block], rest.ordered[i])
+            ridge[block], bonds[inside] = chain_neighbours(ridge[block], rest.ordered[i])
     return Dual(codes, shares, starts, table, ridge, bonds)
 
 
@@ -318,7 +327,7 @@ def _starts(rest: Domain) -> list[int]:
     return [0, *itertools.accumulate(rest.sizes)]
 
 
-def _measured(
+def _target_tables(
     rest: Domain, target: str, tables: Sequence[Pooled], most: int
 ) -> list[tuple[int, Floats, Floats]]:
     """Attribute, noisy counts and sigma of the target's tables, both of shape [codes, target's codes].

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled, summing
+from margrave.models._base.compiled import compile_kernel, compile_summing
 
 __all__ = ["Convex", "Dual", "lowest", "softmax"]
 
@@ -35,7 +35,8 @@ class Dual:
     lines less its mean over y: a number added to a whole line changes no conditional and costs nothing here.
 
     No conditional changes how often a code occurs in the rows, so lines of T have to sum to the rows' share
-    of their code (`additive.summed`). That of a code that no row has is empty: only neighbours tell about it.
+    of their code (`additive.sum_to_shares`). That of a code that no row has is empty: only neighbours tell
+    about it.
 
     Args:
         codes: Lines of the potentials that add up in each row, shape [rows, measured tables].
@@ -89,7 +90,7 @@ class Dual:
             return
         some = self.codes[:: max(1, self.rows // LOOKED)]
         bent = np.zeros((lines, lines, free, free))
-        _crossed(some, at.reshape(self.ridge.shape), bent)
+        _add_crossed(some, at.reshape(self.ridge.shape), bent)
         bent = (bent + bent.swapaxes(0, 1)) / len(some)
         kept = np.eye(self.width)[:, 1:] - 1.0 / self.width
         chain = np.einsum("ya,ly,yb->lab", kept, self.bonds, kept)
@@ -111,8 +112,8 @@ class Dual:
         """
         if self._inverse is not None:
             pulled = vector.reshape(self.ridge.shape) / self.ridge
-            wanted = self._reached(pulled[:, 1:] - pulled[:, :1])
-            moved = wanted - self._reached((self._inverse @ wanted.ravel()).reshape(wanted.shape))
+            wanted = self._invert_bend(pulled[:, 1:] - pulled[:, :1])
+            moved = wanted - self._invert_bend((self._inverse @ wanted.ravel()).reshape(wanted.shape))
             back = np.concatenate([-moved.sum(axis=1, keepdims=True), moved], axis=1)
             return np.asarray((pulled - back / self.ridge).ravel())
         shares = np.maximum(self.shares, 1e-300)[:, None]
@@ -122,7 +123,7 @@ class Dual:
         diagonal[:-1] += held
         return np.asarray(vector / diagonal.ravel())
 
-    def _reached(self, differences: Floats) -> Floats:
+    def _invert_bend(self, differences: Floats) -> Floats:
         """D^-1 of `bend` times differences, shape [lines, codes - 1]."""
         return np.asarray(np.einsum("lab,lb->la", self._tight, differences))
 
@@ -136,7 +137,7 @@ def _even(lines: Floats) -> Floats:
     return np.asarray(lines - lines.mean(axis=1, keepdims=True))
 
 
-@compiled
+@compile_kernel
 def _binary(codes: Ints, lift: Floats, means: Floats) -> float:
     """Sum over rows of log(1 + exp(z)), z the sum of lift; adds p = 1 / (1 + exp(-z)) to means[:, 1]."""
     rows, tables = codes.shape
@@ -158,7 +159,7 @@ def _binary(codes: Ints, lift: Floats, means: Floats) -> float:
     return total + math.log(product)
 
 
-@summing
+@compile_summing
 def _general(codes: Ints, theta: Floats, means: Floats) -> float:
     """Sum over rows of the logarithm of the softmax's denominator; adds the softmax to means."""
     rows, tables = codes.shape
@@ -174,8 +175,8 @@ def _general(codes: Ints, theta: Floats, means: Floats) -> float:
     return total
 
 
-@compiled
-def _crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
+@compile_kernel
+def _add_crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
     """Add diag(p) - p p' of each row, less the first code, to its pairs of lines; half on the diagonal."""
     rows, tables = codes.shape
     free = theta.shape[1] - 1
@@ -193,14 +194,14 @@ def _crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
                         bent[codes[row, j], codes[row, i], y, z] += part * own[y, z]
 
 
-@compiled
+@compile_kernel
 def softmax(codes: Ints, theta: Floats, shares: Floats) -> None:
     """Fill shares, shape [rows, target's codes], with each row's softmax."""
     for row in range(len(codes)):
         _soften(codes[row], theta, shares[row])
 
 
-@summing
+@compile_summing
 def _soften(lines: Ints, theta: Floats, shares: Floats) -> float:
     """Fill shares with the softmax of the sum of some lines; return the denominator's logarithm."""
     shares[:] = 0.0

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import averaged
+from margrave.models.mixture.nest import average_nests
 from margrave.models.mixture.objective import NestPart, Objective, Point, point
 from margrave.models.mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
-__all__ = ["Descent", "Run", "Setting", "descend", "mixed", "start"]
+__all__ = ["Descent", "Run", "Setting", "average_runs", "descend", "start"]
 
 
 Singles = NDArray[np.float32]
@@ -110,7 +110,7 @@ def _gap(objective: Objective, at: Point) -> float:
     return moved / max(places, 1) / max(float(objective.information), 1e-30)
 
 
-@compiled
+@compile_kernel
 def _advance(
     logs: Singles,
     gradient: Singles,
@@ -161,7 +161,7 @@ class Run:
     nests: list[NestPart]
 
 
-def mixed(
+def average_runs(
     domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], setting: Setting
 ) -> MixtureModel:
     """The mean of the mixtures, itself a mixture."""
@@ -169,7 +169,7 @@ def mixed(
     weights = np.concatenate([run.at.weights for run in runs]).astype(np.float64)
     shares = _exact(stacked, np.concatenate([run.at.shares for run in runs], axis=1))
     nests = [
-        averaged(parts)
+        average_nests(parts)
         for parts in zip(*([part.nest(domain) for part in r.nests] for r in runs), strict=True)
     ]
     for nest, part in zip(nests, runs[0].nests, strict=True):

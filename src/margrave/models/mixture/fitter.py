@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
-from margrave.models._base.memory import LEAST as LEAST_MEMORY
+from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
-from margrave.models._grouping.coding import coarsen, recalled
+from margrave.models._grouping.coding import coarsen, groups_from_state
 from margrave.models._grouping.wide_pairs import restore_wide_pairs
-from margrave.models._torch.device import opened
-from margrave.models.mixture.descent import Run, Setting, descend, mixed, start
-from margrave.models.mixture.labels import chosen, labelled, reference_rows
-from margrave.models.mixture.model import GroupedMixture, MixtureModel, restored, ungrouped
+from margrave.models._torch.device import open_device
+from margrave.models.mixture.descent import Run, Setting, average_runs, descend, start
+from margrave.models.mixture.labels import add_labels, choose_labels, reference_rows
+from margrave.models.mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models.mixture.nest import dependences, group_attributes
 from margrave.models.mixture.objective import NestPart, Objective
 from margrave.models.mixture.stacked import Stacked, stack
@@ -162,14 +162,14 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
         if not (np.isfinite(self.smoothness) and self.smoothness >= 0):
             raise InputError(invalid("smoothness", "at least 0", "Try 0.33.", got=self.smoothness))
-        opened(self.device)
+        open_device(self.device)
 
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
         components, device, most = (
             self.components or int(LEAST * MAX_RISE),
-            opened(self.device),
+            open_device(self.device),
             self.max_codes,
         )
         if self.max_memory is not None:
@@ -213,13 +213,13 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         rows = rows_of(measurements, total)
         self.admit(domain, [])
         tables = pool(domain, measurements, inferred=True)
-        domain = settled(domain, tables)
+        domain = resolve_dependencies(domain, tables)
         coarse = coarsen(domain, tables, self.largest)
         if coarse is None:
             return self._best(domain, tables, rows, setting, effort)
         inner = [coarse.summed(table) for table in tables]
         model = self._best(coarse.inner, inner, rows, setting, effort)
-        return ungrouped(model, coarse, self.target is not None, () if effort.rough else tables)
+        return undo_grouping(model, coarse, self.target is not None, () if effort.rough else tables)
 
     @one_blas_thread()
     def _best(
@@ -231,7 +231,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         effort: Effort,
     ) -> MixtureModel:
         # To weigh forbidden cells more takes components away from what is left to learn.
-        tables = sharpened(domain, tables, 1.0)
+        tables = zero_forbidden(domain, tables, 1.0)
         if effort.rough:
             signal = rows * mu(tables)
             setting = Setting(self.information or price_rule(signal), signal=signal)
@@ -247,21 +247,21 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         if again is None:
             pays = not setting.groups or (setting.signal >= AGAIN and stacked.codes <= LONG)
             again = 2 if pays else 1
-        runs = [self.descended(stacked, setting, self.seed, effort)]
+        runs = [self.descend_once(stacked, setting, self.seed, effort)]
         for turn in range(1, again):
             if not effort.over:
-                runs.append(self.descended(stacked, setting, self.seed + turn, effort))
-        model = mixed(domain, rows, stacked, runs, setting)
+                runs.append(self.descend_once(stacked, setting, self.seed + turn, effort))
+        model = average_runs(domain, rows, stacked, runs, setting)
         codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
         names = self._labels(model, tables, setting.labels and not effort.over)
-        return labelled(model, names, [table for table in tables if not table.inferred], self.seed)
+        return add_labels(model, names, [table for table in tables if not table.inferred], self.seed)
 
     def _labels(self, model: MixtureModel, tables: Sequence[Pooled], all_of_them: bool) -> list[str]:
         """The labels in the order of drawing: all of them, or only what the target and triples ask for."""
         measured = [table for table in tables if not table.inferred]
-        return chosen(model, measured, self.labels if all_of_them else 0, self.target)
+        return choose_labels(model, measured, self.labels if all_of_them else 0, self.target)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -272,11 +272,11 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             ReleaseError: The state is not that of a mixture over this domain.
         """
         tables = pool(domain, measurements)
-        domain = settled(domain, tables)
-        coarse = recalled(domain, state)
+        domain = resolve_dependencies(domain, tables)
+        coarse = groups_from_state(domain, state)
         if coarse is None:
-            return restored(domain, state)
-        inner = restored(coarse.inner, state)
+            return mixture_from_state(domain, state)
+        inner = mixture_from_state(coarse.inner, state)
         return GroupedMixture(inner, coarse, restore_wide_pairs(inner, coarse, tables, state))
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
@@ -307,12 +307,12 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         steps = min(self.steps, steps)
         return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
 
-    def descended(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
+    def descend_once(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
         """One descent from one start."""
         components = self.components or default_components(stacked.codes, setting.signal)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
-        price, smoothness, device = setting.price, self.smoothness * setting.price, opened(self.device)
+        price, smoothness, device = setting.price, self.smoothness * setting.price, open_device(self.device)
         if device is not None:
             on = TensorObjective(stacked, price, smoothness, device)
             return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
@@ -364,7 +364,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         if noise <= 0.5 * trials.rows / math.sqrt(reference_rows(len(trials.domain))):
             return best.setting
         default, rival = (
-            trials.enter(labelled(best.model, some, measured, self.seed), best.setting)
+            trials.enter(add_labels(best.model, some, measured, self.seed), best.setting)
             for some in (asked, names)
         )
         return replace(best.setting, labels=trials.prefers(rival, default))

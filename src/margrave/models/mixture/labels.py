@@ -24,17 +24,25 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.compiled import compiled
-from margrave.models._base.evidence import Evidence, by_row, picked
+from margrave.models._base.compiled import compile_kernel
+from margrave.models._base.evidence import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways, simplex
-from margrave.models._sampling.balance import balanced
+from margrave.models._sampling.balance import balance_column
 from margrave.models.mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.nest import dependence
 from margrave.models.mixture.rows import draw
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Conditional", "Labels", "chosen", "fit_conditional", "labelled", "reference_rows", "remembered"]
+__all__ = [
+    "Conditional",
+    "Labels",
+    "add_labels",
+    "choose_labels",
+    "fit_conditional",
+    "labels_from_state",
+    "reference_rows",
+]
 
 
 Floats = NDArray[np.float64]
@@ -97,7 +105,7 @@ class Conditional:
             asked = "with pairs of other attributes beside each label"
             raise ReleaseError(invalid("state", asked, "The release is damaged."))
         pairs = [(domain.names[int(a)], domain.names[int(b)]) for a, b in places]
-        return Conditional(Additive.restore(_extended(domain, pairs), target, state), tuple(pairs))
+        return Conditional(Additive.restore(_extend_domain(domain, pairs), target, state), tuple(pairs))
 
 
 def fit_conditional(
@@ -123,7 +131,7 @@ def fit_conditional(
     """
     triples = [table for table in tables if len(table.clique) == 3 and target in table.clique]
     pairs = [tuple(name for name in table.clique if name != target) for table in triples]
-    extended = _extended(domain, pairs)
+    extended = _extend_domain(domain, pairs)
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
     empty = Conditional(Additive(extended, target, np.empty(0), 0.0, 0, False), tuple(pairs))
@@ -148,7 +156,7 @@ def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
     return Pooled((joint, target), values, sigma)
 
 
-def _extended(domain: Domain, pairs: Sequence[Clique]) -> Domain:
+def _extend_domain(domain: Domain, pairs: Sequence[Clique]) -> Domain:
     """The domain with an attribute for each joint pair behind it, whose codes have no order."""
     names = list(domain.names)
     for a, b in pairs:
@@ -163,13 +171,13 @@ def _extended(domain: Domain, pairs: Sequence[Clique]) -> Domain:
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 
-LEAST, EACH = 1 << 16, 1 << 12
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over: LEAST, or EACH
-for every attribute if more, as each has potentials of its own; never more than a fit looks at. A part of more
-rows would not have the pairs of the whole: labels' pairs were then a fifth further off on a large table. So
-many rows need no balancing."""
-CELLS, FEWEST = 6 << 20, 1 << 15
-"""Where so many rows had more than CELLS codes: CELLS over the attributes, or FEWEST."""
+MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over:
+MIN_SAMPLE_ROWS, or ROWS_A_CODE for every attribute if more, as each has potentials of its own; never more
+than a fit looks at. A part of more rows would not have the pairs of the whole: labels' pairs were then a
+fifth further off on a large table. So many rows need no balancing."""
+CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
+"""Where so many rows had more than CELLS codes: CELLS over the attributes, or MIN_CAPPED_ROWS."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH, LABELS = 64, 4
@@ -178,7 +186,7 @@ PASSES = 4
 """Swaps tried for each row to bring a label's pairs to their expectations."""
 PROPOSALS = 32
 """Rows drawn for each row that is chosen by importance."""
-ROUNDS, MOST = 12, 1 << 20
+ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
 """How often rows are drawn for given labels, every time twice as many for each, and how many at most."""
 CHUNK = 1 << 13
 """Rows whose posterior over the components is held at once."""
@@ -218,7 +226,7 @@ class Labels:
     def _catch_up(self) -> None:
         """Draw the last label, if there is one, anew in the reference rows, as one more follows."""
         if self.steps:
-            generator = np.random.default_rng([self.seed, LEAST, len(self.steps) - 1])
+            generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
             self._columns, _ = _redrawn(self.steps[-1], self._columns, generator)
 
     @property
@@ -239,7 +247,7 @@ class Labels:
         for name in others:
             cells = cells * self._domain[name] + self._columns[name]
         size = int(np.prod(shape))
-        table = _expected(cells, shares, size)
+        table = _expected_counts(cells, shares, size)
         full = table.reshape(*shape, -1) / len(shares)
         return np.asarray(np.moveaxis(full, -1, clique.index(last)))
 
@@ -267,8 +275,8 @@ class Labels:
         for turn in range(ROUNDS):
             if not len(left):
                 break
-            owners = np.resize(left, min(len(left) << (turn + 1), MOST + len(left)))
-            fresh = self._joint(model, len(owners), rng, picked(rest, owners), deadline)
+            owners = np.resize(left, min(len(left) << (turn + 1), MAX_PROPOSAL_ROWS + len(left)))
+            fresh = self._joint(model, len(owners), rng, pick_evidence(rest, owners), deadline)
             have = self._key(dict(zip(self._domain.names, fresh, strict=True)), asked)
             if not by_row(rest):
                 owners = _owners(have, left, wanted)
@@ -279,7 +287,7 @@ class Labels:
             left = np.setdiff1d(left, mended, assume_unique=True)
         for start in range(0, len(left), CHUNK):
             some = left[start : start + CHUNK]
-            mended_rows = self._weighed(model, rng, picked(evidence, some), len(some))
+            mended_rows = self._weigh_proposals(model, rng, pick_evidence(evidence, some), len(some))
             for column, values in zip(found, mended_rows, strict=True):
                 column[some] = values
         return found
@@ -306,7 +314,7 @@ class Labels:
             columns, _ = _redrawn(step, columns, rng)
         return [columns[name] for name in self._domain.names]
 
-    def _weighed(
+    def _weigh_proposals(
         self, model: MixtureModel, rng: np.random.Generator, evidence: Evidence, rows: int
     ) -> list[Longs]:
         """Rows with given labels: the mixture's own given them, chosen by importance."""
@@ -314,7 +322,7 @@ class Labels:
         given = {name: np.broadcast_to(own, rows)[owners] for name, own in evidence.items()}
         columns = dict(zip(self._domain.names, draw(model, len(owners), rng, given), strict=True))
         asked = {name: given[name] for name in self.names if name in given}
-        logs = -np.log(_explained(model, columns, asked))
+        logs = -np.log(_label_probability(model, columns, asked))
         for step in self.steps:
             if step.target not in asked:
                 columns, _ = _redrawn(step, columns, rng)
@@ -327,7 +335,7 @@ class Labels:
         return [columns[name][kept] for name in self._domain.names]
 
     def state(self) -> dict[str, Floats]:
-        """Arrays for `remembered`."""
+        """Arrays for `labels_from_state`."""
         found: dict[str, Floats] = {
             "labels": np.array([self._domain.index(name) for name in self.names], dtype=np.float64),
             "labels_seed": np.asarray(float(self.seed)),
@@ -337,7 +345,7 @@ class Labels:
         return found
 
 
-def chosen(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: str | None) -> list[str]:
+def choose_labels(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: str | None) -> list[str]:
     """Which attributes are labels, in the order of drawing: those with the fewest codes, the target last.
 
     Among attributes of as many codes, those that depend most on others come first when they are chosen and
@@ -395,7 +403,9 @@ def with_triples(
     return found
 
 
-def labelled(model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled], seed: int) -> MixtureModel:
+def add_labels(
+    model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled], seed: int
+) -> MixtureModel:
     """The mixture with some attributes drawn from additive models of the released pairs."""
     if not names:
         return model
@@ -408,7 +418,7 @@ def labelled(model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled]
     return model.with_labels(labels)
 
 
-def remembered(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
+def labels_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
     """The mixture with the labels that its state tells of, if any.
 
     Raises:
@@ -444,12 +454,12 @@ def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
 
 def reference_rows(width: int) -> int:
     """How many rows of a mixture of so many attributes labels are fitted on."""
-    return min(max(LEAST, EACH * width), max(CELLS // width, FEWEST), MOST_ROWS)
+    return min(max(MIN_SAMPLE_ROWS, ROWS_A_CODE * width), max(CELLS // width, MIN_CAPPED_ROWS), MOST_ROWS)
 
 
 def _reference(model: MixtureModel, seed: int) -> Columns:
     rows = reference_rows(len(model.domain))
-    columns = draw(model, rows, np.random.default_rng([seed, LEAST]), {}, passes=0)
+    columns = draw(model, rows, np.random.default_rng([seed, MIN_SAMPLE_ROWS]), {}, passes=0)
     return dict(zip(model.domain.names, columns, strict=True))
 
 
@@ -469,12 +479,14 @@ def _redrawn(
     shares = step.probabilities(rest)
     drawn = drawn_from(shares, rng)
     if len(rest) and len(drawn) > 1:
-        drawn = _settled(step.domain, step.with_pairs(rest), shares, drawn, rng)
+        drawn = _settle_codes(step.domain, step.with_pairs(rest), shares, drawn, rng)
     return rest | {step.target: drawn}, shares
 
 
-def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: np.random.Generator) -> Longs:
-    expected = [_expected(column, shares, domain[name]) for name, column in rest.items()]
+def _settle_codes(
+    domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: np.random.Generator
+) -> Longs:
+    expected = [_expected_counts(column, shares, domain[name]) for name, column in rest.items()]
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
     # who takes the first rows with a label would get those.
     tie = rng.permutation(len(drawn))
@@ -484,19 +496,19 @@ def _settled(domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: n
         order = np.lexsort((tie, shares.max(axis=1), shares.argmax(axis=1)))
     codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))
-    balanced(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
+    balance_column(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
     settled: Longs = codes[width].astype(np.int64)
     return settled
 
 
-def _expected(column: Longs, shares: Floats | NDArray[np.float32], size: int) -> Floats:
+def _expected_counts(column: Longs, shares: Floats | NDArray[np.float32], size: int) -> Floats:
     """The sum of the rows' probabilities by code, shape [size, label's codes]."""
     table = np.zeros((size, shares.shape[1]))
     _add(column, shares, table)
     return table
 
 
-@compiled
+@compile_kernel
 def _add(column: Longs, shares: Floats | NDArray[np.float32], table: Floats) -> None:
     """Add each row's probabilities to the line of its code."""
     for row in range(len(column)):
@@ -514,7 +526,9 @@ def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
     return owners
 
 
-def _explained(model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
+def _label_probability(
+    model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]
+) -> Floats:
     """The mixture's own p(labels asked for | all other codes) of each row, shape [rows]."""
     rows = len(next(iter(columns.values())))
     tied = {name for group in model.groups for name in group.names}
@@ -530,7 +544,7 @@ def _explained(model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping
             logs += logs_of[name][columns[name][part]]
         for group in model.groups:
             if group.told(rest):
-                lines, likely = group.likelihood(picked(rest, np.arange(rows)[part]), len(logs))
+                lines, likely = group.likelihood(pick_evidence(rest, np.arange(rows)[part]), len(logs))
                 logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         joint = weights.copy()

@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.constraints import sampled
+from margrave.models._base.constraints import sample_codes
 from margrave.models._base.evidence import Evidence
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
 from margrave.models._grouping.coding import Coarse
 from margrave.models._grouping.model import GroupedModel
 from margrave.models._grouping.wide_pairs import estimate_wide_pairs
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models.mixture.nest import Nest, remembered_nests
-from margrave.models.mixture.rows import conditioned, draw
-from margrave.models.mixture.rules import condition_tie, number_cells, raked, ties
+from margrave.models.mixture.rows import condition_weights, draw
+from margrave.models.mixture.rules import condition_tie, number_cells, rake_block, ties
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from margrave.models.mixture.descent import Descent
     from margrave.models.mixture.labels import Labels
 
-__all__ = ["GroupedMixture", "Joined", "MixtureModel", "joined", "restored", "ungrouped"]
+__all__ = ["GroupedMixture", "Joined", "MixtureModel", "join_groups", "mixture_from_state", "undo_grouping"]
 
 
 Floats = NDArray[np.float64]
@@ -107,7 +107,7 @@ class Joined:
         told, rows = self.told(given), len(components)
         if not told:
             table = np.ascontiguousarray(self.table.T)
-            cells = draw_column(components, grouped(components, len(table)), table, rng)
+            cells = draw_column(components, order_by_group(components, len(table)), table, rng)
             return dict(zip(self.names, self.codes[:, cells], strict=True))
         keys, size = self._keys(told)
         order = np.argsort(keys, kind="stable")
@@ -132,7 +132,7 @@ class Joined:
         table = np.where(inside, self.table[order[places], (pairs % count)[:, None]], 0.0)
         empty = table.sum(axis=1) <= 0.0
         table[empty] = inside[empty]
-        drawn = draw_column(which.ravel(), grouped(which.ravel(), len(pairs)), table, rng)
+        drawn = draw_column(which.ravel(), order_by_group(which.ravel(), len(pairs)), table, rng)
         return np.asarray(order[places[which.ravel(), drawn]])
 
     def _keys(self, names: Sequence[str]) -> tuple[Longs, int]:
@@ -140,7 +140,7 @@ class Joined:
         return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
 
 
-def joined(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:
+def join_groups(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:
     """The groups of a domain's rules, those whose cells fit into memory.
 
     Args:
@@ -211,7 +211,7 @@ class MixtureModel(Model):
     def ties(self) -> list[Joined]:
         """Attributes that rules tie together."""
         parts = {name: self.fitted_block(name) for name in self._domain.names}
-        return joined(self._domain, parts)
+        return join_groups(self._domain, parts)
 
     @functools.cached_property
     def groups(self) -> list[Joined | Nest]:
@@ -252,9 +252,9 @@ class MixtureModel(Model):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
         if self.labels is not None and not set(clique).isdisjoint(self.labels.names):
             return self._total * self.labels.project(clique)
-        return self._total * self._mixed(clique)
+        return self._total * self._mix_components(clique)
 
-    def _mixed(self, clique: Clique) -> Floats:
+    def _mix_components(self, clique: Clique) -> Floats:
         for nest in self.nests:
             if clique and set(clique) <= set(nest.names):
                 return nest.mixed(clique, self.weights)
@@ -311,7 +311,7 @@ class MixtureModel(Model):
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
 
-        def drawn(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
+        def draw_rows(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
             return (
                 draw(self, count, rng, codes, deadline=deadline)
                 if self.labels is None
@@ -321,11 +321,11 @@ class MixtureModel(Model):
         def ways() -> dict[str, Floats]:
             return {name: self.project((name,)) for name in self._domain.names}
 
-        return sampled(self._domain, rows, given, rng, drawn, ways)
+        return sample_codes(self._domain, rows, given, rng, draw_rows, ways)
 
     def posterior(self, evidence: Mapping[str, int]) -> Floats:
         """Component weights given some codes: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
-        return conditioned(self, evidence)
+        return condition_weights(self, evidence)
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Mixture.restore` builds the same model again."""
@@ -355,13 +355,13 @@ class MixtureModel(Model):
         return not any(set(clique) <= set(group.names) for group in self.groups)
 
 
-def restored(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
+def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
     """The model whose `state` was saved.
 
     Raises:
         ReleaseError: The state is not that of a mixture over this domain.
     """
-    from margrave.models.mixture.labels import remembered
+    from margrave.models.mixture.labels import labels_from_state
 
     parts = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in ("total", "information")}
     weights = np.asarray(state.get("weights", ()), dtype=np.float64)
@@ -386,14 +386,14 @@ def restored(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel:
         None,
         nests=remembered_nests(domain, len(weights), state),
     )
-    return remembered(model, state)
+    return labels_from_state(model, state)
 
 
 MOST = 1 << 22
 """Codes times components of a large attribute that gets all its codes back, at most."""
 
 
-def ungrouped(
+def undo_grouping(
     model: MixtureModel, coarse: Coarse, labels: bool, tables: Sequence[Pooled] = ()
 ) -> MixtureModel | GroupedMixture:
     """The model over groups of codes, with all codes of large attributes that rules speak of.
@@ -417,7 +417,7 @@ def ungrouped(
     for tie in ties(domain):
         if not set(wide).isdisjoint(tie.names):  # the fit knew less of these rules, or nothing
             own = [parts[name] if name in wide else model.block(name) for name in tie.names]
-            parts |= dict(zip(tie.names, raked(tie, own, model.weights), strict=True))
+            parts |= dict(zip(tie.names, rake_block(tie, own, model.weights), strict=True))
     rest = model.total, model.weights, np.concatenate(list(parts.values())), model.information, model.descent
     found = MixtureModel(domain, *rest)
     if not left.groups:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.models._base.evidence import Evidence
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave.models._base.pooling import Pooled
 
-__all__ = ["Nest", "averaged", "dependence", "dependences", "group_attributes", "remembered_nests"]
+__all__ = ["Nest", "average_nests", "dependence", "dependences", "group_attributes", "remembered_nests"]
 
 
 Floats = NDArray[np.float64]
@@ -80,13 +80,13 @@ class Nest:
             The line of each row, shape [rows], in a table of shape [lines, components].
         """
         kinds, which = self._kinds(given, rows)
-        return which, self._explained(kinds) @ self.tops
+        return which, self._explain_codes(kinds) @ self.tops
 
     def draw_atoms(self, components: Longs, given: Evidence, rng: np.random.Generator) -> Longs:
         """An atom for each row, given its component and some of the attributes, shape [rows]."""
         if not self.told(given):
             table = np.ascontiguousarray(self.tops.T)
-            return draw_column(components, grouped(components, len(table)), table, rng)
+            return draw_column(components, order_by_group(components, len(table)), table, rng)
         kinds, which = self._kinds(given, len(components))
         count = self.tops.shape[1]
         pairs, place = np.unique(which * count + components, return_inverse=True)
@@ -95,17 +95,17 @@ class Nest:
         ends = np.searchsorted(place[order], np.arange(len(pairs) + 1))
         for first in range(0, len(pairs), CHUNK):
             last = min(first + CHUNK, len(pairs))
-            table = self._explained({n: codes[pairs[first:last] // count] for n, codes in kinds.items()})
+            table = self._explain_codes({n: codes[pairs[first:last] // count] for n, codes in kinds.items()})
             table *= self.tops[:, pairs[first:last] % count].T
             table[table.sum(axis=1) <= 0.0] = 1.0
             rows = order[ends[first] : ends[last]]
             keys = place[rows] - first
-            found[rows] = draw_column(keys, grouped(keys, last - first), table, rng)
+            found[rows] = draw_column(keys, order_by_group(keys, last - first), table, rng)
         return found
 
     def draw_codes(self, atoms: Longs, given: Evidence, rng: np.random.Generator) -> dict[str, Longs]:
         """Codes of all attributes given each row's atom, those that are given as they are, each [rows]."""
-        by, found = grouped(atoms, self.tops.shape[0]), {}
+        by, found = order_by_group(atoms, self.tops.shape[0]), {}
         for name in self.names:
             if name in given:
                 found[name] = np.array(np.broadcast_to(given[name], len(atoms)), dtype=np.int64)
@@ -124,7 +124,7 @@ class Nest:
         kinds, which = np.unique(columns, axis=1, return_inverse=True)
         return dict(zip(told, kinds, strict=True)), np.asarray(which).ravel()
 
-    def _explained(self, kinds: Mapping[str, Longs]) -> Floats:
+    def _explain_codes(self, kinds: Mapping[str, Longs]) -> Floats:
         """Probability of given codes under each atom, shape [kinds, atoms]."""
         found = np.ones((1, self.tops.shape[0]))
         for name, codes in kinds.items():
@@ -139,7 +139,7 @@ class Nest:
         return table
 
 
-def averaged(nests: Sequence[Nest]) -> Nest:
+def average_nests(nests: Sequence[Nest]) -> Nest:
     """The nest of a mixture of mixtures with this nest each: atoms and components side by side."""
     first = nests[0]
     if len(nests) == 1:
@@ -183,9 +183,9 @@ def remembered_nests(domain: Domain, components: int, state: Mapping[str, Floats
     return found
 
 
-TIED, MOST = 0.2, 8
+MIN_GROUP_DEPENDENCE, MAX_NEST_ATTRIBUTES = 0.2, 8
 """Mean dependence between two groups from which on they become one, and most attributes in one nest."""
-FEWEST = 4
+MIN_NESTED_CODES = 4
 """An attribute of fewer codes is not nested: it is better drawn as a label, and nothing in a nest is one."""
 
 
@@ -234,16 +234,16 @@ def group_attributes(
     groups = [
         [i]
         for i, name in enumerate(domain.names)
-        if name not in ruled and name not in barred and domain.sizes[i] >= FEWEST
+        if name not in ruled and name not in barred and domain.sizes[i] >= MIN_NESTED_CODES
     ]
     single = [group[0] for group in groups]
     means = np.asarray(tied[np.ix_(single, single)], dtype=np.float64)
     while len(groups) > 1:
         sizes = np.array([len(group) for group in groups])
-        open_pairs = np.triu(np.add.outer(sizes, sizes) <= MOST, 1)
+        open_pairs = np.triu(np.add.outer(sizes, sizes) <= MAX_NEST_ATTRIBUTES, 1)
         held = np.where(open_pairs, means, -np.inf)
         a, b = np.unravel_index(int(np.argmax(held)), held.shape)
-        if not held[a, b] >= TIED:
+        if not held[a, b] >= MIN_GROUP_DEPENDENCE:
             break
         # The mean over a union is that of its parts by their sizes.
         joined = (sizes[a] * means[a] + sizes[b] * means[b]) / (sizes[a] + sizes[b])

@@ -24,9 +24,10 @@ in component k. Outside, its attributes look like Q_k = V U_k; inside, pairs are
 u = U w, whatever the components are. With as many atoms as components and U the identity this is the plain
 mixture.
 
-Two steps lead from component to attribute, so each pays HALF of a nat's price:
+Two steps lead from component to attribute, so each pays STEP_PRICE of a nat's price:
 
-    HALF * information * (outer * sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V u))
+    STEP_PRICE * information * (outer * sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V
+    u))
 
 A step from component to atoms serves all attributes of a nest at once. Where the nests are strong and little
 ties them to anything else, that makes it cheap to follow the noise on pairs outside, and `outer` should be
@@ -45,7 +46,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import summing
+from margrave.models._base.compiled import compile_summing
 from margrave.models.mixture.nest import Nest
 from margrave.models.mixture.rules import TiedPart
 from margrave.models.mixture.stacked import Stacked
@@ -53,15 +54,15 @@ from margrave.schema.domain import Domain
 
 __all__ = [
     "FLOOR",
-    "HALF",
+    "STEP_PRICE",
     "NestPart",
     "Objective",
     "Point",
-    "centred",
-    "normalised",
+    "add_penalties",
+    "centre_gradient",
+    "normalise_shares",
     "point",
-    "priced",
-    "pulled",
+    "pull_shares",
     "residual",
     "subtract_products",
     "write_products",
@@ -73,8 +74,8 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 
-@summing
-def normalised(logs: Singles, shares: Singles, starts: Longs) -> None:
+@compile_summing
+def normalise_shares(logs: Singles, shares: Singles, starts: Longs) -> None:
     """Divide each attribute's shares by their sum in each component, and bring the logarithms along."""
     components = logs.shape[1]
     total, shift = np.empty(components, logs.dtype), np.empty(components, logs.dtype)
@@ -92,7 +93,7 @@ def normalised(logs: Singles, shares: Singles, starts: Longs) -> None:
                 logs[c, k] -= shift[k]
 
 
-@summing
+@compile_summing
 def residual(model: Singles, target: Singles, weights: Singles) -> float:
     """Turns the model's table into twice the weighted residuals; returns half their squared sum."""
     value = 0.0
@@ -107,7 +108,7 @@ def residual(model: Singles, target: Singles, weights: Singles) -> float:
     return 0.5 * value
 
 
-@summing
+@compile_summing
 def write_products(target: Singles, ones: Singles, inferred: NDArray[np.bool_], starts: Longs) -> None:
     """Writes the product of the one-ways into the target of each inferred pair, both ways round."""
     for i in range(len(starts) - 1):
@@ -118,7 +119,7 @@ def write_products(target: Singles, ones: Singles, inferred: NDArray[np.bool_], 
                         target[a, b] = ones[a] * ones[b]
 
 
-@summing
+@compile_summing
 def subtract_products(
     offset: Singles, model: Singles, ones: Singles, inferred: NDArray[np.bool_], starts: Longs
 ) -> None:
@@ -136,8 +137,8 @@ def subtract_products(
                     offset[a] -= pull
 
 
-@summing
-def pulled(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
+@compile_summing
+def pull_shares(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
     """Adds the one-ways' part; returns the derivative of the squares by each weight."""
     codes, components = gradient.shape
     pairs, ones = np.zeros(components, gradient.dtype), np.zeros(components, gradient.dtype)
@@ -149,8 +150,8 @@ def pulled(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
     return 0.5 * pairs.astype(np.float64) + ones
 
 
-@summing
-def priced(
+@compile_summing
+def add_penalties(
     gradient: Singles,
     logs: Singles,
     shares: Singles,
@@ -186,7 +187,7 @@ def priced(
     return value
 
 
-@summing
+@compile_summing
 def _smooth(
     gradient: Singles,
     shares: Singles,
@@ -228,8 +229,8 @@ def _smooth(
     return value
 
 
-@summing
-def centred(gradient: Singles, shares: Singles, starts: Longs) -> None:
+@compile_summing
+def centre_gradient(gradient: Singles, shares: Singles, starts: Longs) -> None:
     """Take each attribute's mean under its shares out of the gradient, in each component."""
     components = gradient.shape[1]
     mean = np.empty(components, gradient.dtype)
@@ -245,7 +246,7 @@ def centred(gradient: Singles, shares: Singles, starts: Longs) -> None:
 
 FLOOR = np.float32(1e-9)
 """Least share of a code that a logarithm or a ratio is taken of."""
-LOWEST = np.float32(-30.0)
+MIN_LOG_PROBABILITY = np.float32(-30.0)
 """Least log-probability of a code in a component."""
 
 
@@ -267,9 +268,9 @@ class Point:
 
     def settle(self, starts: Longs) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
-        np.maximum(self.logs, LOWEST, out=self.logs)
+        np.maximum(self.logs, MIN_LOG_PROBABILITY, out=self.logs)
         np.exp(self.logs, out=self.shares)
-        normalised(self.logs, self.shares, starts)
+        normalise_shares(self.logs, self.shares, starts)
         self.weigh -= self.weigh.max()
         self.weigh -= np.log(np.exp(self.weigh).sum())
         self.weights = np.exp(self.weigh).astype(self.logs.dtype)
@@ -340,28 +341,28 @@ class Objective:
         offset = (2.0 * miss).astype(self.gradient.dtype)
         if s.inferred is not None:
             subtract_products(offset, self._model, ones, s.inferred, s.starts)
-        by_weight = pulled(self.gradient, shares, offset)
-        value += priced(
+        by_weight = pull_shares(self.gradient, shares, offset)
+        value += add_penalties(
             self.gradient, at.logs, shares, at.weights, ones, self._alone,
             s.starts, self._ordered, self.information, self.smoothness, by_weight,
         )  # fmt: skip
         for part in self._tied:
-            value += part.pulled(self.gradient, shares, at.weights, by_weight)
+            value += part.pull_weights(self.gradient, shares, at.weights, by_weight)
         for nest in self.nests:
-            value += nest.pulled(self.gradient, at.weights, by_weight)
+            value += nest.pull_weights(self.gradient, at.weights, by_weight)
         return value, by_weight
 
     def centre(self) -> None:
         """Make the gradient at the last point that of the logarithms: take out its mean under each Q_k."""
-        centred(self.gradient, self.shares, self.stacked.starts)
+        centre_gradient(self.gradient, self.shares, self.stacked.starts)
 
 
-HALF = np.float32(0.5)
+STEP_PRICE = np.float32(0.5)
 """What each of the two steps pays, over the price of a nat: 0.5 or 0.7 are alike, 1 empties the atoms of
 small tables, less follows the noise (bench/LOG.md)."""
 ATOMS = 2
 """Most atoms for each code of the nest's attributes, and no more than components: more gain nothing."""
-OWN = 0.9
+OWN_STATE_SHARE = 0.9
 """Share of its own atom in each component at the start: near the plain mixture, which it may leave."""
 SPREAD = 0.5
 """Standard deviation of the starting logarithms of atoms' shares in components."""
@@ -403,7 +404,7 @@ class NestPart:
         atoms = min(components, ATOMS * len(self.rows))
         logs = logs[self.rows, :atoms]
         self._whole, self._none = np.array([0, atoms]), np.zeros(1, np.int64)
-        self._information = HALF * np.float32(information)
+        self._information = STEP_PRICE * np.float32(information)
         self._outer = self._information * np.float32(outer)
         self._smoothness = np.float32(smoothness)
         self.atoms = point(logs, np.zeros(atoms), self._starts)
@@ -415,7 +416,7 @@ class NestPart:
         """Put V U in place of Q in `shares`, [codes, components]."""
         shares[self.rows] = self.atoms.shares @ self.tops.shares
 
-    def pulled(self, gradient: Singles, weights: Singles, by_weight: Floats) -> float:
+    def pull_weights(self, gradient: Singles, weights: Singles, by_weight: Floats) -> float:
         """Turn derivatives by V U, in `gradient`, into natural ones by V and U; return the nest's value."""
         v, u, outside = self.atoms.shares, self.tops.shares, gradient[self.rows]
         held = np.maximum(u @ weights, FLOOR)
@@ -427,20 +428,20 @@ class NestPart:
         by_v = model @ v
         if self._inferred is not None:
             subtract_products(offset, model, ones, self._inferred, self._starts)
-        by_atom = pulled(by_v, v, offset)
-        value += priced(
+        by_atom = pull_shares(by_v, v, offset)
+        value += add_penalties(
             by_v, self.atoms.logs, v, held, ones, np.ones(len(v), np.bool_),
             self._starts, self._ordered, self._information, self._smoothness, by_atom,
         )  # fmt: skip
         by_v += ((outside * weights) @ u.T) / held
         by_u = v.T @ outside + by_atom[:, None].astype(by_v.dtype)
         by_weight += by_atom @ u
-        value += priced(
+        value += add_penalties(
             by_u, self.tops.logs, u, weights, held, np.ones(len(u), np.bool_),
             self._whole, self._none, self._outer, np.float32(0.0), by_weight,
         )  # fmt: skip
-        centred(by_v, v, self._starts)
-        centred(by_u, u, self._whole)
+        centre_gradient(by_v, v, self._starts)
+        centre_gradient(by_u, u, self._whole)
         gradient[self.rows] = 0.0
         self.slopes = (by_v, by_u)
         return value
@@ -473,6 +474,6 @@ class NestPart:
 def _near_own(atoms: int, components: int, rng: np.random.Generator) -> Singles:
     """Starting log U, [atoms, components]: each component has mostly one atom, atoms dealt out in turn."""
     own = np.arange(atoms)[:, None] == (np.arange(components) % atoms)[None, :]
-    logs = np.log(OWN * own + (1.0 - OWN) / atoms)
+    logs = np.log(OWN_STATE_SHARE * own + (1.0 - OWN_STATE_SHARE) / atoms)
     found: Singles = (logs + SPREAD * rng.standard_normal(logs.shape)).astype(np.float32)
     return found

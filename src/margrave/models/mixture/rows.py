@@ -10,32 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._base.evidence import Evidence, by_row, picked
+from margrave.models._base.evidence import Evidence, by_row, pick_evidence
 from margrave.models._sampling.balance import balance
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 
 if TYPE_CHECKING:
     from margrave.models.mixture.model import MixtureModel
 
-__all__ = ["conditioned", "draw"]
+__all__ = ["condition_weights", "draw"]
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-PASSES, TRIED, LEAST, ALL = 4, 1 << 16, 1 << 14, 20 << 16
+PASSES, SWAPS_A_ROW, MIN_SWAPS, MAX_SWAPS = 4, 1 << 16, 1 << 14, 20 << 16
 """Swaps tried for each row and attribute to bring pair counts to the model's, and how many for an attribute
-in one pass at most: where rows are many, twice as many gain a thousandth of the error. ALL is for all
-attributes together, but LEAST for each, as a swap looks at all others."""
+in one pass at most: where rows are many, twice as many gain a thousandth of the error. MAX_SWAPS is for all
+attributes together, but MIN_SWAPS for each, as a swap looks at all others."""
 
-WIDE = 512
+MIN_WIDE_CODES = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""
 
 CHUNK = 1 << 12
 """Rows with codes of their own whose weights over the components are held at once."""
 
 
-def conditioned(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:
+def condition_weights(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:
     """Component weights given codes for all rows: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
     logs = np.log(np.maximum(model.weights, 1e-300))
     tied = {name for group in model.groups for name in group.names}
@@ -68,7 +68,7 @@ def draw(
     """
     domain = model.domain
     weights, keys = _components(model, rows, rng, evidence)
-    by = grouped(keys, len(weights))
+    by = order_by_group(keys, len(weights))
     columns = []
     tied = {name: codes for tie in model.ties for name, codes in tie.draw(keys, evidence, rng).items()}
     nested = dict(tied)
@@ -111,7 +111,7 @@ def _balance(
     """
     names = model.domain.names
     told = {name for nest in model.nests if nest.told(dict.fromkeys(given, 0)) for name in nest.names}
-    far = given | told | {name for name in tied if model.domain[name] > WIDE}
+    far = given | told | {name for name in tied if model.domain[name] > MIN_WIDE_CODES}
     near = [i for i, name in enumerate(names) if name not in far]
     loose = [place for place, i in enumerate(near) if names[i] not in tied]
     if len(near) < 2 or len(keys) < 2 or not loose:
@@ -128,7 +128,7 @@ def _balance(
             a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
             expected[a, b] = len(keys) * nest.mixed((one, two), weights)
     moved = [columns[i] for i in near]
-    most = max(min(TRIED, ALL // len(near)), LEAST)
+    most = max(min(SWAPS_A_ROW, MAX_SWAPS // len(near)), MIN_SWAPS)
     swapped = balance(
         moved, keys, expected, sizes, passes, rng, most=most, movable=loose, apart=apart, deadline=deadline
     )
@@ -143,7 +143,7 @@ def _components(
     apart = {n for g in model.groups if by_row({t: evidence[t] for t in g.told(evidence)}) for n in g.names}
     own_groups = [group for group in model.groups if apart.intersection(group.told(evidence))]
     alike = {n: code for n, code in evidence.items() if isinstance(code, int) and n not in apart}
-    weights = conditioned(model, alike)
+    weights = condition_weights(model, alike)
     if not by_row(evidence):
         keys = draw_column(np.zeros(rows, np.int64), np.arange(rows), weights[None, :], rng)
         keys.sort()
@@ -159,7 +159,7 @@ def _components(
         for (codes, _), block in zip(own, blocks, strict=True):
             logs += block[codes[part]]
         for group in own_groups:
-            lines, likely = group.likelihood(picked(evidence, np.arange(rows)[part]), len(logs))
+            lines, likely = group.likelihood(pick_evidence(evidence, np.arange(rows)[part]), len(logs))
             logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
         table = np.exp(logs - logs.max(axis=1, keepdims=True)).astype(np.float64)
         each = np.arange(len(table))

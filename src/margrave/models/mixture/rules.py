@@ -22,19 +22,19 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled, summing
+from margrave.models._base.compiled import compile_kernel, compile_summing
 from margrave.models._base.pooling import simplex
 from margrave.schema.constraints.codes import CodeRules
 from margrave.schema.domain import Domain
 
 __all__ = [
-    "LEAST",
+    "MIN_CELL_SHARE",
     "Tie",
     "TiedPair",
     "TiedPart",
     "TiedTables",
     "condition_tie",
-    "raked",
+    "rake_block",
     "tied_tables",
     "ties",
 ]
@@ -43,18 +43,18 @@ __all__ = [
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-MOST = 1 << 13
+MAX_BLOCK_CELLS = 1 << 13
 """Allowed cells of one tie, at most; what is larger is left to drawing rows again."""
-WIDEST = 1 << 22
+MAX_CELLS_AT_ONCE = 1 << 22
 """Cells looked at on the way to a tie's allowed ones, at most."""
-LOWEST, DEEPEST = -30.0, -65.0
+MIN_LOG_PROBABILITY, MIN_LOG_SUM = -30.0, -65.0
 """Least logarithm of a code in a component, and least sum of a cell's: single precision ends at -87."""
-TURNS, BACK, ENOUGH = 20, 3, 1e-3
+TURNS, JOINT_TURNS, CLOSE_ENOUGH = 20, 3, 1e-3
 """Rounds of proportional fitting at most, those of all components together, and the mean distance from the
 wanted one-ways that will do."""
-FURTHEST = 30.0
+MAX_FACTOR_CHANGE = 30.0
 """Most by which one round changes a factor."""
-QUIET, SPARE = 1.0, 0.05
+MAX_NOISE_SHARE, SPARE_SHARE = 1.0, 0.05
 """Share of the rows that the noise on a pair may make up for the pair to shape all components alike, and the
 part of a tie that such pairs leave as it was."""
 
@@ -79,7 +79,7 @@ class Tie:
     @property
     def lowest(self) -> float:
         """Logarithm below which a code's share in a component counts as this."""
-        return max(LOWEST, DEEPEST / len(self.names))
+        return max(MIN_LOG_PROBABILITY, MIN_LOG_SUM / len(self.names))
 
     def keys(self, names: Sequence[str]) -> tuple[Longs, int]:
         """Each allowed cell's cell of some attributes, shape [cells], and how many of those there are."""
@@ -104,7 +104,8 @@ def number_cells(codes: Longs, places: Sequence[int], sizes: Sequence[int]) -> t
 
 
 def ties(domain: Domain) -> tuple[Tie, ...]:
-    """The groups of attributes that a domain's rules tie together, those of at most MOST allowed cells."""
+    """The groups of attributes that a domain's rules tie together, those of at most MAX_BLOCK_CELLS allowed
+    cells."""
     return () if domain.rules is None else _of(domain.rules)
 
 
@@ -127,7 +128,7 @@ def condition_tie(tie: Tie, blocks: Sequence[Floats]) -> Floats:
     return found
 
 
-def raked(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
+def rake_block(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
     """Conditionals from which `conditioned` makes tables whose one-ways are `blocks`, where rules allow it.
 
     Iterative proportional fitting (Deming and Stephan 1940) inside every component, for conditionals that
@@ -144,11 +145,11 @@ def raked(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
     factors = wanted.copy()
     _rake(condition_tie(tie, blocks), tie.codes, starts, wanted, np.empty_like(wanted), factors, TURNS)
     found = [part / part.sum(axis=0) for part in np.split(factors, starts[1:-1])]
-    for _ in range(BACK):
+    for _ in range(JOINT_TURNS):
         for i, (code, block) in enumerate(zip(tie.codes, blocks, strict=True)):
             held = np.bincount(code, weights=condition_tie(tie, found) @ weights, minlength=len(block))
             change = np.divide(block @ weights, held, out=np.ones_like(held), where=held > 0)
-            found[i] = found[i] * np.clip(change, 1 / FURTHEST, FURTHEST)[:, None]
+            found[i] = found[i] * np.clip(change, 1 / MAX_FACTOR_CHANGE, MAX_FACTOR_CHANGE)[:, None]
             found[i] /= found[i].sum(axis=0)
     return found
 
@@ -158,14 +159,14 @@ def _of(rules: CodeRules) -> tuple[Tie, ...]:
     found = []
     for names in rules.groups():
         sizes = tuple(rules.sizes[name] for name in names)
-        codes = _allowed(rules, names, sizes)
+        codes = _list_allowed(rules, names, sizes)
         if codes is not None:
             room = rules.room(dict(zip(names, codes, strict=True)), codes.shape[1])
-            found.append(_informed(Tie(names, sizes, codes, room), rules))
+            found.append(_inform_block(Tie(names, sizes, codes, room), rules))
     return tuple(found)
 
 
-def _informed(tie: Tie, rules: CodeRules) -> Tie:
+def _inform_block(tie: Tie, rules: CodeRules) -> Tie:
     """The tie with room brought to the quiet ones of its measured pairs by proportional fitting.
 
     What all components share costs no information. At epsilon 0.2 pairs outside of the tie gain by it what
@@ -180,7 +181,7 @@ def _informed(tie: Tie, rules: CodeRules) -> Tie:
             counts, variance = (part.ravel()[own] for part in seen)
             total = max(float(counts.sum()), 1.0)
             # Half the mean absolute deviation of a normal variable is 0.4 sigma: total variation.
-            if 0.4 * float(np.sqrt(variance).sum()) < QUIET * total:
+            if 0.4 * float(np.sqrt(variance).sum()) < MAX_NOISE_SHARE * total:
                 share[own] = simplex(counts / total, variance / total**2)
                 quiet.append((keys, share))
     if not quiet:
@@ -192,24 +193,24 @@ def _informed(tie: Tie, rules: CodeRules) -> Tie:
             held = np.bincount(keys, weights=found, minlength=len(share))
             found *= np.divide(share, held, out=np.ones_like(held), where=held > 0)[keys]
             found /= max(float(found.sum()), 1e-300)
-    room = (1.0 - SPARE) * found + SPARE * base
+    room = (1.0 - SPARE_SHARE) * found + SPARE_SHARE * base
     return replace(tie, room=room / room.max())
 
 
-def _allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int]) -> Longs | None:
+def _list_allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int]) -> Longs | None:
     """The cells that the rules allow, [attributes, cells]; None where they are too many."""
     codes = np.zeros((0, 1), dtype=np.int64)
     for i, size in enumerate(sizes):
         count = codes.shape[1]
-        if count * size > WIDEST:
+        if count * size > MAX_CELLS_AT_ONCE:
             return None
         codes = np.vstack([np.repeat(codes, size, axis=1), np.tile(np.arange(size), count)])
         known = dict(zip(names[: i + 1], codes, strict=True))
         codes = codes[:, rules.possible(known, codes.shape[1])]
-    return codes if 0 < codes.shape[1] <= MOST else None
+    return codes if 0 < codes.shape[1] <= MAX_BLOCK_CELLS else None
 
 
-@summing
+@compile_summing
 def _rake(
     table: Floats, codes: Longs, starts: Longs, wanted: Floats, held: Floats, factors: Floats, turns: int
 ) -> None:
@@ -228,18 +229,18 @@ def _rake(
                 line = held[starts[i] + codes[i, c]]
                 for k in range(len(line)):
                     table[c, k] *= line[k]
-        if off < ENOUGH * table.shape[1] * len(codes):
+        if off < CLOSE_ENOUGH * table.shape[1] * len(codes):
             break
 
 
-@compiled
+@compile_kernel
 def _ratio(wanted: Floats, held: Floats, factors: Floats) -> float:
     """Turn what a code holds in each component into the factor it needs; return how far it was off."""
     off = 0.0
     for k in range(len(held)):
         if held[k] > 0.0:
             off += abs(wanted[k] - held[k])
-            held[k] = min(max(wanted[k] / held[k], 1.0 / FURTHEST), FURTHEST)
+            held[k] = min(max(wanted[k] / held[k], 1.0 / MAX_FACTOR_CHANGE), MAX_FACTOR_CHANGE)
         else:
             held[k] = 1.0
         factors[k] *= held[k]
@@ -313,7 +314,7 @@ def _tables(
 
 Singles = NDArray[np.float32]
 
-LEAST = 1e-30
+MIN_CELL_SHARE = 1e-30
 """Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
 
 
@@ -342,30 +343,30 @@ class TiedPart:
         own = np.exp(self._logs)
         self._norms = _products(self._cells, own, tables.tie.room.astype(kind), tables.places)
         ones = np.zeros_like(own)
-        _summed(self._cells, ones, kind(1.0) / self._norms, tables.places)
+        _sum_block(self._cells, ones, kind(1.0) / self._norms, tables.places)
         shares[tables.rows] = ones
 
-    def pulled(self, gradient: Singles, shares: Singles, weights: Singles, by_weight: Floats) -> float:
+    def pull_weights(self, gradient: Singles, shares: Singles, weights: Singles, by_weight: Floats) -> float:
         """Turn derivatives by the one-ways of T, in `gradient`, into natural ones by log Q.
 
         Adds what the tie's pairs and its information have to `by_weight`; returns their value.
         """
         rows, kind, price = self.tables.rows, gradient.dtype.type, self.information
         self._mean = (self._cells @ weights).astype(np.float64)
-        value, alone = self._missed()
-        known = np.log(self.tables.tie.room) - np.log(np.maximum(self._mean, LEAST))
+        value, alone = self._miss_pairs()
+        known = np.log(self.tables.tie.room) - np.log(np.maximum(self._mean, MIN_CELL_SHARE))
         cells, ones = (alone + price * known).astype(kind), shares[rows]
         below = gradient[rows] + kind(price) * self._logs
         summed, paid = np.zeros_like(below), cells @ self._cells
-        _returned(self._cells, below, cells, summed, self.tables.places)
+        _return_gradient(self._cells, below, cells, summed, self.tables.places)
         mean = paid + (below * ones).sum(axis=0)
-        present = (ones > kind(LEAST)) & self.tables.measured[:, None]
+        present = (ones > kind(MIN_CELL_SHARE)) & self.tables.measured[:, None]
         gradient[rows] = np.where(present, summed / np.where(present, ones, kind(1.0)) - mean, kind(0.0))
         nats = price * ((ones * self._logs).sum(axis=0) - np.log(self._norms))
         by_weight += paid + nats
         return value + price * float(known @ self._mean) + float(weights @ nats)
 
-    def _missed(self) -> tuple[float, Floats]:
+    def _miss_pairs(self) -> tuple[float, Floats]:
         """The squared residuals of the tie's pairs, and the derivative by each cell's share, [cells]."""
         value, alone = 0.0, np.zeros_like(self._mean)
         for pair in self.tables.pairs:
@@ -376,7 +377,7 @@ class TiedPart:
         return value, alone
 
 
-@summing
+@compile_summing
 def _products(cells: Singles, shares: Singles, room: Singles, places: Longs) -> Singles:
     """Fills in T without its norm; returns the norm, shape [components]."""
     count = cells.shape[1]
@@ -394,8 +395,8 @@ def _products(cells: Singles, shares: Singles, room: Singles, places: Longs) -> 
     return norms
 
 
-@summing
-def _summed(cells: Singles, ones: Singles, over: Singles, places: Longs) -> None:
+@compile_summing
+def _sum_block(cells: Singles, ones: Singles, over: Singles, places: Longs) -> None:
     """Normalise T, in place, and add up its one-ways."""
     count = cells.shape[1]
     for c in range(cells.shape[0]):
@@ -408,8 +409,8 @@ def _summed(cells: Singles, ones: Singles, over: Singles, places: Longs) -> None
                 own[k] += line[k]
 
 
-@summing
-def _returned(cells: Singles, below: Singles, alone: Singles, summed: Singles, places: Longs) -> None:
+@compile_summing
+def _return_gradient(cells: Singles, below: Singles, alone: Singles, summed: Singles, places: Longs) -> None:
     """Adds T times the derivative by T, which is a sum over a cell's codes and its own, to each code."""
     count = cells.shape[1]
     pull = np.empty(count, cells.dtype)

@@ -111,11 +111,11 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
         ones.astype(np.float32),
         one_weights.astype(np.float32),
         tied,
-        _inferred(domain, tables),
+        _find_inferred(domain, tables),
     )
 
 
-def _inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_] | None:
+def _find_inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_] | None:
     """Which pairs of attributes were inferred, shape [attributes, attributes]; None where none was."""
     pairs = [tuple(map(domain.index, table.clique)) for table in tables if table.inferred]
     if not pairs:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from margrave.models._torch.device import Device
 from margrave.models.mixture.descent import LAST, MEMORY, MOMENTUM, Descent
-from margrave.models.mixture.objective import FLOOR, LOWEST, Point
-from margrave.models.mixture.rules import LEAST, TiedTables
+from margrave.models.mixture.objective import FLOOR, MIN_LOG_PROBABILITY, Point
+from margrave.models.mixture.rules import MIN_CELL_SHARE, TiedTables
 from margrave.models.mixture.stacked import Stacked
 
 __all__ = [
@@ -63,7 +63,7 @@ class TensorTie:
         self._torch, self._wide = device.torch, device.wide
 
     def spread(self, at: Any, shares: Any) -> Any:
-        """Put the one-ways of T in place of Q in `shares`; return what `pulled` needs."""
+        """Put the one-ways of T in place of Q in `shares`; return what `pull_weights` needs."""
         logs = at.logs.index_select(0, self.rows).clamp_(min=self.lowest).mul_(self._known)
         cells = self._member.T @ logs + self._room[:, None]
         norms = cells.logsumexp(0)
@@ -72,8 +72,8 @@ class TensorTie:
         shares.index_copy_(0, self.rows, ones)
         return logs, cells, norms, ones, cells @ at.weights
 
-    def pulled(self, gradient: Any, kept: Any, weights: Any, by_weight: Any) -> Any:
-        """See `TiedPart.pulled`; the value is a tensor in the device's most precise type."""
+    def pull_weights(self, gradient: Any, kept: Any, weights: Any, by_weight: Any) -> Any:
+        """See `TiedPart.pull_weights`; the value is a tensor in the device's most precise type."""
         logs, cells, norms, ones, mean = kept
         value, alone = mean.new_zeros((), dtype=self._wide), self._torch.zeros_like(mean)
         for member, values, precision, rest in self._pairs:
@@ -81,13 +81,15 @@ class TensorTie:
             pull = precision * miss
             value = value + (pull @ miss).to(self._wide) + rest
             alone += 2.0 * (member.T @ pull)
-        known = self._room - mean.clamp(min=LEAST).log()
+        known = self._room - mean.clamp(min=MIN_CELL_SHARE).log()
         alone += self.information * known
         below = gradient.index_select(0, self.rows) + self.information * logs
         summed = self._member @ (cells * (self._member.T @ below + alone[:, None]))
         paid = alone @ cells
-        centred = summed / ones.clamp(min=LEAST) - (paid + (below * ones).sum(0))
-        gradient.index_copy_(0, self.rows, self._torch.where(ones > LEAST, centred, 0.0) * self._known)
+        centred = summed / ones.clamp(min=MIN_CELL_SHARE) - (paid + (below * ones).sum(0))
+        gradient.index_copy_(
+            0, self.rows, self._torch.where(ones > MIN_CELL_SHARE, centred, 0.0) * self._known
+        )
         nats = self.information * ((ones * logs).sum(0) - norms)
         by_weight += (paid + nats).to(self._wide)
         return value + (self.information * (known @ mean) + weights @ nats).to(self._wide)
@@ -185,7 +187,7 @@ class TensorObjective:
         if self.smoothness > 0.0 and len(self._low):
             value = value + self._smooth(gradient, shares, at.weights, ones, by_weight)
         for tie, parts in zip(self._ties, kept, strict=True):
-            value = value + tie.pulled(gradient, parts, at.weights, by_weight)
+            value = value + tie.pull_weights(gradient, parts, at.weights, by_weight)
         return value, by_weight, gradient
 
     def centre(self, gradient: Any) -> None:
@@ -194,7 +196,7 @@ class TensorObjective:
 
     def settle(self, at: TensorPoint) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
-        at.logs.clamp_(min=float(LOWEST))
+        at.logs.clamp_(min=float(MIN_LOG_PROBABILITY))
         shares = at.logs.exp()
         total = self._member @ shares
         at.shares = shares.mul_(self._spread(1.0 / total))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.limits import Effort
 from margrave.models._base.pooling import SHARE, compare, halves
-from margrave.models.mixture.descent import Setting, mixed
+from margrave.models.mixture.descent import Setting, average_runs
 from margrave.models.mixture.model import MixtureModel
 from margrave.models.mixture.stacked import stack
 from margrave.schema.domain import Domain
@@ -98,8 +98,8 @@ class Trials:
         """The model of `fit`."""
         # The objective's squares lose 1 + g^2 of their weight, so the price follows.
         half = replace(setting, price=(1.0 + SHARE) ** -0.5 * setting.price)
-        run = mixture.descended(self._stacked, half, self._seed, self.effort)
-        return mixed(self.domain, self.rows, self._stacked, [run], half)
+        run = mixture.descend_once(self._stacked, half, self._seed, self.effort)
+        return average_runs(self.domain, self.rows, self._stacked, [run], half)
 
     def enter(self, model: M, setting: Setting) -> Candidate[M]:
         """A model of any kind that was fitted to `half`."""

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.delegating import Carried
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.models._grouping.coding import Coarse, coarsen
-from margrave.models._products.generator import Generator, Training, trained
+from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import Misfit
-from margrave.models._products.products import loaded
-from margrave.models._torch.descent import BETAS, LEAST
+from margrave.models._products.products import products_from_state
+from margrave.models._torch.descent import BETAS, MIN_LOSS
 from margrave.models._torch.device import Device, ready, serial
-from margrave.models.mixture.model import MixtureModel, ungrouped
+from margrave.models.mixture.model import MixtureModel, undo_grouping
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMoments
 from margrave.schema.domain import Clique, Domain
@@ -159,13 +159,13 @@ class Waves:
             shares: Each product's distribution over the codes of each attribute, shape [codes, products].
             chosen: Which features.
         """
-        return self._labelled(_running(self._columns(shares, chosen))[1], shares)
+        return self._average_by_label(_running_products(self._columns(shares, chosen))[1], shares)
 
-    def sloped(self, shares: Any, chosen: slice) -> tuple[Any, Any]:
+    def value_and_slope(self, shares: Any, chosen: slice) -> tuple[Any, Any]:
         """The misfit, estimated without bias from some of the features, and its derivative by the shares."""
         columns, count = self._columns(shares, chosen), shares.shape[1]
-        before, whole = _running(columns)
-        off = self._labelled(whole, shares) - self._values[:, chosen]
+        before, whole = _running_products(columns)
+        off = self._average_by_label(whole, shares) - self._values[:, chosen]
         weight = self._weight * self.frequencies / whole.shape[1]
         pull, slope = off * (2.0 * weight / count), self.device.torch.zeros_like(shares)
         if self._label is None:
@@ -185,7 +185,7 @@ class Waves:
         """Each column's means of exp(i phase) in each product, in planes: shapes [2, chosen, products]."""
         return [waves[:, chosen] @ shares[part] for part, waves in zip(self._parts, self._waves, strict=True)]
 
-    def _labelled(self, whole: Any, shares: Any) -> Any:
+    def _average_by_label(self, whole: Any, shares: Any) -> Any:
         if self._label is None:
             return whole.mean(2, keepdim=True)
         return whole @ shares[self._label].T / shares.shape[1]
@@ -199,7 +199,7 @@ def _times(one: Any, other: Any, sign: float = 1.0) -> Any:
     return found
 
 
-def _running(columns: Sequence[Any]) -> tuple[list[Any], Any]:
+def _running_products(columns: Sequence[Any]) -> tuple[list[Any], Any]:
     """The products of the first column, the first two and so on, and that of all."""
     found = [columns[0]]
     for column in columns[1:]:
@@ -284,15 +284,15 @@ class Merf(Estimator["Model"]):
         if moments is None:
             return self.fit(domain, measurements, total=total, effort=effort)
         rows, tables = rows_of(measurements, total), pool(domain, measurements)
-        domain = settled(domain, tables)
+        domain = resolve_dependencies(domain, tables)
         coarse = _coarse(domain, tables, self.network.largest, moments.embedding.label)
         if coarse is None:
-            return MerfModel(self._made(domain, tables, rows, moments, None, effort), moments)
+            return MerfModel(self._make_mixture(domain, tables, rows, moments, None, effort), moments)
         summed = [coarse.summed(table) for table in tables]
-        model = self._made(coarse.inner, summed, rows, moments, coarse, effort)
-        return MerfModel(ungrouped(model, coarse, False), moments)
+        model = self._make_mixture(coarse.inner, summed, rows, moments, coarse, effort)
+        return MerfModel(undo_grouping(model, coarse, False), moments)
 
-    def _made(
+    def _make_mixture(
         self,
         domain: Domain,
         tables: Sequence[Pooled],
@@ -304,11 +304,11 @@ class Merf(Estimator["Model"]):
         """The mixture over a domain in which large attributes may be in groups."""
         device = ready(self.network.device)
         with serial(device):
-            known = sharpened(domain, tables, 1.0)
+            known = zero_forbidden(domain, tables, 1.0)
             misfit = Misfit(domain, known, rows, device)
             waves = Waves(domain, moments, rows, device, coarse)
-            network = self.network.started(device, domain, known, rows)
-            shares = self._trained(device, network, misfit, waves, effort)
+            network = self.network.start_network(device, domain, known, rows)
+            shares = self._train_network(device, network, misfit, waves, effort)
         starts = np.cumsum([0, *domain.sizes[:-1]])
         shares /= np.repeat(np.add.reduceat(shares, starts), domain.sizes, axis=0)
         count = shares.shape[1]
@@ -322,7 +322,7 @@ class Merf(Estimator["Model"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        model, moments = loaded(domain, measurements, state), remembered_moments(domain, state)
+        model, moments = products_from_state(domain, measurements, state), remembered_moments(domain, state)
         return model if moments is None else MerfModel(model, moments)
 
     def prepare(self) -> None:
@@ -345,7 +345,7 @@ class Merf(Estimator["Model"]):
         """Codes that are modelled, and how many it takes at most: see `Network.count_codes`."""
         return self.network.count_codes(sizes)
 
-    def _trained(
+    def _train_network(
         self, device: Device, network: Generator, misfit: Misfit, waves: Waves, effort: Effort
     ) -> Floats:
         """Shares on the fixed noise vectors under the averaged weights, [codes, components]."""
@@ -353,20 +353,20 @@ class Merf(Estimator["Model"]):
         noise = device.put(rng.standard_normal((net.components, net.noise)), torch.float32)
         numbers, some = misfit.cells + waves.count, min(self.features, waves.frequencies)
 
-        def sloped(parts: Sequence[Any], into: Sequence[Any]) -> float:
+        def value_and_slope(parts: Sequence[Any], into: Sequence[Any]) -> float:
             made = network(parts, noise)
-            loss, slope = misfit.sloped(made.shares)
+            loss, slope = misfit.value_and_slope(made.shares)
             # Frequencies were drawn alike, so that neighbours are as good as any.
             first = some * int(rng.integers(waves.frequencies // some))
-            apart, more = waves.sloped(made.shares, slice(first, first + some))
+            apart, more = waves.value_and_slope(made.shares, slice(first, first + some))
             whole = loss * misfit.cells + apart
             # Down the logarithm, as relaxed rows go: see `relaxed.descent`.
-            network.gradient(parts, made, (slope * misfit.cells + more) / (whole + numbers * LEAST), into)
+            network.gradient(parts, made, (slope * misfit.cells + more) / (whole + numbers * MIN_LOSS), into)
             return float(whole) / numbers
 
         with torch.no_grad():
             pace = Training(net.steps, net.rate, net.average, 0.0, BETAS, exact=False)
-            found = trained(network, network.start, sloped, pace, lambda: effort.over)
+            found = train_generator(network, network.start, value_and_slope, pace, lambda: effort.over)
             shares = network(network.parts(found), noise).shares.cpu().numpy()
         return np.asarray(shares, dtype=np.float64)
 

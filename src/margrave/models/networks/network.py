@@ -19,11 +19,11 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
-from margrave.models._products.generator import Generator, Training, trained
+from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import NOISE, Misfit
-from margrave.models._products.products import ProductsEstimator, alone, loaded, mixed
-from margrave.models._torch.descent import BETAS, LEAST
-from margrave.models._torch.device import Device, opened, ready, serial
+from margrave.models._products.products import ProductsEstimator, alone, fit_mixture, products_from_state
+from margrave.models._torch.descent import BETAS, MIN_LOSS
+from margrave.models._torch.device import Device, open_device, ready, serial
 from margrave.models.mixture.model import GroupedMixture, MixtureModel
 from margrave.schema.domain import Domain
 
@@ -54,10 +54,10 @@ class NetworkModel(Carried[MixtureModel | GroupedMixture]):
 Floats = NDArray[np.float64]
 Weights = Sequence[NDArray[np.float32]]
 
-ROUGH = 42
+ROUGH_STEP_DIVISOR = 42
 """A rough fit has this part of the steps: one more table moves a network little, and what a round leaves over
 the next one takes up."""
-FEWER = 3
+ROUGH_NOISE_DIVISOR = 3
 """And this part of the noise vectors: what is worst fitted shows in few products, too."""
 
 
@@ -133,7 +133,7 @@ class Network(ProductsEstimator["NetworkModel"]):
         if not 0 <= self.average < 1:
             raise InputError(invalid("average", "at least 0 and below 1", "Try 0.9.", got=self.average))
         if self.device not in (None, "cpu"):
-            opened(self.device)
+            open_device(self.device)
 
     def fit_tables(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
@@ -153,14 +153,14 @@ class Network(ProductsEstimator["NetworkModel"]):
         start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
 
         def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
-            network = self.started(device, inner, tables, rows)
+            network = self.start_network(device, inner, tables, rows)
             misfit = Misfit(inner, tables, rows, device)
-            shares, weights = self._trained(device, network, misfit, start, effort)
+            shares, weights = self._train_network(device, network, misfit, start, effort)
             kept.extend(weights)
             return shares
 
         with serial(device):
-            mixture = mixed(domain, tables, rows, self.largest, make)
+            mixture = fit_mixture(domain, tables, rows, self.largest, make)
         return NetworkModel(mixture, kept)
 
     def restore(
@@ -171,9 +171,11 @@ class Network(ProductsEstimator["NetworkModel"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        return NetworkModel(loaded(domain, measurements, state))
+        return NetworkModel(products_from_state(domain, measurements, state))
 
-    def started(self, device: Device, domain: Domain, tables: Sequence[Pooled], rows: float) -> Generator:
+    def start_network(
+        self, device: Device, domain: Domain, tables: Sequence[Pooled], rows: float
+    ) -> Generator:
         """The network before any step, its last offsets such that each attribute is as measured by itself.
 
         Args:
@@ -187,32 +189,34 @@ class Network(ProductsEstimator["NetworkModel"]):
         network.parts(network.start)[-1].copy_(device.put(np.log(ways[:, 0]), device.torch.float32))
         return network
 
-    def _trained(
+    def _train_network(
         self, device: Device, network: Generator, misfit: Misfit, start: Weights, effort: Effort
     ) -> tuple[Floats, list[NDArray[np.float32]]]:
         """Shares on the fixed noise vectors, [codes, components], and the averaged weights."""
         rng, torch = np.random.default_rng((self.seed, 1)), device.torch
 
-        components = max(self.components // FEWER, 2) if effort.rough else self.components
+        components = max(self.components // ROUGH_NOISE_DIVISOR, 2) if effort.rough else self.components
 
-        def drawn() -> Any:
+        def draw_noise() -> Any:
             return device.put(rng.standard_normal((components, self.noise)), torch.float32)
 
-        fixed, weights = drawn(), network.start.clone()
+        fixed, weights = draw_noise(), network.start.clone()
         if [w.shape for w in start] == network.shapes:
             weights = device.put(np.concatenate([w.ravel() for w in start]), torch.float32)
-        steps = max(self.steps // (ROUGH if effort.rough else 1), 1)
-        noise = drawn if self.resample else lambda: fixed
+        steps = max(self.steps // (ROUGH_STEP_DIVISOR if effort.rough else 1), 1)
+        noise = draw_noise if self.resample else lambda: fixed
 
-        def sloped(parts: Sequence[Any], into: Sequence[Any]) -> float:
+        def value_and_slope(parts: Sequence[Any], into: Sequence[Any]) -> float:
             made = network(parts, noise())
-            loss, slope = misfit.sloped(made.shares)
+            loss, slope = misfit.value_and_slope(made.shares)
             # Down the logarithm, as relaxed rows go: see `relaxed.descent`.
-            network.gradient(parts, made, slope / (loss + LEAST), into)
+            network.gradient(parts, made, slope / (loss + MIN_LOSS), into)
             return float(loss)
 
         with torch.no_grad():
             pace = Training(steps, self.rate, self.average, self.floor, BETAS, exact=not self.resample)
-            parts = network.parts(trained(network, weights, sloped, pace, lambda: effort.over))
+            parts = network.parts(
+                train_generator(network, weights, value_and_slope, pace, lambda: effort.over)
+            )
             shares = network(parts, fixed).shares.cpu().numpy().astype(np.float64)
         return shares, [w.cpu().numpy() for w in parts]

@@ -18,12 +18,12 @@ from margrave.models._base.pooling import Pooled
 from margrave.models._torch.device import Device
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Embedding", "Projection", "embed", "project", "quantised"]
+__all__ = ["Embedding", "Projection", "embed", "project", "quantise_shares"]
 
 
 Floats = NDArray[np.float64]
 
-WIDEST = 64
+MAX_APART_CODES = 64
 """Unordered attributes with more codes lie on a line even when each code is to have an axis of its own."""
 
 
@@ -114,7 +114,7 @@ def embed(domain: Domain, unordered: str, places: Mapping[str, Sequence[Sequence
     Args:
         domain: With `ordered`.
         unordered: "line" for codes of every attribute at (x + 1/2) / size on [0, 1] (PrivPGD, equation 4);
-            "apart" for an axis a code where codes stand in no order and are at most WIDEST.
+            "apart" for an axis a code where codes stand in no order and are at most MAX_APART_CODES.
         places: Coordinates for some attributes, shape [size, dimensions], as of towns; they are moved and
             scaled, all dimensions alike, so that the longest side is [0, 1].
 
@@ -127,8 +127,8 @@ def embed(domain: Domain, unordered: str, places: Mapping[str, Sequence[Sequence
     found, apart = [], []
     for name, size, ordered in zip(domain.names, domain.sizes, domain.ordered, strict=True):
         if name in places:
-            found.append(_scaled(name, size, np.asarray(places[name], dtype=np.float64)))
-        elif unordered == "apart" and ordered == 0 and 2 < size <= WIDEST:
+            found.append(_scale_given(name, size, np.asarray(places[name], dtype=np.float64)))
+        elif unordered == "apart" and ordered == 0 and 2 < size <= MAX_APART_CODES:
             found.append(np.eye(size))
             apart.append(name)
         else:
@@ -136,7 +136,7 @@ def embed(domain: Domain, unordered: str, places: Mapping[str, Sequence[Sequence
     return Embedding(domain, tuple(found), frozenset(apart))
 
 
-def _scaled(name: str, size: int, given: Floats) -> Floats:
+def _scale_given(name: str, size: int, given: Floats) -> Floats:
     if given.ndim != 2 or given.shape[0] != size or not given.shape[1] or not np.isfinite(given).all():
         remedy = "Give each code its coordinates, missing and other values too."
         raise InputError(invalid("places", f"finite, of {size} rows for {name!r}", remedy, got=given.shape))
@@ -146,7 +146,7 @@ def _scaled(name: str, size: int, given: Floats) -> Floats:
 
 AT_ONCE = 1 << 23
 """Numbers of a batch of tables times directions times cells at most."""
-LEVELS, DROP = 17, 0.8
+LEVELS, STEP_DECAY = 17, 0.8
 """The step length falls this often, to this part (PrivPGD: 1,750 steps, every 100 to 0.8 of it)."""
 
 
@@ -204,12 +204,12 @@ def project(
             part = members[first : first + most]
             signed = np.stack([tables[k].values.ravel() / rows for k in part])
             barred = np.stack([tables[k].sigma.ravel() == 0.0 for k in part])
-            made = _projected(device, signed, barred, scores, how, rng, stop)
+            made = _project_tables(device, signed, barred, scores, how, rng, stop)
             found.update(zip(part, made, strict=True))
     return [found[k].reshape(table.values.shape) for k, table in enumerate(tables)]
 
 
-def _projected(
+def _project_tables(
     device: Device,
     signed: Floats,
     barred: NDArray[np.bool_],
@@ -238,7 +238,7 @@ def _projected(
         pull = shares * (pull - (shares * pull).sum(1, keepdim=True))
         slope = 0.9 * slope + 0.1 * pull
         bend = 0.999 * bend + 0.001 * pull * pull
-        size = how.rate * DROP ** (step // every)
+        size = how.rate * STEP_DECAY ** (step // every)
         logits -= size * (slope / (1 - 0.9**step)) / ((bend / (1 - 0.999**step)).sqrt() + 1e-10)
     shares = torch.softmax(logits, 1).cpu().numpy().astype(np.float64)
     shares = np.where(barred, 0.0, shares)
@@ -268,7 +268,7 @@ def _start(signed: Floats, barred: NDArray[np.bool_]) -> Floats:
     return np.where(barred, -1e4, logs)
 
 
-def quantised(shares: Floats, particles: int) -> NDArray[np.int64]:
+def quantise_shares(shares: Floats, particles: int) -> NDArray[np.int64]:
     """Numbers of particles in the cells, their sum exact and each within 1 of its share (equation 6)."""
     wanted = shares.ravel() * particles
     counts = np.floor(wanted).astype(np.int64)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.constraints import sharpened
+from margrave.models._base.constraints import zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import Pooled
-from margrave.models._sampling.rows import RowModel, recalled, row_dtype, ruled_rows
-from margrave.models._torch.device import opened, ready, serial
+from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state, ruled_rows
+from margrave.models._torch.device import open_device, ready, serial
 from margrave.models.mixture.rules import Tie, ties
-from margrave.models.particles.embedding import Embedding, Projection, embed, project, quantised
+from margrave.models.particles.embedding import Embedding, Projection, embed, project, quantise_shares
 from margrave.models.particles.transport import Goal, Transport, move
 from margrave.schema.domain import Clique, Domain
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Particles", "coded"]
+__all__ = ["Particles", "code_particles"]
 
 
 AT_ONCE = 1 << 22
 """Distances held at once."""
 
 
-def coded(embedding: Embedding, domain: Domain, at: NDArray[np.float32]) -> NDArray[np.int64]:
+def code_particles(embedding: Embedding, domain: Domain, at: NDArray[np.float32]) -> NDArray[np.int64]:
     """Each particle's codes: the nearest, and for attributes that rules tie together the nearest allowed.
 
     Args:
@@ -52,11 +52,11 @@ def coded(embedding: Embedding, domain: Domain, at: NDArray[np.float32]) -> NDAr
     for tie in ties(domain):
         if set(tie.names) <= set(names):
             rows = [names.index(name) for name in tie.names]
-            found[rows] = _allowed(embedding, tie, at, found[rows])
+            found[rows] = _move_to_allowed(embedding, tie, at, found[rows])
     return found
 
 
-def _allowed(
+def _move_to_allowed(
     embedding: Embedding, tie: Tie, at: NDArray[np.float32], codes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The codes with those of particles in no allowed cell replaced by the nearest cell's."""
@@ -76,8 +76,8 @@ def _allowed(
 
 Floats = NDArray[np.float64]
 
-UNORDERED = ("apart", "line")
-ROUGH = 5
+UNORDERED_CHOICES = ("apart", "line")
+ROUGH_EPOCH_DIVISOR = 5
 """A rough fit has this part of the epochs and of the projection's steps."""
 
 
@@ -154,10 +154,12 @@ class Particles(Estimator[RowModel]):
                 raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
         if not 0 < self.kept <= 1:
             raise InputError(invalid("kept", "above 0 and at most 1", "Try 1.", got=self.kept))
-        if self.unordered not in UNORDERED:
-            raise InputError(invalid("unordered", f"one of {UNORDERED}", "Pick one.", got=self.unordered))
+        if self.unordered not in UNORDERED_CHOICES:
+            raise InputError(
+                invalid("unordered", f"one of {UNORDERED_CHOICES}", "Pick one.", got=self.unordered)
+            )
         if self.device not in (None, "cpu"):
-            opened(self.device)
+            open_device(self.device)
         # Plain numbers, so that the fitter's repr tells one map from another.
         plain = {n: tuple(tuple(map(float, at)) for at in place) for n, place in self.places.items()}
         object.__setattr__(self, "places", plain)
@@ -182,7 +184,7 @@ class Particles(Estimator[RowModel]):
         start = warm if effort.rough and isinstance(warm, RowModel) else None
         with serial(ready(self.device)):
             # Cells that rules forbid get a sigma of 0, by which the projection knows them.
-            known = sharpened(domain, tables, np.inf)
+            known = zero_forbidden(domain, tables, np.inf)
             codes = self._codes(domain, domain.project(seen), known, rows, start, effort)
         model = RowModel(domain, rows, seen, codes)
         if domain.rules is None:
@@ -197,7 +199,7 @@ class Particles(Estimator[RowModel]):
         Raises:
             ReleaseError: The state is not that of particles over this domain.
         """
-        return recalled(domain, measurements, state)
+        return row_model_from_state(domain, measurements, state)
 
     def prepare(self) -> None:
         """Check that PyTorch is there, before anything is spent.
@@ -253,14 +255,16 @@ class Particles(Estimator[RowModel]):
         def stop() -> bool:
             return effort.over
 
-        part = ROUGH if effort.rough else 1
+        part = ROUGH_EPOCH_DIVISOR if effort.rough else 1
         how = Projection(self.projection_directions, 10, max(self.projection_steps // part, 1))
         shares = project(embedding, tables, rows, how, device, rng, stop)
         sigmas = [float(np.sqrt((table.sigma**2).mean())) for table in tables]
         best = min((s for s in sigmas if s > 0), default=1.0)
         goals = [
             Goal(
-                table.clique, quantised(share, self.particles), min(best / sigma, 1.0) ** 2 if sigma else 1.0
+                table.clique,
+                quantise_shares(share, self.particles),
+                min(best / sigma, 1.0) ** 2 if sigma else 1.0,
             )
             for table, share, sigma in zip(tables, shares, sigmas, strict=True)
         ]
@@ -270,7 +274,7 @@ class Particles(Estimator[RowModel]):
         steps = Transport(epochs, self.directions, self.batch, rate, self.last, self.kept)
         start = self._start(embedding, warm, rng)
         at = move(embedding, start, goals, steps, self.penalty, device, rng, stop)
-        return coded(embedding, domain, at).astype(row_dtype(seen))
+        return code_particles(embedding, domain, at).astype(row_dtype(seen))
 
     def _start(self, embedding: Embedding, warm: RowModel | None, rng: np.random.Generator) -> Floats:
         """Particles anywhere on lines and maps, on any of the axes; or where an earlier model's rows are."""

@@ -86,9 +86,9 @@ Floats = NDArray[np.float64]
 MEAN, SQUARE = 0.9, 0.999
 """How long Adam remembers gradients and their squares."""
 
-TOGETHER = 5
+TABLES_A_PENALTY = 5
 """Tables for which a penalty counts once (PrivPGD, algorithm 3 with its batches of five)."""
-LONGEST = 10.0
+MAX_PENALTY_RATIO = 10.0
 """Length of a penalty's gradient over that of the tables' at most."""
 
 
@@ -190,7 +190,7 @@ class _Moving:
         names = {name for goal in goals for name in goal.clique}
         gradient = self._gradient(goals)
         if penalty is not None:
-            gradient += self._repelled(penalty, len(goals), gradient)
+            gradient += self._penalty_gradient(penalty, len(goals), gradient)
             names = set(self.taken)
         for name in self.embedding.domain.names:
             if name in names:
@@ -231,8 +231,9 @@ class _Moving:
         wanted = torch.repeat_interleave(lined, counts, output_size=len(drawn[0][0]) * self.at.shape[1])
         return parts, own, wanted.reshape(own.shape)
 
-    def _repelled(self, penalty: Penalty, goals: int, pull: Any) -> Any:
-        """The penalty's gradient, for as many tables as there are, at most LONGEST times the tables' own.
+    def _penalty_gradient(self, penalty: Penalty, goals: int, pull: Any) -> Any:
+        """The penalty's gradient, for as many tables as there are, at most MAX_PENALTY_RATIO times the
+        tables' own.
 
         Where they are in balance it is the shorter one on the whole. Far from there it may be a thousand
         times longer, and Adam would remember its square for thousands of steps in which nothing else can
@@ -242,8 +243,8 @@ class _Moving:
         at = self.at.detach().T.clone().requires_grad_()
         value = penalty(torch, at, self.embedding)
         (found,) = torch.autograd.grad(value, at)
-        push = found.T * (goals / TOGETHER)
-        share = LONGEST * pull.norm() / push.norm().clamp(min=1e-30)
+        push = found.T * (goals / TABLES_A_PENALTY)
+        share = MAX_PENALTY_RATIO * pull.norm() / push.norm().clamp(min=1e-30)
         return push * share.clamp(max=1.0)
 
     def _advance(self, name: str, gradient: Any, rate: float) -> None:

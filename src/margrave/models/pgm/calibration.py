@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.graph import rank_attributes
 from margrave.models.pgm.tree import Layout, tree_cells
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["NEVER", "Calibration", "Held", "forbidding", "rule_tables"]
+__all__ = ["FORBIDDEN_POTENTIAL", "Calibration", "Held", "forbid_cells", "rule_tables"]
 
 
 class Calibration(Protocol):
@@ -39,11 +39,11 @@ class Calibration(Protocol):
 
 Floats = NDArray[np.float64]
 
-NEVER = -1e4
+FORBIDDEN_POTENTIAL = -1e4
 """Potential of a forbidden cell: finite, so that logarithms never meet infinity, though its exponential is 0.
 Where measurements contradict the rules other potentials reach hundreds."""
 
-MOST = 1 << 17
+MAX_RULE_CELLS = 1 << 17
 """Cells of one rule's table, and of the junction tree of all of them, that a model takes in. Larger rules are
 left to drawing rows again."""
 
@@ -86,18 +86,18 @@ def rule_tables(domain: Domain) -> list[tuple[Clique, NDArray[np.bool_]]]:
     if domain.rules is None:
         return []
     taken: list[tuple[Clique, NDArray[np.bool_]]] = []
-    for clique, allowed in domain.rules.tables(MOST):
+    for clique, allowed in domain.rules.tables(MAX_RULE_CELLS):
         used = domain.project([n for n in domain.names if any(n in c for c, _ in taken) or n in clique])
-        if tree_cells(used, [*(c for c, _ in taken), clique]) <= MOST:
+        if tree_cells(used, [*(c for c, _ in taken), clique]) <= MAX_RULE_CELLS:
             taken.append((clique, allowed))
     return taken
 
 
-def forbidding(domain: Domain, tables: Sequence[tuple[Clique, NDArray[np.bool_]]]) -> Floats:
+def forbid_cells(domain: Domain, tables: Sequence[tuple[Clique, NDArray[np.bool_]]]) -> Floats:
     """Potentials of rule tables, one after another, axes in the engine's order."""
-    names = ranked(domain)
+    names = rank_attributes(domain)
     parts = [np.zeros(0)]
     for clique, allowed in tables:
         axes = sorted(range(len(clique)), key=lambda i, clique=clique: names.index(clique[i]))  # type: ignore[misc]
-        parts.append(np.where(allowed.transpose(axes), 0.0, NEVER).ravel())
+        parts.append(np.where(allowed.transpose(axes), 0.0, FORBIDDEN_POTENTIAL).ravel())
     return np.concatenate(parts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled, summing
+from margrave.models._base.compiled import compile_kernel, compile_summing
 
 if TYPE_CHECKING:
     from margrave.limits import Deadline
@@ -29,9 +29,9 @@ __all__ = [
     "approach",
     "bent",
     "dot",
+    "fill_gradient",
     "largest",
     "minimise",
-    "pulled",
 ]
 
 
@@ -60,7 +60,7 @@ class History:
         It is left out where the function bends too little along it.
         """
         k = self.count % MEMORY
-        bending = _remembered(self._moved[k], self._changed[k], length, step, fresh, gradient)
+        bending = _remember_step(self._moved[k], self._changed[k], length, step, fresh, gradient)
         if bending > 0.0:
             self._inverse[k] = 1.0 / bending
             self.count += 1
@@ -72,8 +72,8 @@ class History:
         return step
 
 
-@summing
-def _remembered(
+@compile_summing
+def _remember_step(
     moved: Singles, changed: Singles, length: float, step: Floats, fresh: Floats, gradient: Floats
 ) -> float:
     """Fill in one step and gradient change; return their product, 0 if it is not clearly above 0."""
@@ -87,7 +87,7 @@ def _remembered(
     return product if product > 1e-12 * np.sqrt(far) * np.sqrt(wide) else 0.0
 
 
-@summing
+@compile_summing
 def _two_loops(
     q: Floats,
     gradient: Floats,
@@ -117,17 +117,17 @@ def _two_loops(
         k = (count - 1 - back) % MEMORY
         weights[back] = inverse[k] * total
         if back < held - 1:
-            total = _stepped(q, -weights[back], changed[k], moved[(k - 1) % MEMORY])
+            total = _add_step(q, -weights[back], changed[k], moved[(k - 1) % MEMORY])
         else:
-            total = _scaled(q, -weights[back], changed[k], scale, curvature)
+            total = _scale_step(q, -weights[back], changed[k], scale, curvature)
     for back in range(held - 1, -1, -1):
         k = (count - 1 - back) % MEMORY
         weight = weights[back] - inverse[k] * total
-        total = _stepped(q, weight, moved[k], changed[(k + 1) % MEMORY])
+        total = _add_step(q, weight, moved[k], changed[(k + 1) % MEMORY])
 
 
-@summing
-def _stepped(q: Floats, weight: float, along: Singles, onto: Singles) -> float:
+@compile_summing
+def _add_step(q: Floats, weight: float, along: Singles, onto: Singles) -> float:
     """Add a multiple of one vector to q and return the product with another."""
     total = 0.0
     for i in range(len(q)):
@@ -136,8 +136,8 @@ def _stepped(q: Floats, weight: float, along: Singles, onto: Singles) -> float:
     return total
 
 
-@summing
-def _scaled(q: Floats, weight: float, along: Singles, scale: float, curvature: Floats) -> float:
+@compile_summing
+def _scale_step(q: Floats, weight: float, along: Singles, scale: float, curvature: Floats) -> float:
     """Add a multiple of a vector to q, divide by the scaled curvature; return the product with the vector."""
     total = 0.0
     for i in range(len(q)):
@@ -146,7 +146,7 @@ def _scaled(q: Floats, weight: float, along: Singles, scale: float, curvature: F
     return total
 
 
-@summing
+@compile_summing
 def dot(a: Floats, b: Floats) -> float:
     """The product of two vectors."""
     total = 0.0
@@ -155,7 +155,7 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@summing
+@compile_summing
 def ahead(theta: Floats, length: float, step: Floats) -> Floats:
     """theta + length * step."""
     found = np.empty(len(theta))
@@ -164,8 +164,8 @@ def ahead(theta: Floats, length: float, step: Floats) -> Floats:
     return found
 
 
-@summing
-def pulled(theta: Floats, target: Floats, ridge: Floats, mu: Floats, gradient: Floats) -> float:
+@compile_summing
+def fill_gradient(theta: Floats, target: Floats, ridge: Floats, mu: Floats, gradient: Floats) -> float:
     """Fill gradient with mu - target + ridge * theta; return sum(ridge * theta^2) / 2 - <theta, target>."""
     total = 0.0
     for i in range(len(theta)):
@@ -175,7 +175,7 @@ def pulled(theta: Floats, target: Floats, ridge: Floats, mu: Floats, gradient: F
     return total
 
 
-@summing
+@compile_summing
 def bent(mu: Floats, ridge: Floats, gradient: Floats, leap: float) -> Floats:
     """mu (1.02 - mu) + ridge, and minus the gradient over leap where that is above 0."""
     found = np.empty(len(mu))
@@ -184,7 +184,7 @@ def bent(mu: Floats, ridge: Floats, gradient: Floats, leap: float) -> Floats:
     return found
 
 
-@summing
+@compile_summing
 def largest(gradient: Floats, starts: NDArray[np.int64]) -> float:
     """The largest L1 norm of the tables that begin at starts[:-1]."""
     most = 0.0
@@ -199,7 +199,7 @@ def largest(gradient: Floats, starts: NDArray[np.int64]) -> float:
 LEAP = 10.0
 """About the most a log-potential is raised in the first step."""
 
-EASY = 1e-5
+WELL_CONDITIONED_RIDGE = 1e-5
 """A ridge of this size is well conditioned; smaller ones are approached from it."""
 
 
@@ -240,10 +240,10 @@ class Dual:
         known = [start for start in inference.layout.starts if start <= len(target)]  # the rest are held
         self._ends = np.asarray(known, dtype=np.int64)
         self.starts = self._ends[:-1]
-        self.target = self._balanced(target)
+        self.target = self._balance_tables(target)
         self.evaluations = 0
 
-    def _balanced(self, target: Floats) -> Floats:
+    def _balance_tables(self, target: Floats) -> Floats:
         """The target with every table made to sum to 1 in the way that leaves the solution the same.
 
         sum((t - mu)^2 / ridge) over tables mu that sum to 1 changes by a constant when t moves along
@@ -260,7 +260,7 @@ class Dual:
         self.evaluations += 1
         log_z = self.inference.run(theta)
         gradient = np.empty(len(theta))
-        rest = pulled(theta, self.target, self.ridge, self.inference.marginals, gradient)
+        rest = fill_gradient(theta, self.target, self.ridge, self.inference.marginals, gradient)
         return log_z + float(rest), gradient
 
     def gap(self, gradient: Floats) -> float:
@@ -276,7 +276,9 @@ class Dual:
         ends = self.inference.layout.starts
         cut = slice(ends[worst], ends[worst + 1])
         fresh: Floats = theta.copy()
-        fresh[cut] = _solved(self.inference.marginals[cut], theta[cut], self.target[cut], self.ridge[cut])
+        fresh[cut] = _solve_table(
+            self.inference.marginals[cut], theta[cut], self.target[cut], self.ridge[cut]
+        )
         return fresh
 
     def curvature(self, gradient: Floats) -> Floats:
@@ -302,7 +304,7 @@ def approach(
     Where the measurements contradict each other or dip below zero, potentials grow like 1 / ridge; a tenth of
     the last ridge is within reach. Where it is not, the last solution is kept and marked as not converged.
     """
-    factor = max(1.0, EASY / float(ridge.max(initial=1e-300)))
+    factor = max(1.0, WELL_CONDITIONED_RIDGE / float(ridge.max(initial=1e-300)))
     steps = calls = 0
     gap = np.inf
     while True:
@@ -326,7 +328,7 @@ def minimise(
     Stops when `Dual.gap` is at most tolerance, after max_iterations steps, when rounding leaves no descent,
     or with the first step that ends after the deadline; `Solution.converged` tells which.
     """
-    theta, value, gradient = _started(dual, theta, max_iterations, tolerance)
+    theta, value, gradient = _start_descent(dual, theta, max_iterations, tolerance)
     history = History(len(theta))
     iterations = 0
     while dual.gap(gradient) > tolerance and iterations < max_iterations:
@@ -349,7 +351,7 @@ def minimise(
     return Solution(theta, gap, iterations, dual.evaluations, gap <= tolerance)
 
 
-def _started(
+def _start_descent(
     dual: Dual, theta: Floats, max_iterations: int, tolerance: float
 ) -> tuple[Floats, float, Floats]:
     """Where to start, the value and the gradient: with the worst table settled if that goes down."""
@@ -364,8 +366,8 @@ def _started(
     return theta, value, gradient
 
 
-@compiled
-def _solved(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Floats:
+@compile_kernel
+def _solve_table(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Floats:
     """Potentials of one table that minimise the dual while all others are held, about; shape of the table.
 
     With m = mu exp(-theta), the table's marginal but for its own potentials, the solution is p with

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Effort
-from margrave.models._base.constraints import settled, sharpened
+from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.memory import CELL_BYTES, LEAST, PROGRAM
+from margrave.models._base.memory import CELL_BYTES, MIN_MEMORY, PROGRAM
 from margrave.models._base.pooling import Pooled, one_ways, pool
-from margrave.models._torch.device import opened
-from margrave.models.pgm.calibration import Held, forbidding, rule_tables
+from margrave.models._torch.device import open_device
+from margrave.models.pgm.calibration import Held, forbid_cells, rule_tables
 from margrave.models.pgm.estimate import Solution, approach
-from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.graph import rank_attributes
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.model import GraphicalModel
 from margrave.models.pgm.tensor import A_TENSOR_CELL, TensorInference
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["PENALTIES", "PGM", "explained", "ridges"]
+__all__ = ["PENALTIES", "PGM", "pool_one_ways", "ridges"]
 
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ ONES = 1 / 8
 """Strength of one-way tables over that of the others: one wrong one-way spoils all pairs it is part of."""
 
 
-def explained(tables: Sequence[Pooled]) -> list[Pooled]:
+def pool_one_ways(tables: Sequence[Pooled]) -> list[Pooled]:
     """The tables, with every one-way marginal made the best unbiased estimate from all that hold it.
 
     Attributes without a one-way table get one.
@@ -71,7 +71,7 @@ PENALTIES = ("noise_aware", "squares")
 """How a potential is held back: by sigma / N, with one-ways pooled first (see docs/models.md), or by
 (sigma / N)^2, which is exactly least squares weighted by 1 / sigma^2 with the entropy added."""
 
-ROUGH = 10.0
+ROUGH_TOLERANCE_FACTOR = 10.0
 """How much looser the tolerance is between the rounds of an adaptive strategy: bench/LEADERBOARD.md."""
 
 
@@ -136,11 +136,11 @@ class PGM(Estimator["GraphicalModel"]):
             raise InputError(invalid("penalty", f"one of {PENALTIES}", "Try noise_aware.", got=self.penalty))
         if not 1 <= self.max_cells < 1 << 31:
             raise InputError(invalid("max_cells", "from 1 to 2^31 - 1", "Try 2**28.", got=self.max_cells))
-        if self.max_memory is not None and self.max_memory < LEAST:
+        if self.max_memory is not None and self.max_memory < MIN_MEMORY:
             raise InputError(
-                invalid("max_memory", f"at least {LEAST // 10**6} MB", "Give more.", got=self.max_memory)
+                invalid("max_memory", f"at least {MIN_MEMORY // 10**6} MB", "Give more.", got=self.max_memory)
             )
-        device = opened(self.device)
+        device = open_device(self.device)
         if device is not None and not device.double:
             remedy = "Leave it out for the processor."
             raise InputError(invalid("device", "one with double precision", remedy, got=self.device))
@@ -148,7 +148,7 @@ class PGM(Estimator["GraphicalModel"]):
     @property
     def most_cells(self) -> int:
         """Cells a junction tree may have under both limits."""
-        device = opened(self.device)
+        device = open_device(self.device)
         most = self.max_cells
         if self.max_memory is not None:
             most = min(most, (self.max_memory - PROGRAM) // CELL_BYTES)
@@ -166,20 +166,21 @@ class PGM(Estimator["GraphicalModel"]):
             tables: One table a clique.
             rows: To stand for.
             warm: An earlier fit over the same domain; its potentials are the starting point.
-            effort: A rough fit stops at ROUGH times the tolerance; after the deadline the best so far is
+            effort: A rough fit stops at ROUGH_TOLERANCE_FACTOR times the tolerance; after the deadline the
+            best so far is
                 returned. `model.converged` says whether the tolerance asked for was met.
 
         Raises:
             InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
         """
-        aware, names = self.penalty == "noise_aware", ranked(domain)
-        measured = sharpened(domain, tables, CERTAINTY)
-        pooled = _explained(domain, measured) if aware else measured
+        aware, names = self.penalty == "noise_aware", rank_attributes(domain)
+        measured = zero_forbidden(domain, tables, CERTAINTY)
+        pooled = _sort_pooled(domain, measured) if aware else measured
         inference = self._open(domain, pooled)
         target = _flat(names, [table.values / rows for table in pooled], pooled)
         ridge = _flat(names, ridges(pooled, self.strength, rows, aware), pooled)
         theta = _flat(names, _warm(domain, pooled, warm), pooled)
-        tolerance = self.tolerance * (ROUGH if effort.rough else 1.0)
+        tolerance = self.tolerance * (ROUGH_TOLERANCE_FACTOR if effort.rough else 1.0)
         solution = approach(inference, target, ridge, theta, self.max_iterations, tolerance, effort.deadline)
         return self._close(domain, pooled, inference, solution, rows)
 
@@ -195,10 +196,10 @@ class PGM(Estimator["GraphicalModel"]):
             ReleaseError: The state is not that of a model of these measurements.
         """
         measured = pool(domain, measurements)
-        domain = settled(domain, measured)
+        domain = resolve_dependencies(domain, measured)
         # A fit by least squares, or one from before one-ways were pooled, holds what was released only.
         plain = np.size(state.get("theta", 0)) == sum(table.values.size for table in measured)
-        pooled = measured if plain else _explained(domain, measured)
+        pooled = measured if plain else _sort_pooled(domain, measured)
         inference = self._open(domain, pooled)
         sizes = [domain.size(table.clique) for table in pooled]
         theta = _array(state, "theta", sum(sizes))
@@ -207,7 +208,7 @@ class PGM(Estimator["GraphicalModel"]):
             raise ReleaseError(invalid("state", "of a positive total", "The release is damaged."))
         pieces = np.split(theta, np.cumsum(sizes)[:-1]) if sizes else []
         tables = [piece.reshape(table.values.shape) for piece, table in zip(pieces, pooled, strict=True)]
-        flat = _flat(ranked(domain), tables, pooled)
+        flat = _flat(rank_attributes(domain), tables, pooled)
         solution = Solution(flat, gap, int(iterations), int(evaluations), bool(converged))
         return self._close(domain, pooled, inference, solution, total)
 
@@ -217,7 +218,7 @@ class PGM(Estimator["GraphicalModel"]):
         Raises:
             InputError: It has more than most_cells cells.
         """
-        needed = tree_cells(domain, [*cliques, *_ruled(domain)])
+        needed = tree_cells(domain, [*cliques, *_rule_cliques(domain)])
         if needed > self.most_cells:
             raise too_large(needed, self.most_cells)
 
@@ -228,19 +229,19 @@ class PGM(Estimator["GraphicalModel"]):
 
         Shape [candidates].
         """
-        found = candidate_cells(domain, [*cliques, *_ruled(domain)], candidates)
+        found = candidate_cells(domain, [*cliques, *_rule_cliques(domain)], candidates)
         return np.where(found > self.most_cells, np.inf, found)
 
     def _open(self, domain: Domain, pooled: Sequence[Pooled]) -> Calibration:
-        place, rules = {name: i for i, name in enumerate(ranked(domain))}, rule_tables(domain)
+        place, rules = {name: i for i, name in enumerate(rank_attributes(domain))}, rule_tables(domain)
         cliques = [*(table.clique for table in pooled), *(clique for clique, _ in rules)]
         # Attributes of one code do not matter to the engine: their axes are left out.
         measured = [tuple(sorted(place[n] for n in clique if domain[n] > 1)) for clique in cliques]
-        sizes = domain.shape(ranked(domain))
+        sizes = domain.shape(rank_attributes(domain))
         layout = Layout(sizes, measured, self.most_cells)
-        device = opened(self.device)
+        device = open_device(self.device)
         inference: Calibration = Inference(layout) if device is None else TensorInference(layout, device)
-        return Held(inference, forbidding(domain, rules)) if rules else inference
+        return Held(inference, forbid_cells(domain, rules)) if rules else inference
 
     def _close(
         self, domain: Domain, pooled: list[Pooled], inference: Calibration, solution: Solution, total: float
@@ -253,15 +254,16 @@ class PGM(Estimator["GraphicalModel"]):
         return GraphicalModel(domain, total, cliques, inference, solution)
 
 
-def _ruled(domain: Domain) -> list[Clique]:
+def _rule_cliques(domain: Domain) -> list[Clique]:
     """The cliques of the rules that the tree takes in."""
     return [clique for clique, _ in rule_tables(domain)]
 
 
-def _explained(domain: Domain, measured: Sequence[Pooled]) -> list[Pooled]:
+def _sort_pooled(domain: Domain, measured: Sequence[Pooled]) -> list[Pooled]:
     """The tables with pooled one-ways, in the order of `pool`."""
     return sorted(
-        explained(measured), key=lambda table: (len(table.clique), [domain.index(n) for n in table.clique])
+        pool_one_ways(measured),
+        key=lambda table: (len(table.clique), [domain.index(n) for n in table.clique]),
     )
 
 

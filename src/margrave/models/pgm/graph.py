@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.schema.domain import Domain
 
-__all__ = ["RULES", "JunctionTree", "adjacency", "eliminate", "junction_tree", "ranked"]
+__all__ = ["RULES", "JunctionTree", "adjacency", "eliminate", "junction_tree", "rank_attributes"]
 
 
 RULES = 3
@@ -39,7 +39,7 @@ class JunctionTree:
     cells: float
 
 
-def ranked(domain: Domain) -> tuple[str, ...]:
+def rank_attributes(domain: Domain) -> tuple[str, ...]:
     """The attributes in the order the engine numbers them: small first, then as in the domain.
 
     Every table inside the engine has its axes in this order, so its last axis is its longest.
@@ -116,7 +116,7 @@ def _span(
     return tuple(cliques[k] for k, _ in grown), parents, separators
 
 
-@compiled
+@compile_kernel
 def eliminate(
     adjacent: NDArray[np.uint8],
     sizes: NDArray[np.float64],
@@ -153,7 +153,7 @@ def eliminate(
     return _cells(order, later, sizes)
 
 
-@compiled
+@compile_kernel
 def _fill(
     adjacent: NDArray[np.uint8], sizes: NDArray[np.float64], v: int, rule: int, around: NDArray[np.int64]
 ) -> float:
@@ -170,7 +170,7 @@ def _fill(
     return cost
 
 
-@compiled
+@compile_kernel
 def _remove(
     adjacent: NDArray[np.uint8],
     logs: NDArray[np.float64],
@@ -203,7 +203,7 @@ def _remove(
                         stale[u] = 1
 
 
-@compiled
+@compile_kernel
 def _cells(order: NDArray[np.int64], later: NDArray[np.uint8], sizes: NDArray[np.float64]) -> float:
     count = len(sizes)
     degree = np.zeros(count, dtype=np.int64)

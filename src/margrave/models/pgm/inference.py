@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import count_cores
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.models.pgm.kernels import (
     CELLS,
     LENGTH,
+    MAX_SAFE_LOG,
     OWN,
     PARENT,
     ROWS,
-    SAFE,
     SEPARATOR,
     WIDTH,
     add_copies,
@@ -43,13 +43,13 @@ from margrave.models.pgm.kernels import (
     lower_part,
     raise_nodes,
     raise_part,
-    renewed,
-    scaled,
+    renew_message,
+    scale_message,
     scatter_add,
 )
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["LARGE", "Blocks", "Inference", "Split", "calibrate_logs", "shared", "splits"]
+__all__ = ["MIN_DEALT_CELLS", "Blocks", "Inference", "Split", "calibrate_logs", "share_work", "splits"]
 
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 
-@compiled
+@compile_kernel
 def calibrate_logs(
     nodes: Longs,
     first: Longs,
@@ -96,7 +96,7 @@ def calibrate_logs(
     return normaliser
 
 
-@compiled
+@compile_kernel
 def _normalise(logs: Floats, first: int, last: int) -> float:
     """Subtract from logs[first:last] the log of the sum of their exponentials, and return it."""
     largest = logs[first:last].max()
@@ -108,7 +108,7 @@ def _normalise(logs: Floats, first: int, last: int) -> float:
     return float(found)
 
 
-@compiled
+@compile_kernel
 def _log_sum(
     source: Floats,
     base: int,
@@ -136,10 +136,10 @@ def _log_sum(
         out[c] = np.log(out[c]) + peak[c]
 
 
-LARGE = 200_000
+MIN_DEALT_CELLS = 200_000
 """Cells of a node from which it is dealt out: handing over a block costs about as much as 3,000 cells."""
 
-ALONE = 100_000
+MIN_BLOCK_CELLS = 100_000
 """Least cells of a block."""
 
 RUN = 1 << 13
@@ -148,8 +148,8 @@ RUN = 1 << 13
 BLOCKS = (2, 4, 8, 16)
 """Into how many blocks a node is dealt out: even shares for most numbers of cores."""
 
-COPIED = 4
-"""Copies of a node's tables have at most 1 / COPIED of its cells together."""
+COPY_DIVISOR = 4
+"""Copies of a node's tables have at most 1 / COPY_DIVISOR of its cells together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
     """
     cells, width, rows = (int(layout.nodes[k, column]) for column in (CELLS, WIDTH, ROWS))
     shape = _axes(layout, k)
-    lacks = _lacking(layout, tables, shape)
+    lacks = _lacking_axes(layout, tables, shape)
     best = (float(cells), 1, 1, rows, 1, [False] * len(lengths))
     for i in range(len(shape)):
         for j in range(i + 1, len(shape) + 1):
@@ -219,8 +219,8 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
             apart = rows // (times * codes)
             copied = [bool(lack.any()) for lack in lacks[:, i:j]]
             room = sum(n for n, copy in zip(lengths, copied, strict=True) if copy)
-            most = min(codes, cells // ALONE, codes * apart * width // RUN)
-            most = min(most, cells // (COPIED * room)) if room else most
+            most = min(codes, cells // MIN_BLOCK_CELLS, codes * apart * width // RUN)
+            most = min(most, cells // (COPY_DIVISOR * room)) if room else most
             for blocks in (n for n in BLOCKS if n <= most):
                 cost = cells * -(-codes // blocks) / codes + 2.0 * room * blocks
                 best = min(best, (cost, blocks, times, codes, apart, copied))
@@ -237,7 +237,7 @@ def _axes(layout: Layout, k: int) -> list[int]:
     return shape
 
 
-def _lacking(layout: Layout, tables: Longs, shape: Sequence[int]) -> NDArray[np.bool_]:
+def _lacking_axes(layout: Layout, tables: Longs, shape: Sequence[int]) -> NDArray[np.bool_]:
     """Which axes which table does not have: rows that differ there go to the same cells, [tables, axes]."""
     apart = [math.prod(shape[i + 1 :]) if shape[i] > 1 else 0 for i in range(len(shape))]
     starts, step = layout.maps[tables[:, 0], 3], np.asarray(apart, dtype=np.int64)
@@ -282,7 +282,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def shared(work: Callable[[int], None], count: int, threads: int) -> None:
+def share_work(work: Callable[[int], None], count: int, threads: int) -> None:
     """Do work(0) to work(count - 1), by this thread and the pool's; returns when all is done."""
     left = deque(range(count))
 
@@ -320,7 +320,7 @@ class Inference:
         self.belief = np.empty(layout.node_starts[-1])
         self.marginals = np.empty(layout.starts[-1])
         self.log_space_runs = 0
-        self._splits = splits(layout, tables, LARGE)
+        self._splits = splits(layout, tables, MIN_DEALT_CELLS)
         self._ends = np.asarray(layout.group_starts, dtype=np.int64)
         self._logs = np.empty(cells)
         self._tables = np.empty(tables)
@@ -354,23 +354,23 @@ class Inference:
         arrays = (at.nodes, at.first, at.links, at.maps, at.outer, at.inner, tables, belief)
         done = 0
         for split in self._splits:
-            whole = raise_nodes(done, split.node, *arrays, scale) and self._raised(split)
+            whole = raise_nodes(done, split.node, *arrays, scale) and self._raise_message(split)
             if not whole:
                 return math.nan
             done = split.node + 1
         whole = raise_nodes(done, len(at.nodes), *arrays, scale)
-        if not whole or lost(at.nodes, scale) > SAFE:
+        if not whole or lost(at.nodes, scale) > MAX_SAFE_LOG:
             return math.nan
         sums[: len(tables)] = 0.0
         done = len(at.nodes)
         for split in reversed(self._splits):
             lower_nodes(split.node + 1, done, *arrays, sums, scale)
-            self._lowered(split)
+            self._lower_message(split)
             done = split.node
         lower_nodes(0, done, *arrays, sums, scale)
         return float(np.log(scale).sum())
 
-    def _raised(self, split: Split) -> bool:
+    def _raise_message(self, split: Split) -> bool:
         """Fill a large node and send its message up; False where it is lost."""
         at, k, blocks = self.layout, split.node, split.up
         node, near = at.nodes[k], at.links[at.first[k] : at.first[k + 1]]
@@ -383,23 +383,23 @@ class Inference:
             maps = (at.maps, at.outer, at.inner, self._tables, self.belief, out)
             found[b] = raise_part(node, blocks.parts[b], near, blocks.into[b], *maps)
 
-        shared(work, len(found), self.threads)
+        share_work(work, len(found), self.threads)
         self._add(blocks, self._tables)
         self._scale[k] = sum(found)
-        return bool(scaled(k, at.nodes, self._tables, self._scale))
+        return bool(scale_message(k, at.nodes, self._tables, self._scale))
 
-    def _lowered(self, split: Split) -> None:
+    def _lower_message(self, split: Split) -> None:
         """Calibrate a large node and add it up to all its tables."""
         at, k, blocks = self.layout, split.node, split.down
         node = at.nodes[k]
-        factor = renewed(node, self._scale[k], self._tables, self._sums)
+        factor = renew_message(node, self._scale[k], self._tables, self._sums)
 
         def work(b: int) -> None:
             self._clear(blocks, b)
             maps = (at.maps, at.outer, at.inner, self._tables, self.belief, self._sums)
             lower_part(node, blocks.parts[b], blocks.into[b], factor, *maps)
 
-        shared(work, len(blocks.parts), self.threads)
+        share_work(work, len(blocks.parts), self.threads)
         self._add(blocks, self._sums)
 
     def _clear(self, blocks: Blocks, b: int) -> None:
@@ -415,7 +415,7 @@ class Inference:
             first += length
 
 
-@compiled
+@compile_kernel
 def _spread(
     members: NDArray[np.int64],
     maps: NDArray[np.int64],
@@ -431,7 +431,7 @@ def _spread(
         gather_add(logs, start, maps[at], outer, inner, theta, first)
 
 
-@compiled
+@compile_kernel
 def _less(logs: NDArray[np.float64], starts: NDArray[np.int64], peaks: NDArray[np.float64]) -> None:
     """Take each group's number off it."""
     for k in range(len(peaks)):
@@ -439,7 +439,7 @@ def _less(logs: NDArray[np.float64], starts: NDArray[np.int64], peaks: NDArray[n
             logs[c] -= peaks[k]
 
 
-@compiled
+@compile_kernel
 def _collect(
     members: NDArray[np.int64],
     maps: NDArray[np.int64],

@@ -13,17 +13,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compiled, summing
+from margrave.models._base.compiled import compile_kernel, compile_summing
 
 __all__ = [
     "CELLS",
     "LENGTH",
+    "LOST_PROBABILITY",
+    "MAX_SAFE_LOG",
     "OWN",
     "PARENT",
     "ROWS",
-    "SAFE",
     "SEPARATOR",
-    "TINY",
     "WIDTH",
     "add_copies",
     "calibrate",
@@ -33,8 +33,8 @@ __all__ = [
     "lower_part",
     "raise_nodes",
     "raise_part",
-    "renewed",
-    "scaled",
+    "renew_message",
+    "scale_message",
     "scatter_add",
 ]
 
@@ -51,14 +51,14 @@ roots), how many rows it has and how many cells each."""
 BLOCK = 2048
 """Cells worked on at a time: they stay in the fastest cache while all tables pass over them."""
 
-TINY = 1e-300
+LOST_PROBABILITY = 1e-300
 """Below this a probability is as good as lost; what that may cost is bounded in `lost`."""
 
-SAFE = 600.0
+MAX_SAFE_LOG = 600.0
 """Largest log factor by which anything lost may have been scaled up: e^600 * 1e-300 < 1e-39."""
 
 
-@summing
+@compile_summing
 def scatter_add(
     source: Floats, base: int, at: Longs, outer: Ints, inner: Ints, target: Floats, start: int
 ) -> None:
@@ -66,7 +66,7 @@ def scatter_add(
     _add_rows(source, base, at, 0, at[0], outer, inner, target, start)
 
 
-@summing
+@compile_summing
 def _add_rows(
     source: Floats,
     base: int,
@@ -96,7 +96,7 @@ def _add_rows(
                 target[t + np.uintp(inner[np.uintp(at[4]) + j])] += source[c + j]
 
 
-@compiled
+@compile_kernel
 def _multiply_rows(
     source: Floats,
     base: int,
@@ -121,7 +121,7 @@ def _multiply_rows(
                 source[c + j] *= target[t + np.uintp(inner[np.uintp(at[4]) + j])]
 
 
-@compiled
+@compile_kernel
 def gather_add(
     source: Floats, base: int, at: Longs, outer: Ints, inner: Ints, target: Floats, start: int
 ) -> None:
@@ -142,7 +142,7 @@ def gather_add(
                 source[c + j] += target[t + np.uintp(inner[np.uintp(at[4]) + j])]
 
 
-@compiled
+@compile_kernel
 def calibrate(
     nodes: Longs,
     first: Longs,
@@ -165,14 +165,14 @@ def calibrate(
     scale = np.empty(len(nodes))
     if not raise_nodes(0, len(nodes), nodes, first, links, maps, outer, inner, tables, belief, scale):
         return np.nan
-    if lost(nodes, scale) > SAFE:
+    if lost(nodes, scale) > MAX_SAFE_LOG:
         return np.nan
     sums[:] = 0.0
     lower_nodes(0, len(nodes), nodes, first, links, maps, outer, inner, tables, belief, sums, scale)
     return float(np.log(scale).sum())
 
 
-@compiled
+@compile_kernel
 def raise_nodes(
     begin: int,
     end: int,
@@ -194,23 +194,23 @@ def raise_nodes(
         part[1], own[0, 0], own[0, 1] = nodes[k, ROWS], nodes[k, OWN], s
         into = own if nodes[k, PARENT] >= 0 else own[:0]
         scale[k] = raise_part(nodes[k], part, near, into, maps, outer, inner, tables, belief, tables)
-        if not scaled(k, nodes, tables, scale):
+        if not scale_message(k, nodes, tables, scale):
             return False
     return True
 
 
-@compiled
-def scaled(k: int, nodes: Longs, tables: Floats, scale: Floats) -> bool:
+@compile_kernel
+def scale_message(k: int, nodes: Longs, tables: Floats, scale: Floats) -> bool:
     """Divide a node's message by its largest entry, kept in `scale`; False where that is lost."""
     if nodes[k, PARENT] >= 0:
         message = tables[nodes[k, SEPARATOR] : nodes[k, SEPARATOR] + nodes[k, LENGTH]]
         scale[k] = message.max()
-        if scale[k] > TINY:
+        if scale[k] > LOST_PROBABILITY:
             message /= scale[k]
-    return bool(scale[k] > TINY)
+    return bool(scale[k] > LOST_PROBABILITY)
 
 
-@compiled
+@compile_kernel
 def lower_nodes(
     begin: int,
     end: int,
@@ -228,25 +228,25 @@ def lower_nodes(
     """Calibrate the nodes from before end down to begin and add them up to all their tables."""
     part = np.array([0, 0, 0, 1])
     for k in range(end - 1, begin - 1, -1):
-        factor = renewed(nodes[k], scale[k], tables, sums)
+        factor = renew_message(nodes[k], scale[k], tables, sums)
         part[1] = nodes[k, ROWS]
         near = links[first[k] : first[k + 1]]
         lower_part(nodes[k], part, near, factor, maps, outer, inner, tables, belief, sums)
 
 
-@compiled
-def renewed(node: Longs, scale: float, tables: Floats, sums: Floats) -> float:
+@compile_kernel
+def renew_message(node: Longs, scale: float, tables: Floats, sums: Floats) -> float:
     """The separator's message up becomes the ratio of what it should be to what it was.
 
     Returns the factor that all of the node is still to be multiplied by.
     """
     for c in range(node[SEPARATOR], node[SEPARATOR] + node[LENGTH]):
         before = tables[c] * scale
-        tables[c] = sums[c] / before if before > TINY else 0.0
+        tables[c] = sums[c] / before if before > LOST_PROBABILITY else 0.0
     return 1.0 if node[PARENT] >= 0 else 1.0 / scale
 
 
-@compiled
+@compile_kernel
 def raise_part(
     node: Longs,
     part: Longs,
@@ -288,13 +288,13 @@ def raise_part(
     return everything
 
 
-@compiled
+@compile_kernel
 def _multiply_each(rows: Floats, count: int, table: Floats, start: int, outer: Ints, first: int) -> None:
     for r in range(count):
         rows[r] *= table[start + outer[first + r]]
 
 
-@compiled
+@compile_kernel
 def _spread_rows(node: Longs, r0: int, r1: int, rows: Floats, belief: Floats) -> None:
     width = np.uintp(node[WIDTH])
     for r in range(r0, r1):
@@ -304,7 +304,7 @@ def _spread_rows(node: Longs, r0: int, r1: int, rows: Floats, belief: Floats) ->
             belief[c + j] = factor
 
 
-@summing
+@compile_summing
 def _sum_rows(node: Longs, r0: int, r1: int, belief: Floats) -> float:
     """The sum of rows r0 to r1 of a node."""
     total = 0.0
@@ -313,7 +313,7 @@ def _sum_rows(node: Longs, r0: int, r1: int, belief: Floats) -> float:
     return total
 
 
-@summing
+@compile_summing
 def _settle(node: Longs, r0: int, r1: int, belief: Floats, rows: Floats) -> None:
     """Multiply each row of a node by its number in `rows`, and put the row's sum there."""
     width = np.uintp(node[WIDTH])
@@ -327,7 +327,7 @@ def _settle(node: Longs, r0: int, r1: int, belief: Floats, rows: Floats) -> None
         rows[r - r0] = total
 
 
-@compiled
+@compile_kernel
 def lower_part(
     node: Longs,
     part: Longs,
@@ -366,18 +366,19 @@ def lower_part(
                     _add_rows(belief, node[START], at, r0, r1, outer, inner, sums, into[k, 1])
 
 
-@compiled
+@compile_kernel
 def _add_each(rows: Floats, count: int, table: Floats, start: int, outer: Ints, first: int) -> None:
     for r in range(count):
         table[start + outer[first + r]] += rows[r]
 
 
-@compiled
+@compile_kernel
 def lost(nodes: Longs, scale: Floats) -> float:
-    """The largest log factor by which scaling has raised what fell below TINY somewhere in the tree.
+    """The largest log factor by which scaling has raised what fell below LOST_PROBABILITY somewhere in the
+    tree.
 
     All factors and messages are at most 1, so a configuration lost in a node would have weighed at most
-    TINY divided by all scales from there to the root, the root's sum included.
+    LOST_PROBABILITY divided by all scales from there to the root, the root's sum included.
     """
     raised = np.empty(len(nodes))
     worst = 0.0
@@ -388,7 +389,7 @@ def lost(nodes: Longs, scale: Floats) -> float:
     return worst
 
 
-@compiled
+@compile_kernel
 def add_copies(
     copies: Floats, first: int, apart: int, count: int, target: Floats, start: int, n: int
 ) -> None:

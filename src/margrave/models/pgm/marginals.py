@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["MOST", "marginal", "marginals", "pair_marginals", "sums"]
+__all__ = ["MAX_PROJECTED_CELLS", "marginal", "marginals", "pair_marginals", "sums"]
 
 
 Floats = NDArray[np.float64]
 Clique = tuple[int, ...]
 Table = tuple[Floats, Clique]
 
-MOST = 1 << 28
+MAX_PROJECTED_CELLS = 1 << 28
 """Most cells of one projected table, or of one table on the way to it."""
 
-REMEMBERED = 1 << 16
+MAX_CACHED_CELLS = 1 << 16
 """Most cells of a message that is kept while many cliques are projected."""
 
 
@@ -50,7 +50,7 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
         cliques: Distinct cliques, ascending.
 
     Raises:
-        InputError: A table would have more than MOST cells.
+        InputError: A table would have more than MAX_PROJECTED_CELLS cells.
     """
     links = _links(layout)
     steps: dict[Clique, list[Step]] = {}
@@ -69,7 +69,7 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
     known: dict[tuple[int, Clique], Floats] = {}
     for wanted, several in steps.items():
         if several:
-            found[wanted] = _eliminated(layout, tables, several, wanted, known)
+            found[wanted] = _eliminate_nodes(layout, tables, several, wanted, known)
         else:
             found[wanted] = tables[layout.home(wanted)][wanted]
     return found
@@ -81,7 +81,7 @@ Step = tuple[int, Clique, Clique]
 
 def _steps(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: Clique) -> list[Step]:
     """The nodes that hold a clique together, children first, and what each keeps and sends."""
-    keep = _pruned(layout, links, set(wanted))
+    keep = _prune_tree(layout, links, set(wanted))
     below: dict[int, set[int]] = {k: set() for k in keep}
     steps = []
     for k in sorted(keep):
@@ -96,7 +96,7 @@ def _steps(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: Clique
     return steps
 
 
-def _eliminated(
+def _eliminate_nodes(
     layout: Layout,
     tables: Sequence[Mapping[Clique, Floats]],
     steps: Sequence[Step],
@@ -116,12 +116,12 @@ def _eliminated(
         sent = known.get((k, out)) if parent in keep else None
         if sent is None:
             if parent in keep:
-                table = _given(table, needed, layout.tree.separators[k])
-            sent = contracted([(table, needed), *received], out)
-            if parent in keep and sent.size <= REMEMBERED:
+                table = _condition_table(table, needed, layout.tree.separators[k])
+            sent = contract_tables([(table, needed), *received], out)
+            if parent in keep and sent.size <= MAX_CACHED_CELLS:
                 known[k, out] = sent
         (messages[parent] if parent in keep else finished).append((sent, out))
-    return contracted(finished, wanted)
+    return contract_tables(finished, wanted)
 
 
 def sums(table: Floats, names: tuple[int, ...], asked: set[tuple[int, ...]]) -> dict[tuple[int, ...], Floats]:
@@ -140,11 +140,11 @@ def sums(table: Floats, names: tuple[int, ...], asked: set[tuple[int, ...]]) -> 
     return found
 
 
-def contracted(tables: Sequence[Table], out: tuple[int, ...]) -> Floats:
+def contract_tables(tables: Sequence[Table], out: tuple[int, ...]) -> Floats:
     """The product of tables, summed down to some attributes: two at a time, smallest results first."""
     left = list(tables)
     while len(left) > 1:
-        choices = [(i, j, _kept(left, i, j, out)) for j in range(len(left)) for i in range(j)]
+        choices = [(i, j, _attributes_kept(left, i, j, out)) for j in range(len(left)) for i in range(j)]
         i, j, kept = min(choices, key=lambda choice: _cells(left, choice))
         second, first = left.pop(j), left.pop(i)
         left.append((_product(first, second, kept), kept))
@@ -153,7 +153,7 @@ def contracted(tables: Sequence[Table], out: tuple[int, ...]) -> Floats:
     return np.asarray(table.sum(axis=gone), dtype=np.float64) if gone else table
 
 
-def _kept(tables: Sequence[Table], i: int, j: int, out: tuple[int, ...]) -> tuple[int, ...]:
+def _attributes_kept(tables: Sequence[Table], i: int, j: int, out: tuple[int, ...]) -> tuple[int, ...]:
     """The attributes the product of two tables must keep: those wanted and those other tables have."""
     others = {v for k, (_, names) in enumerate(tables) if k not in (i, j) for v in names}
     return tuple(sorted({*tables[i][1], *tables[j][1]} & {*out, *others}))
@@ -171,7 +171,7 @@ def _product(a: Table, b: Table, out: tuple[int, ...]) -> Floats:
     shared = set(a[1]) & set(b[1])
     batch = [v for v in out if v in shared]
     inner = sorted(shared - set(out))
-    (x, x_own), (y, y_own) = (_reduced(table, names, shared, out) for table, names in (a, b))
+    (x, x_own), (y, y_own) = (_reduce_table(table, names, shared, out) for table, names in (a, b))
     x_names = [v for v in a[1] if v in shared or v in out]
     y_names = [v for v in b[1] if v in shared or v in out]
     sizes = {**dict(zip(x_names, x.shape, strict=True)), **dict(zip(y_names, y.shape, strict=True))}
@@ -189,7 +189,7 @@ def _product(a: Table, b: Table, out: tuple[int, ...]) -> Floats:
     return np.asarray(wide.transpose([order.index(v) for v in out]), dtype=np.float64)
 
 
-def _reduced(
+def _reduce_table(
     table: Floats, names: tuple[int, ...], shared: set[int], out: tuple[int, ...]
 ) -> tuple[Floats, list[int]]:
     """A table without the attributes only it has and nobody wants; and those only it has that are wanted."""
@@ -198,7 +198,7 @@ def _reduced(
     return (table.sum(axis=gone) if gone else table), own
 
 
-def _given(table: Floats, names: tuple[int, ...], given: Sequence[int]) -> Floats:
+def _condition_table(table: Floats, names: tuple[int, ...], given: Sequence[int]) -> Floats:
     """p(names | given) from p(names); 0 where the condition has no probability."""
     others = tuple(i for i, v in enumerate(names) if v not in given)
     mass = table.sum(axis=others, keepdims=True)
@@ -215,7 +215,7 @@ def _links(layout: Layout) -> list[dict[int, Clique]]:
     return links
 
 
-def _pruned(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: set[int]) -> set[int]:
+def _prune_tree(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: set[int]) -> set[int]:
     """Nodes of the smallest subtree of each component that holds the wanted attributes of it."""
     keep = set(range(len(links)))
     held = [wanted.intersection(clique) for clique in layout.tree.cliques]
@@ -238,9 +238,14 @@ def _guard(layout: Layout, clique: Sequence[int]) -> None:
     cells = 1
     for v in clique:
         cells *= layout.sizes[v]
-    if cells > MOST:
+    if cells > MAX_PROJECTED_CELLS:
         raise InputError(
-            invalid("clique", f"of at most {MOST} cells", "Project fewer attributes at a time.", got=cells)
+            invalid(
+                "clique",
+                f"of at most {MAX_PROJECTED_CELLS} cells",
+                "Project fewer attributes at a time.",
+                got=cells,
+            )
         )
 
 
@@ -248,7 +253,7 @@ Pair = tuple[int, int]
 Rows = tuple[tuple[int, ...], Floats]
 """Attributes and their tables p(S, a) side by side, shape [cells of S, codes of all of them]."""
 
-STACKED = 1 << 24
+MAX_STACK_CELLS = 1 << 24
 """Most cells of one stack of rows (128 MiB); more attributes are taken in several walks."""
 
 
@@ -260,7 +265,7 @@ def pair_marginals(layout: Layout, belief: Floats, pairs: Iterable[Pair]) -> dic
     """
     walk = _Walk(layout, belief, set(pairs))
     widest = max((layout.cells(s) for s in layout.tree.separators), default=1)
-    most = max(STACKED // widest, 1)
+    most = max(MAX_STACK_CELLS // widest, 1)
     batch: list[int] = []
     for v in sorted({v for pair in walk.far for v in pair}):
         if batch and sum(layout.sizes[u] for u in batch) + layout.sizes[v] > most:
@@ -332,18 +337,18 @@ class _Walk:
         for k in range(len(tree.cliques)):
             if tree.parents[k] >= 0:
                 parts = [(tree.separators[c], self.up[c]) for c in self.children[k]]
-                self.up[k] = self._carried(k, parts, tree.separators[k], self._leaving(k))
+                self.up[k] = self._carry_rows(k, parts, tree.separators[k], self._leaving_attributes(k))
         before: list[int] = []
         for root in self.roots:
             stack: list[tuple[int, Rows]] = [(root, ((), np.zeros((1, 0))))]
             while stack:
                 node, down = stack.pop()
                 self._meet(node, down, before)
-                stack += self._handed(node, down)
+                stack += self._hand_down(node, down)
             before += sorted(self.below[root] & self.rows)
         self.up.clear()
 
-    def _leaving(self, k: int) -> set[int]:
+    def _leaving_attributes(self, k: int) -> set[int]:
         """Attributes below a node that are to meet some that a walk reaches after all of them."""
         return {
             u
@@ -351,7 +356,7 @@ class _Walk:
             if any(self.turn[self.top[v]] > self.last[k] for v in self.partners[u])
         }
 
-    def _entering(self, k: int) -> set[int]:
+    def _entering_attributes(self, k: int) -> set[int]:
         """Attributes reached before a node that are to meet some below it."""
         return {
             u
@@ -372,17 +377,19 @@ class _Walk:
         table = belief[layout.node_starts[k] : layout.node_starts[k + 1]].reshape(layout.shape(clique))
         return sums(table, clique, asked)
 
-    def _handed(self, k: int, down: Rows) -> list[tuple[int, Rows]]:
+    def _hand_down(self, k: int, down: Rows) -> list[tuple[int, Rows]]:
         """What each child is told: the rows of all that the walk reaches before it."""
         tree = self.layout.tree
         parts = [(tree.separators[k], down)]
         told = []
         for child in self.children[k]:
-            told.append((child, self._carried(k, parts, tree.separators[child], self._entering(child))))
+            told.append(
+                (child, self._carry_rows(k, parts, tree.separators[child], self._entering_attributes(child)))
+            )
             parts.append((tree.separators[child], self.up[child]))
         return told
 
-    def _carried(
+    def _carry_rows(
         self, k: int, parts: Sequence[tuple[Clique, Rows]], target: Clique, needed: set[int]
     ) -> Rows:
         """Needed rows that reached a node over some separators, or are its own, as rows over another one."""
@@ -392,7 +399,7 @@ class _Walk:
             kept = [v for v in held if v in needed]
             if kept:
                 names += kept
-                tables.append(self._moved(k, source, self._columns(held, table, kept), target))
+                tables.append(self._move_rows(k, source, self._columns(held, table, kept), target))
         for v in self.layout.tree.cliques[k]:
             if v in needed and v not in target and v not in names:
                 both = tuple(sorted((*target, v)))
@@ -408,7 +415,7 @@ class _Walk:
         mask = np.repeat([v in kept for v in held], [self.layout.sizes[v] for v in held])
         return np.asarray(table[:, mask])
 
-    def _moved(self, k: int, source: Clique, stacked: Floats, target: Clique) -> Floats:
+    def _move_rows(self, k: int, source: Clique, stacked: Floats, target: Clique) -> Floats:
         """p(target, A) = sum over source of p(target, source) / p(source) p(source, A), both in one node."""
         if source == target:
             return stacked
@@ -445,7 +452,7 @@ class _Walk:
                     self._keep(u, v, np.outer(self.joints[self.top[u]][(u,)], single))
             met = [u for u in down[0] if u in self.partners[v]]
             if met:
-                joint = self._moved(k, separator, self._columns(down[0], down[1], met), (v,)).T
+                joint = self._move_rows(k, separator, self._columns(down[0], down[1], met), (v,)).T
                 start = 0
                 for u in met:
                     self._keep(u, v, joint[start : start + self.layout.sizes[u]])

@@ -13,9 +13,9 @@ from margrave.limits import Deadline
 from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models.pgm.estimate import Solution
-from margrave.models.pgm.graph import ranked
+from margrave.models.pgm.graph import rank_attributes
 from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
-from margrave.models.pgm.sample import conditioned, cut, draw, draw_given
+from margrave.models.pgm.sample import condition_layout, cut, draw, draw_given
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphicalModel"]
 
 
-FEW = 8
+MIN_SHARED_PAIRS = 8
 """Fewer pairs than this are projected one by one."""
 
 
@@ -52,7 +52,7 @@ class GraphicalModel(Model):
         self._cliques = tuple(cliques)
         self._inference = inference
         self._solution = solution
-        self._names = ranked(domain)
+        self._names = rank_attributes(domain)
         self._place = {name: i for i, name in enumerate(self._names)}
 
     @property
@@ -99,7 +99,7 @@ class GraphicalModel(Model):
         """
         wanted = self._engine(clique)
         table = marginal(self._inference.layout, self._inference.belief, wanted)
-        return self._shaped(clique, wanted, table)
+        return self._shape_table(clique, wanted, table)
 
     def project_many(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
         """The marginals of many cliques at once: all pairs in a few matrix products, the rest together."""
@@ -107,11 +107,11 @@ class GraphicalModel(Model):
         engine = [self._engine(clique) for clique in cliques]
         pairs = {(c[0], c[1]) for c in engine if len(c) == 2}
         known: dict[tuple[int, ...], NDArray[np.float64]] = {}
-        if len(pairs) >= FEW:
+        if len(pairs) >= MIN_SHARED_PAIRS:
             known |= {(u, v): table for (u, v), table in pair_marginals(layout, belief, pairs).items()}
         known |= marginals(layout, belief, dict.fromkeys(c for c in engine if c not in known))
         return [
-            self._shaped(clique, wanted, known[wanted])
+            self._shape_table(clique, wanted, known[wanted])
             for clique, wanted in zip(cliques, engine, strict=True)
         ]
 
@@ -129,7 +129,10 @@ class GraphicalModel(Model):
         else:
             evidence = {self._place[n]: c for n, c in given.items() if isinstance(c, int)}
             if evidence:
-                theta, (layout, belief) = cut(layout, theta, evidence), conditioned(layout, theta, evidence)
+                theta, (layout, belief) = (
+                    cut(layout, theta, evidence),
+                    condition_layout(layout, theta, evidence),
+                )
             drawn = list(draw(layout, theta, belief, rows, rng, deadline))
             for v, code in evidence.items():
                 drawn[v] = np.full(rows, code)
@@ -164,7 +167,7 @@ class GraphicalModel(Model):
         places = [self._place[n] if n in self._place else self._domain.index(n) for n in clique]
         return tuple(sorted(v for v in places if self._inference.layout.sizes[v] > 1))
 
-    def _shaped(
+    def _shape_table(
         self, clique: Clique, wanted: tuple[int, ...], table: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """A projected table in rows, with the axes a clique asks for."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.constraints import settled
+from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.memory import LEAST, PROGRAM
+from margrave.models._base.memory import MIN_MEMORY, PROGRAM
 from margrave.models._base.pooling import Pooled, pool
 from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import PGM
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["PMW", "tied", "updated"]
+__all__ = ["PMW", "group_attributes", "update_weights"]
 
 
 Floats = NDArray[np.float64]
@@ -97,8 +97,8 @@ class PMW(Estimator["GraphicalModel"]):
         check_counts(passes=self.passes, max_cells=self.max_cells)
         if not 0 < self.rate <= 1:
             raise InputError(invalid("rate", "above 0 and at most 1", "Try 1.", got=self.rate))
-        if self.max_memory is not None and self.max_memory < LEAST:
-            least = f"at least {LEAST // 10**6} MB"
+        if self.max_memory is not None and self.max_memory < MIN_MEMORY:
+            least = f"at least {MIN_MEMORY // 10**6} MB"
             raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
 
     @property
@@ -135,7 +135,7 @@ class PMW(Estimator["GraphicalModel"]):
         Raises:
             ReleaseError: The state is not that of weights over this domain.
         """
-        domain = settled(domain, pool(domain, measurements))
+        domain = resolve_dependencies(domain, pool(domain, measurements))
         parts = _parts(domain, [domain.canonical(m.clique) for m in measurements])
         return _explicit().restore(domain, _stand_ins(domain, parts), state)
 
@@ -174,20 +174,20 @@ class PMW(Estimator["GraphicalModel"]):
         effort: Effort,
     ) -> Floats:
         """Logarithms of one part's weights, shape [sizes of the part]."""
-        weights = _allowed(domain, part)
+        weights = _allow_cells(domain, part)
         mean, averaged = np.zeros(weights.shape), 0
         for turn in range(passes):
             if effort.over:
                 break
             for table in tables:
-                weights = updated(weights, part, table.clique, table.values / rows, self.rate)
+                weights = update_weights(weights, part, table.clique, table.values / rows, self.rate)
             if 2 * turn >= passes:
                 mean, averaged = mean + weights, averaged + 1
         shares = mean / averaged if averaged else weights
         return np.maximum(np.log(np.maximum(shares, 1e-300)), LEAST_LOG)
 
 
-def updated(weights: Floats, part: Clique, clique: Clique, shares: Floats, rate: float) -> Floats:
+def update_weights(weights: Floats, part: Clique, clique: Clique, shares: Floats, rate: float) -> Floats:
     """One multiplicative update towards a table's shares; figure 1 of the paper for all its cells at once.
 
     Args:
@@ -206,12 +206,12 @@ def updated(weights: Floats, part: Clique, clique: Clique, shares: Floats, rate:
     return np.asarray(found / found.sum())
 
 
-def tied(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
+def group_attributes(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     """The attributes of any clique, in groups that no clique leaves, each in the domain's order.
 
     Example:
         >>> domain = Domain(("a", "b", "c", "d", "e"), (2, 2, 2, 2, 2))
-        >>> tied(domain, [("a", "c"), ("c", "d"), ("b",)])
+        >>> group_attributes(domain, [("a", "c"), ("c", "d"), ("b",)])
         [('a', 'c', 'd'), ('b',)]
     """
     groups: list[set[str]] = []
@@ -226,11 +226,11 @@ def tied(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
 
 
 def _parts(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
-    """As `tied`, with the attributes of rules that the junction tree would hold."""
-    return tied(domain, [*cliques, *(clique for clique, _ in rule_tables(domain))])
+    """As `group_attributes`, with the attributes of rules that the junction tree would hold."""
+    return group_attributes(domain, [*cliques, *(clique for clique, _ in rule_tables(domain))])
 
 
-def _allowed(domain: Domain, part: Clique) -> Floats:
+def _allow_cells(domain: Domain, part: Clique) -> Floats:
     """Equal weights on the cells of a part that rules allow, nothing on the others."""
     weights = np.ones(domain.shape(part))
     for clique, allowed in rule_tables(domain):

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._sampling.balance import balanced
+from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.repair import repair, steer
-from margrave.models._sampling.rounding import draw_column, grouped, hand_out, rounded
+from margrave.models._sampling.rounding import draw_column, hand_out, order_by_group, round_counts
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.marginals import marginal, pair_marginals
 from margrave.models.pgm.tree import Layout
 from margrave.schema.encoded import code_dtype
 
-__all__ = ["conditioned", "cut", "distinct", "draw", "draw_given"]
+__all__ = ["condition_layout", "cut", "distinct", "draw", "draw_given"]
 
 
 Floats = NDArray[np.float64]
@@ -37,11 +37,11 @@ Clique = tuple[int, ...]
 PASSES = 4
 """Swaps tried for each row and column to balance pair counts."""
 
-FEW = 1 << 16
+MAX_ROWS_ALL_PASSES = 1 << 16
 """Up to so many rows. More are closer to begin with and get half the passes."""
 
 
-def conditioned(layout: Layout, theta: Floats, evidence: Mapping[int, int]) -> tuple[Layout, Floats]:
+def condition_layout(layout: Layout, theta: Floats, evidence: Mapping[int, int]) -> tuple[Layout, Floats]:
     """The model given the codes of some attributes: their axes shrink to the one code.
 
     Potentials are finite, so no code is impossible; the result is exact.
@@ -57,7 +57,7 @@ def conditioned(layout: Layout, theta: Floats, evidence: Mapping[int, int]) -> t
 
 
 def cut(layout: Layout, theta: Floats, evidence: Mapping[int, int]) -> Floats:
-    """The potentials of a smaller layout, as `conditioned` makes it."""
+    """The potentials of a smaller layout, as `condition_layout` makes it."""
     parts = [np.zeros(0)]
     for k, clique in enumerate(layout.measured):
         table = theta[layout.starts[k] : layout.starts[k + 1]].reshape(layout.shape(clique))
@@ -96,20 +96,20 @@ def draw(
     codes = np.zeros((count, rows), dtype=code_dtype(max(layout.sizes, default=1)))
     if rows == 0:
         return codes
-    pairs, tables = pair_marginals(layout, belief, combinations(range(count), 2)), _steered(layout)
-    passes = PASSES if rows <= FEW else PASSES // 2
+    pairs, tables = pair_marginals(layout, belief, combinations(range(count), 2)), _choose_steered(layout)
+    passes = PASSES if rows <= MAX_ROWS_ALL_PASSES else PASSES // 2
     inwards = layout.tree.order[::-1]
     for at, v in enumerate(inwards):
         joint = marginal(layout, belief, tuple(sorted((v, *layout.tree.later[v]))))
         ordered, table = _conditional(joint, v, layout.tree.later[v], pairs)
         keys = _keys(codes, ordered, layout.sizes)
-        by = grouped(keys, len(table))
-        found = rounded(keys, by, table, rng)
-        steer(found, table, *_wanted(layout, belief, rows, v, ordered, tables[v]))
+        by = order_by_group(keys, len(table))
+        found = round_counts(keys, by, table, rng)
+        steer(found, table, *_expected_tables(layout, belief, rows, v, ordered, tables[v]))
         hand_out(found, by, codes[v], rng)
         if at and not _late(deadline):
             expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in inwards[:at]]
-            balanced(codes, v, inwards[:at], by, keys, table, expected, passes, rng)
+            balance_column(codes, v, inwards[:at], by, keys, table, expected, passes, rng)
     if not _late(deadline):
         wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
         repair(codes, layout.sizes, layout.measured, np.concatenate([np.zeros(0), *wanted]), theta, rng)
@@ -119,7 +119,7 @@ def draw(
     return codes
 
 
-def _steered(layout: Layout) -> list[list[tuple[int, ...]]]:
+def _choose_steered(layout: Layout) -> list[list[tuple[int, ...]]]:
     """The tables to watch while each attribute is drawn.
 
     Those are the measured cliques that it completes, and its one-way. A clique's counts can be right only
@@ -145,7 +145,7 @@ def _keys(codes: NDArray[Any], ordered: Sequence[int], sizes: Sequence[int]) -> 
     return keys
 
 
-def _wanted(
+def _expected_tables(
     layout: Layout, belief: Floats, rows: int, v: int, ordered: Sequence[int], cliques: Sequence[Clique]
 ) -> tuple[list[int], list[list[int]], list[Floats]]:
     """The tables of `steer`: its radices, strides and expected counts."""
@@ -278,9 +278,9 @@ class _Work:
         for v in self.layout.tree.order:
             if v not in self.given and v not in self.told:
                 continue
-            factor = self._sliced(v, held, sets)
+            factor = self._slice_conditional(v, held, sets)
             if v in self.told:
-                factor = self._joined([factor, *waiting.pop(v)], self.told[v])
+                factor = self._join_factors([factor, *waiting.pop(v)], self.told[v])
                 found[v] = factor
                 scope = tuple(u for u in factor.scope if u != v)
                 summed = factor.tables.sum(axis=1 + factor.scope.index(v))
@@ -319,7 +319,7 @@ class _Work:
                 if u != v:
                     keys = keys * self.layout.sizes[u] + codes[u, rows]
             table = np.moveaxis(factor.tables, 1 + factor.scope.index(v), -1)
-            codes[v, rows] = _drawn(keys, table.reshape(-1, self.layout.sizes[v]), rng)
+            codes[v, rows] = _draw_column(keys, table.reshape(-1, self.layout.sizes[v]), rng)
 
     def draw_rest(self, codes: NDArray[Any], v: int, rng: np.random.Generator) -> None:
         """Draw an attribute that no given code reaches but through its parents, in place."""
@@ -327,7 +327,7 @@ class _Work:
         keys = np.zeros(codes.shape[1], dtype=np.int64)
         for u in parents:
             keys = keys * self.layout.sizes[u] + codes[u]
-        codes[v] = _drawn(keys, np.moveaxis(table, 0, -1).reshape(-1, self.layout.sizes[v]), rng)
+        codes[v] = _draw_column(keys, np.moveaxis(table, 0, -1).reshape(-1, self.layout.sizes[v]), rng)
 
     def _free(self, v: int) -> tuple[int, ...]:
         return tuple(sorted(u for u in self.layout.tree.later[v] if u not in self.given))
@@ -343,7 +343,7 @@ class _Work:
         table = np.divide(joint, mass, out=np.zeros_like(joint), where=mass > 0)
         return tuple(u for u in names if u != v), table
 
-    def _sliced(self, v: int, held: Mapping[int, Longs], sets: int) -> Factor:
+    def _slice_conditional(self, v: int, held: Mapping[int, Longs], sets: int) -> Factor:
         """p(v | parents) at the given codes, as a factor of what is free."""
         parents, table = self.conditionals[v]
         names = (v, *parents)
@@ -357,7 +357,7 @@ class _Work:
         cells, ids = np.unique(keys, return_inverse=True)
         return Factor(scope, flat[cells], ids.ravel())
 
-    def _joined(self, factors: Sequence[Factor], scope: tuple[int, ...]) -> Factor:
+    def _join_factors(self, factors: Sequence[Factor], scope: tuple[int, ...]) -> Factor:
         """The product of factors, one table for each distinct choice of theirs."""
         ids, firsts = factors[0].ids, np.arange(len(factors[0].ids))
         for factor in factors[1:]:
@@ -371,5 +371,5 @@ class _Work:
         return Factor(scope, product, ids)
 
 
-def _drawn(keys: Longs, table: Floats, rng: np.random.Generator) -> Longs:
-    return draw_column(keys, grouped(keys, len(table)), table, rng)
+def _draw_column(keys: Longs, table: Floats, rng: np.random.Generator) -> Longs:
+    return draw_column(keys, order_by_group(keys, len(table)), table, rng)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._torch.device import Device
-from margrave.models.pgm.kernels import SAFE, TINY
+from margrave.models.pgm.kernels import LOST_PROBABILITY, MAX_SAFE_LOG
 from margrave.models.pgm.tree import Layout
 
 __all__ = ["A_TENSOR_CELL", "TensorInference"]
@@ -103,7 +103,7 @@ class TensorInference:
         Works in probability space; where that would lose precision, again in log space.
         """
         self._copied, self._beliefs = None, []
-        logs = self._grouped(theta)
+        logs = self._group_potentials(theta)
         log_z = 0.0
         if logs:
             peaks = [table.max() for table in logs]
@@ -116,7 +116,7 @@ class TensorInference:
         self._collect()
         return log_z + found
 
-    def _grouped(self, theta: Floats) -> list[Any]:
+    def _group_potentials(self, theta: Floats) -> list[Any]:
         """The potentials of the tables that are spread over the tree, each the sum of those it hosts."""
         torch, starts = self._device.torch, self.layout.starts
         flat = self._device.put(theta, torch.float64)
@@ -132,8 +132,8 @@ class TensorInference:
         groups: list[Any] = [None] * len(self._group_shapes)
         for belief, hosted in zip(self._beliefs, self._hosted, strict=True):
             for g, fold in hosted:
-                groups[g] = _added(belief, fold.summed)
-        tables = [_added(groups[g], fold.summed).reshape(-1) for g, fold in self._members]
+                groups[g] = _add_axes(belief, fold.summed)
+        tables = [_add_axes(groups[g], fold.summed).reshape(-1) for g, fold in self._members]
         self.marginals = self._device.torch.cat(tables).cpu().numpy() if tables else np.zeros(0)
 
     def _calibrate(self, factors: list[Any]) -> float | None:
@@ -146,14 +146,14 @@ class TensorInference:
             near = [factors[g].reshape(fold.shape) for g, fold in self._hosted[k]]
             near += [messages[c].reshape(self._theirs[c].shape) for c in self._children[k]]
             beliefs.append(self._product(near, k))
-            sent = _added(beliefs[k], self._own[k].summed)
+            sent = _add_axes(beliefs[k], self._own[k].summed)
             scales.append(sent.max() if parent >= 0 else sent)
             messages[k] = sent / scales[k]
         if not scales:
             self._beliefs = []
             return 0.0
         scale = torch.stack(scales).cpu().numpy()
-        if not (scale > TINY).all() or self._lost(scale) > SAFE:
+        if not (scale > LOST_PROBABILITY).all() or self._lost(scale) > MAX_SAFE_LOG:
             return None
         for k in range(len(parents) - 1, -1, -1):
             parent = parents[k]
@@ -161,8 +161,8 @@ class TensorInference:
                 beliefs[k] /= scales[k]
                 continue
             before = messages[k] * scales[k]
-            fresh = _added(beliefs[parent], self._theirs[k].summed)
-            ratio = torch.where(before > TINY, fresh / before, torch.zeros_like(before))
+            fresh = _add_axes(beliefs[parent], self._theirs[k].summed)
+            ratio = torch.where(before > LOST_PROBABILITY, fresh / before, torch.zeros_like(before))
             beliefs[k] *= ratio.reshape(self._own[k].shape)
         self._beliefs = beliefs
         return float(np.log(scale).sum())
@@ -179,7 +179,8 @@ class TensorInference:
         return filled
 
     def _lost(self, scale: Floats) -> float:
-        """The largest log factor by which scaling has raised what fell below TINY; see `kernels.lost`."""
+        """The largest log factor by which scaling has raised what fell below LOST_PROBABILITY; see
+        `kernels.lost`."""
         raised = -np.log(scale)
         for k in range(len(scale) - 1, -1, -1):
             parent = self.layout.tree.parents[k]
@@ -211,7 +212,7 @@ class TensorInference:
         return log_z
 
 
-def _added(table: Any, axes: tuple[int, ...]) -> Any:
+def _add_axes(table: Any, axes: tuple[int, ...]) -> Any:
     """The sum over axes, none included: PyTorch would take none for all."""
     return table.sum(dim=axes) if axes else table
 

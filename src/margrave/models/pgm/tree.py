@@ -12,8 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.models._base.compiled import compiled
-from margrave.models.pgm.graph import RULES, JunctionTree, adjacency, eliminate, junction_tree, ranked
+from margrave.models._base.compiled import compile_kernel
+from margrave.models.pgm.graph import (
+    RULES,
+    JunctionTree,
+    adjacency,
+    eliminate,
+    junction_tree,
+    rank_attributes,
+)
 from margrave.schema.domain import Clique, Domain
 
 __all__ = ["IndexMaps", "Layout", "candidate_cells", "starts", "too_large", "tree_cells"]
@@ -22,8 +29,8 @@ __all__ = ["IndexMaps", "Layout", "candidate_cells", "starts", "too_large", "tre
 ROW = 8
 """Trailing axes are taken into a row until it has this many cells, so that short axes still fill vectors."""
 
-FOLD = 8
-"""Measured tables of a node are joined to one while it has at most 1 / FOLD of the node's cells."""
+FOLD_DIVISOR = 8
+"""Measured tables of a node are joined to one while it has at most 1 / FOLD_DIVISOR of the node's cells."""
 
 
 @dataclass(slots=True)
@@ -203,7 +210,7 @@ class Layout:
         """The tables that are spread over the tree: the largest measured cliques, small ones joined.
 
         Cliques of one node are joined two by two, those of the smallest union first, while the union has at
-        most 1 / FOLD of the node's cells: what it costs to fill is small beside a pass over the node.
+        most 1 / FOLD_DIVISOR of the node's cells: what it costs to fill is small beside a pass over the node.
         """
         sets = {frozenset(clique) for clique in self.measured}
         by_node: dict[int, list[tuple[int, ...]]] = {}
@@ -211,7 +218,7 @@ class Layout:
             by_node.setdefault(self.home(found), []).append(found)
         hosts: list[tuple[int, ...]] = []
         for node, cliques in by_node.items():
-            most = self.cells(self.tree.cliques[node]) // FOLD
+            most = self.cells(self.tree.cliques[node]) // FOLD_DIVISOR
             while len(cliques) > 1:
                 unions = [
                     (self.cells(union), union, i, j)
@@ -254,7 +261,7 @@ def candidate_cells(
     Raises:
         SchemaError: A clique names an attribute the domain does not have.
     """
-    names = ranked(domain)
+    names = rank_attributes(domain)
     place = {name: i for i, name in enumerate(names)}
     base = adjacency(len(domain), [_places(domain, place, clique) for clique in set(cliques)])
     width = max((len(clique) for clique in candidates), default=0)
@@ -268,7 +275,7 @@ def _places(domain: Domain, place: Mapping[str, int], clique: Clique) -> list[in
     return [place[name] if name in place else domain.index(name) for name in clique]
 
 
-@compiled
+@compile_kernel
 def _evaluate(
     base: NDArray[np.uint8], sizes: NDArray[np.float64], table: NDArray[np.int64]
 ) -> NDArray[np.float64]:

@@ -22,14 +22,14 @@ from margrave.models._products.misfit import NOISE, Misfit
 from margrave.models._products.products import (
     ProductsEstimator,
     alone,
+    fit_mixture,
     held_shares,
-    loaded,
-    mixed,
+    products_from_state,
     simplices,
     softmaxes,
 )
 from margrave.models._torch.descent import Plan, descend
-from margrave.models._torch.device import Device, opened, ready, serial
+from margrave.models._torch.device import Device, open_device, ready, serial
 from margrave.models.mixture.model import GroupedMixture, MixtureModel
 from margrave.models.relaxed.points import Points, Thresholds, thresholds
 from margrave.schema.domain import Domain
@@ -78,12 +78,12 @@ RATES = {"points": 0.003, "softmax": 0.1, "sparsemax": 0.003}
 """Adam's step length by blocks: that of numbers with points."""
 GATES = 0.1
 """Step length of logits beside numbers."""
-FIRST, LAST = 8.0, 128.0
+FIRST_STEEPNESS, LAST_STEEPNESS = 8.0, 128.0
 """Steepness of a pass's first and last sigmoids, by the width of a bin: at 8 nearly a fifth of a row's share
 lies in other bins than its number."""
-ROUGH = 10
+ROUGH_STEP_DIVISOR = 10
 """A rough fit has this part of the steps."""
-TINY = 1e-12
+MIN_SHARE = 1e-12
 """Added to shares before their logarithm is taken."""
 
 
@@ -167,7 +167,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
             asked = "at least 0, and 0 without points"
             raise InputError(invalid("thresholds", asked, remedy, got=self.thresholds))
         if self.device not in (None, "cpu"):
-            opened(self.device)
+            open_device(self.device)
 
     @property
     def name(self) -> str:
@@ -193,12 +193,12 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
             if self.blocks != "points":
                 return self._shares(inner, tables, rows, held_shares(warm, inner, self.rows), effort)
             held = warm.placed if isinstance(warm, PlacedModel) else None
-            shares, found = self._placed(inner, tables, rows, held, effort)
+            shares, found = self._place_rows(inner, tables, rows, held, effort)
             placed.append(found)
             return shares
 
         with serial(ready(self.device)):
-            mixture = mixed(domain, tables, rows, self.largest, make)
+            mixture = fit_mixture(domain, tables, rows, self.largest, make)
         return PlacedModel(mixture, placed[0]) if placed else mixture
 
     def restore(
@@ -209,10 +209,10 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        return loaded(domain, measurements, state)
+        return products_from_state(domain, measurements, state)
 
     def _plan(self, effort: Effort, rates: tuple[float, ...]) -> Plan:
-        steps = max(self.steps // ROUGH, 1) if effort.rough else self.steps
+        steps = max(self.steps // ROUGH_STEP_DIVISOR, 1) if effort.rough else self.steps
         return Plan(steps, rates, 1 if effort.rough else self.passes, 1.0, 0, self.tolerance, self.floor)
 
     def _shares(
@@ -223,10 +223,10 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         misfit, plan = Misfit(domain, tables, rows, device), self._plan(effort, (self._rate,))
         if start is None:
             start = alone(domain, tables, rows) * rng.standard_exponential((sum(domain.sizes), self.rows))
-        descent = _softened if self.blocks == "softmax" else _projected
+        descent = _descend_logits if self.blocks == "softmax" else _descend_shares
         return descent(device, misfit, plan, domain.sizes, start, lambda: effort.over)
 
-    def _placed(
+    def _place_rows(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, held: Placed | None, effort: Effort
     ) -> tuple[Floats, Placed]:
         """Shares of each code, [codes, rows], and the numbers they come from."""
@@ -235,7 +235,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         asked = thresholds(domain, tables, rows, self.thresholds, rng)
         also = Thresholds(points, asked, domain)
         start = points.start(alone(domain, tables, rows, 0.0)[:, 0], self.rows, rng)
-        first = FIRST
+        first = FIRST_STEEPNESS
         if held is not None and [p.shape for p in start] == [held.numbers.shape, held.gates.shape]:
             start, first = (held.numbers, held.gates), held.steepness
 
@@ -249,7 +249,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         plan = dataclasses.replace(
             self._plan(effort, (self._rate, GATES)),
             steepness=first,
-            doublings=round(math.log2(LAST / first)),
+            doublings=round(math.log2(LAST_STEEPNESS / first)),
         )
         (numbers, gates), steepness = descend(
             device, start, losses, plan, settle=settle, stop=lambda: effort.over
@@ -267,7 +267,7 @@ def pointwise() -> Relaxed:
     return Relaxed(blocks="points", thresholds=1)
 
 
-def _softened(
+def _descend_logits(
     device: Device, misfit: Misfit, plan: Plan, sizes: Sequence[int], start: Floats, stop: Callable[[], bool]
 ) -> Floats:
     """Shares by descent over their logarithms."""
@@ -275,12 +275,12 @@ def _softened(
     def losses(at: Sequence[Any], _: float) -> tuple[Any]:
         return (misfit(softmaxes(device, at[0], sizes)),)
 
-    logits = device.put(np.log(start + TINY), device.torch.float32)
+    logits = device.put(np.log(start + MIN_SHARE), device.torch.float32)
     found, _ = descend(device, [logits], losses, plan, stop=stop)
     return _numbers(softmaxes(device, found[0], sizes))
 
 
-def _projected(
+def _descend_shares(
     device: Device, misfit: Misfit, plan: Plan, sizes: Sequence[int], start: Floats, stop: Callable[[], bool]
 ) -> Floats:
     """Shares by descent over the shares, each step followed by the projection onto distributions."""

@@ -17,14 +17,14 @@ from margrave.models._products.products import softmaxes
 from margrave.models._torch.device import Device
 from margrave.schema.domain import Domain
 
-__all__ = ["LEAST", "Points", "Threshold", "Thresholds", "thresholds"]
+__all__ = ["MIN_ORDERED_CODES", "Points", "Threshold", "Thresholds", "thresholds"]
 
 
-TINY, LITTLE = 1e-9, 1e-3
+MIN_SCALED_SHARE, MIN_LOG_SHARE = 1e-9, 1e-3
 """Added to shares before they are scaled, and before their logarithm is taken."""
 Floats = NDArray[np.float64]
 
-LEAST = 3
+MIN_ORDERED_CODES = 3
 """An attribute is a number if so many of its codes or more stand in order."""
 
 
@@ -63,7 +63,7 @@ class Points:
         self.blocks: list[_Block] = []
         numbers = gates = 0
         for size, ordered in zip(domain.sizes, domain.ordered, strict=True):
-            point = ordered >= LEAST
+            point = ordered >= MIN_ORDERED_CODES
             width = 1 + size - ordered if point else size
             self.blocks.append(_Block(size, numbers if point else None, ordered, slice(gates, gates + width)))
             numbers, gates = numbers + point, gates + width
@@ -87,13 +87,13 @@ class Points:
             own = ways[start : start + block.size]
             start += block.size
             if block.number is not None:
-                inside = own[: block.ordered] + TINY
+                inside = own[: block.ordered] + MIN_SCALED_SHARE
                 inside /= inside.sum()
                 drawn = (rng.permutation(rows) + 0.5) / rows
                 bins = np.searchsorted(np.cumsum(inside)[:-1], drawn, side="right")
                 numbers.append((bins + 0.25 + 0.5 * rng.random(rows)) / block.ordered)
                 own = np.concatenate([[own[: block.ordered].sum()], own[block.ordered :]])
-            gates.append(np.log(own + LITTLE)[:, None] + rng.standard_normal((len(own), rows)))
+            gates.append(np.log(own + MIN_LOG_SHARE)[:, None] + rng.standard_normal((len(own), rows)))
         single = self.device.torch.float32
         placed = np.stack(numbers) if numbers else np.zeros((0, rows))
         return self.device.put(placed, single), self.device.put(np.concatenate(gates), single)
@@ -161,7 +161,7 @@ def thresholds(
     found = []
     for table in tables:
         positions = [domain.index(name) for name in table.clique]
-        axes = [k for k, i in enumerate(positions) if domain.ordered[i] >= LEAST]
+        axes = [k for k, i in enumerate(positions) if domain.ordered[i] >= MIN_ORDERED_CODES]
         for _ in range(count if axes else 0):
             direction = rng.standard_normal(len(axes))
             direction /= np.linalg.norm(direction)  # so that a sigmoid's width is a distance

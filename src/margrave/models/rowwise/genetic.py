@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.memory import Room
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import fresh_state, uniform
 from margrave.models._sampling.rows import RowEstimator, RowModel
-from margrave.models.rowwise.gum import finished
+from margrave.models.rowwise.gum import finish_rows
 from margrave.models.rowwise.targets import STARTS, Targets, targets
 from margrave.schema.domain import Domain
 
@@ -39,7 +39,7 @@ __all__ = [
     "Genetic",
     "Search",
     "Tables",
-    "counted",
+    "count_rows",
     "search",
 ]
 
@@ -53,7 +53,7 @@ MUTATE, CROSS, SWAP, STEP, BEST = 0, 1, 2, 3, 4
 OPERATORS = 5
 """A code at random, another row's code, two rows' codes exchanged, a neighbour among ordered codes, and the
 code that fits best of all."""
-ALIKE = 1e-9
+MIN_GAIN = 1e-9
 """Gains below this are rounding."""
 
 
@@ -84,15 +84,15 @@ class Tables(NamedTuple):
     weights: Floats
 
 
-@compiled
-def counted(rows: Rows, tables: Tables) -> None:
+@compile_kernel
+def count_rows(rows: Rows, tables: Tables) -> None:
     """Add rows of shape [rows, names] to all tables."""
     for row in range(rows.shape[0]):
         for table in range(len(tables.offsets)):
             tables.over[_cell(rows, row, table, tables)] += 1.0
 
 
-@compiled
+@compile_kernel
 def search(rows: Rows, tables: Tables, odds: Floats, proposals: int, tally: Longs, state: State) -> float:
     """Propose edits, take each that lowers the weighted squares; return how much they fell.
 
@@ -117,21 +117,21 @@ def search(rows: Rows, tables: Tables, odds: Floats, proposals: int, tally: Long
         tally[0, operator] += 1
         if operator == SWAP:
             tally[0, operator] += 1
-            gain = _swapped(rows, row, other, name, tables)
+            gain = _swap_if_better(rows, row, other, name, tables)
         elif operator == BEST:
             tally[0, operator] += tables.sizes[name] - 1
-            gain = _changed(rows, row, name, _fittest(rows, row, name, tables, change), tables)
+            gain = _change_if_better(rows, row, name, _fittest(rows, row, name, tables, change), tables)
         else:
-            code = _proposed(rows, operator, row, other, name, tables, state)
-            gain = _changed(rows, row, name, code, tables)
+            code = _propose_code(rows, operator, row, other, name, tables, state)
+            gain = _change_if_better(rows, row, name, code, tables)
         if gain > 0.0:
             tally[1, operator] += 1
             fell += gain
     return fell
 
 
-@compiled
-def _proposed(
+@compile_kernel
+def _propose_code(
     rows: Rows, operator: int, row: int, other: int, name: int, tables: Tables, state: State
 ) -> int:
     """The code an operator would give a row."""
@@ -144,7 +144,7 @@ def _proposed(
     return int(uniform(state) * tables.sizes[name])
 
 
-@compiled
+@compile_kernel
 def _fittest(rows: Rows, row: int, name: int, tables: Tables, change: Floats) -> int:
     """The code of an attribute that leaves the least squares; change: room for one number a code."""
     own, size = int(rows[row, name]), tables.sizes[name]
@@ -159,21 +159,21 @@ def _fittest(rows: Rows, row: int, name: int, tables: Tables, change: Floats) ->
     return int(np.argmin(change[:size]))
 
 
-@compiled
-def _changed(rows: Rows, row: int, name: int, code: int, tables: Tables) -> float:
+@compile_kernel
+def _change_if_better(rows: Rows, row: int, name: int, code: int, tables: Tables) -> float:
     """Give a row a code if that helps; return by how much the squares fell, 0 if it was not done."""
     if code == int(rows[row, name]):
         return 0.0
     gain = -_change(rows, row, name, code, tables)
-    if gain <= ALIKE:
+    if gain <= MIN_GAIN:
         return 0.0
     _make(rows, row, name, code, tables)
     return gain
 
 
-@compiled
-def _swapped(rows: Rows, row: int, other: int, name: int, tables: Tables) -> float:
-    """As `_changed`, for two rows that exchange their codes."""
+@compile_kernel
+def _swap_if_better(rows: Rows, row: int, other: int, name: int, tables: Tables) -> float:
+    """As `_change_if_better`, for two rows that exchange their codes."""
     one, two = int(rows[row, name]), int(rows[other, name])
     if one == two:
         return 0.0
@@ -181,14 +181,14 @@ def _swapped(rows: Rows, row: int, other: int, name: int, tables: Tables) -> flo
     # The second half is judged after the first: both may touch the same cells.
     _make(rows, row, name, two, tables)
     gain -= _change(rows, other, name, one, tables)
-    if gain <= ALIKE:
+    if gain <= MIN_GAIN:
         _make(rows, row, name, one, tables)
         return 0.0
     _make(rows, other, name, one, tables)
     return gain
 
 
-@compiled
+@compile_kernel
 def _cell(rows: Rows, row: int, table: int, tables: Tables) -> int:
     cell = tables.offsets[table]
     for k in range(tables.parts[table], tables.parts[table + 1]):
@@ -196,7 +196,7 @@ def _cell(rows: Rows, row: int, table: int, tables: Tables) -> int:
     return int(cell)
 
 
-@compiled
+@compile_kernel
 def _change(rows: Rows, row: int, name: int, code: int, tables: Tables) -> float:
     """By how much the weighted squares would change with one code."""
     move, change = code - int(rows[row, name]), 0.0
@@ -208,7 +208,7 @@ def _change(rows: Rows, row: int, name: int, code: int, tables: Tables) -> float
     return 2.0 * change
 
 
-@compiled
+@compile_kernel
 def _make(rows: Rows, row: int, name: int, code: int, tables: Tables) -> None:
     """Give a row a code and count it."""
     move = code - int(rows[row, name])
@@ -325,10 +325,10 @@ class Genetic(RowEstimator):
         rows = self.room.rows_for(wanted.total, len(wanted.names), ROUGH_ROWS if effort.rough else None)
         columns = STARTS[self.start](wanted, rows, rng)
         if wanted.names:
-            columns = self._searched(wanted, columns, rng, effort)
-        return finished(wanted, columns, COPIES, rng, effort)
+            columns = self._search_rows(wanted, columns, rng, effort)
+        return finish_rows(wanted, columns, COPIES, rng, effort)
 
-    def _searched(self, wanted: Targets, columns: Rows, rng: np.random.Generator, effort: Effort) -> Rows:
+    def _search_rows(self, wanted: Targets, columns: Rows, rng: np.random.Generator, effort: Effort) -> Rows:
         found = Search(wanted, columns)
         state, before = fresh_state(rng), found.fitness
         for _ in range(self.rounds):
@@ -353,7 +353,7 @@ class Search:
         self._rows = np.ascontiguousarray(columns.T)
         self._tables = _flat(wanted, columns.shape[1])
         self._goals = -self._tables.over
-        counted(self._rows, self._tables)
+        count_rows(self._rows, self._tables)
         self._success = np.ones(OPERATORS)
 
     @property

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.compiled import compiled
+from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.memory import Room
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import fresh_state, shuffle, uniform
@@ -28,7 +28,7 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["GUM", "distance", "finished", "moved", "update"]
+__all__ = ["GUM", "distance", "finish_rows", "move_rows", "update"]
 
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ HALVINGS = 50
 """Bisections for the share of rows that leave cells with too many."""
 
 
-@compiled
+@compile_kernel
 def distance(columns: Rows, attributes: Longs, sizes: Longs, target: Floats) -> float:
     """The L1 distance between a table of the rows and its target, in rows."""
     counts = np.zeros(len(target), dtype=np.int64)
@@ -49,7 +49,7 @@ def distance(columns: Rows, attributes: Longs, sizes: Longs, target: Floats) -> 
     return float(np.abs(counts - target).sum())
 
 
-@compiled
+@compile_kernel
 def update(
     columns: Rows,
     attributes: Longs,
@@ -77,7 +77,7 @@ def update(
     for row in range(rows):
         keys[row] = _cell(columns, attributes, sizes, row)
         firsts[keys[row] + 1] += 1
-    gains, losses, away = _wanted(firsts[1:], target, alpha, fresh)
+    gains, losses, away = _wanted_changes(firsts[1:], target, alpha, fresh)
     for cell in range(cells):
         firsts[cell + 1] += firsts[cell]
     if gains.sum() <= 0.0:
@@ -92,7 +92,7 @@ def update(
     return away
 
 
-@compiled
+@compile_kernel
 def _place(
     columns: Rows,
     attributes: Longs,
@@ -118,7 +118,7 @@ def _place(
             taken += more
 
 
-@compiled
+@compile_kernel
 def _cell(columns: Rows, attributes: Longs, sizes: Longs, row: int) -> int:
     cell = 0
     for k in range(len(attributes)):
@@ -126,8 +126,8 @@ def _cell(columns: Rows, attributes: Longs, sizes: Longs, row: int) -> int:
     return int(cell)
 
 
-@compiled
-def _wanted(counts: Longs, target: Floats, alpha: float, fresh: bool) -> tuple[Floats, Floats, float]:
+@compile_kernel
+def _wanted_changes(counts: Longs, target: Floats, alpha: float, fresh: bool) -> tuple[Floats, Floats, float]:
     """Rows each cell is to gain and to lose, equal in all, and the L1 distance to the target.
 
     A cell within a row of its target is left alone: to move its rows would cost other tables more than it
@@ -159,7 +159,7 @@ def _wanted(counts: Longs, target: Floats, alpha: float, fresh: bool) -> tuple[F
     return gains, losses, away
 
 
-@compiled
+@compile_kernel
 def _whole(amounts: Floats, state: State) -> Longs:
     """Whole numbers within 1 of the amounts, each expected to be its amount; sums are kept to within 1."""
     found, reached, given = np.zeros(len(amounts), dtype=np.int64), uniform(state), 0
@@ -170,7 +170,7 @@ def _whole(amounts: Floats, state: State) -> Longs:
     return found
 
 
-@compiled
+@compile_kernel
 def _victims(order: Longs, firsts: Longs, leaving: Longs, state: State) -> Longs:
     """Rows drawn from each cell without replacement, as many as leave it."""
     found, count = np.empty(leaving.sum(), dtype=np.int64), 0
@@ -184,7 +184,7 @@ def _victims(order: Longs, firsts: Longs, leaving: Longs, state: State) -> Longs
     return found[:count]
 
 
-@compiled
+@compile_kernel
 def _fill(
     columns: Rows,
     attributes: Longs,
@@ -210,8 +210,8 @@ def _fill(
             columns[attributes[axis], victims[k]] = code
 
 
-DECAY, EVERY = 0.84, 20
-"""alpha is DECAY^floor(t / EVERY) in iteration t: the schedule of PrivSyn's code."""
+DECAY, ROUNDS_A_DECAY = 0.84, 20
+"""alpha is DECAY^floor(t / ROUNDS_A_DECAY) in iteration t: the schedule of PrivSyn's code."""
 ROUGH_ITERATIONS, ROUGH_ROWS = 12, 20_000
 """What a fit between the rounds of an adaptive strategy has at most."""
 
@@ -305,11 +305,11 @@ class GUM(RowEstimator):
         rows = self.room.rows_for(wanted.total, len(wanted.names), ROUGH_ROWS if effort.rough else None)
         columns = STARTS[self.start](wanted, rows, rng)
         iterations = min(self.iterations, ROUGH_ITERATIONS) if effort.rough else self.iterations
-        moved(wanted, columns, iterations, rng, effort)
-        return finished(wanted, columns, iterations, rng, effort)
+        move_rows(wanted, columns, iterations, rng, effort)
+        return finish_rows(wanted, columns, iterations, rng, effort)
 
 
-def finished(
+def finish_rows(
     wanted: Targets, columns: Rows, iterations: int, rng: np.random.Generator, effort: Effort
 ) -> RowModel:
     """The model of some rows; those that break rules are replaced first, and whole rows copied after that."""
@@ -317,11 +317,11 @@ def finished(
     if wanted.domain.rules is None:
         return model
     columns = ruled_rows(model, rng)
-    moved(wanted, columns, iterations, rng, effort, whole=True)
+    move_rows(wanted, columns, iterations, rng, effort, whole=True)
     return RowModel(wanted.domain, wanted.total, wanted.names, columns)
 
 
-def moved(
+def move_rows(
     wanted: Targets,
     columns: Rows,
     iterations: int,
@@ -347,7 +347,7 @@ def moved(
     for t in range(iterations):
         if effort.over:
             break
-        alpha, copied = DECAY ** (t // EVERY), 1.0 if whole or t % 2 else 0.5
+        alpha, copied = DECAY ** (t // ROUNDS_A_DECAY), 1.0 if whole or t % 2 else 0.5
         for k in np.argsort(-errors, kind="stable").tolist():
             attributes, shape, goal = parts[k]
             errors[k] = update(columns, attributes, shape, goal, alpha, copied, not whole, state)

@@ -36,7 +36,7 @@ from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rows import RowEstimator, RowModel
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
-from margrave.models.rowwise.targets import Targets, gathered, roomy
+from margrave.models.rowwise.targets import Targets, gather_targets, roomy
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Residual",
     "Residuals",
-    "combined",
+    "combine_tables",
     "local",
     "others",
     "rebuilt",
@@ -105,7 +105,7 @@ def rebuilt(parts: Mapping[Clique, Floats], clique: Clique, shape: tuple[int, ..
     return table
 
 
-CLOSE = 1e-4
+NEGATIVE_TOLERANCE = 1e-4
 """Negative counts that are left, over the rows, at which the ascent ends."""
 
 
@@ -122,7 +122,7 @@ class Residuals:
     precisions: Mapping[Clique, float]
 
 
-def combined(tables: Sequence[Pooled], total: float | None = None) -> Residuals:
+def combine_tables(tables: Sequence[Pooled], total: float | None = None) -> Residuals:
     """Generalised least squares over all tables, in closed form (GReM-MLE).
 
     A table with independent noise of variance s^2 a cell says of the residual over T what it is with noise of
@@ -176,7 +176,7 @@ def local(
     tables = _tables(best, ahead)
     for _ in range(rounds):
         negative = max((float(-np.minimum(table, 0.0).sum()) for table in tables.values()), default=0.0)
-        if negative <= CLOSE * rows or stop():
+        if negative <= NEGATIVE_TOLERANCE * rows or stop():
             break
         after = {c: np.maximum(ahead[c] - length * tables[c], 0.0) for c in shapes}
         faster = 0.5 + math.sqrt(0.25 + pace**2)
@@ -219,7 +219,7 @@ class Residual(RowEstimator):
     """Measured tables put together through their residuals, made counts, and followed by a generator of rows.
 
     1. *GReM-MLE*: the generalised least-squares estimate of every measured table from all of them, in time
-       linear in their cells (`margrave.models.rowwise.residual.combined`).
+       linear in their cells (`margrave.models.rowwise.residual.combine_tables`).
     2. *GReM-LNN*: the nearest tables, in the metric of the noise, without a negative count (`local`).
     3. Rows that have these tables, by `rows`: a genetic search or GUM.
 
@@ -287,7 +287,7 @@ class Residual(RowEstimator):
         self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL
     ) -> Targets:
         """The rebuilt tables, none with a negative count: steps 1 and 2."""
-        best = combined(tables, rows)
+        best = combine_tables(tables, rows)
         largest = _largest(tables)
         shapes = {table.clique: table.values.shape for table in largest}
         steps = min(self.rounds, ROUGH_ROUNDS) if effort.rough else self.rounds
@@ -296,7 +296,7 @@ class Residual(RowEstimator):
         for table, room in zip(largest, roomy(domain, largest), strict=True):
             kept = counts[table.clique] * room
             values.append(kept * (rows / kept.sum()) if kept.sum() > 0 else kept)
-        return gathered(domain, rows, largest, values)
+        return gather_targets(domain, rows, largest, values)
 
 
 def _largest(tables: Sequence[Pooled]) -> list[Pooled]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.constraints import sharpened
+from margrave.models._base.constraints import zero_forbidden
 from margrave.models._base.pooling import Pooled, simplex
-from margrave.models._sampling.rounding import draw_column, grouped
+from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import row_dtype
 from margrave.schema.domain import Clique, Domain
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = [
     "STARTS",
     "Targets",
-    "agreed",
     "consistent",
-    "gathered",
+    "find_shared",
+    "gather_targets",
     "holders",
-    "linked",
+    "link_rows",
+    "make_agree",
     "roomy",
-    "scattered",
-    "shared",
+    "scatter_rows",
     "targets",
     "uniform",
 ]
@@ -47,13 +47,13 @@ Truths = NDArray[np.bool_]
 
 ROUNDS = 30
 """Most rounds of agreeing and cutting negative counts; DPSyn's number."""
-CLOSE = 1e-3
+NEGATIVE_TOLERANCE = 1e-3
 """Negative counts that are left, over the rows, at which the rounds end."""
 MOST_SHARED = 2_000
 """Sets that tables are made to agree on, at most, smaller sets first."""
 
 
-def shared(cliques: Sequence[Clique]) -> list[Clique]:
+def find_shared(cliques: Sequence[Clique]) -> list[Clique]:
     """What two or more cliques have in common, and what those sets have: smaller sets first, the empty one
     too.
 
@@ -61,7 +61,7 @@ def shared(cliques: Sequence[Clique]) -> list[Clique]:
     has it.
 
     Example:
-        >>> shared([("a", "b"), ("b", "c"), ("a", "b", "c")])
+        >>> find_shared([("a", "b"), ("b", "c"), ("a", "b", "c")])
         [(), ('b',), ('a', 'b'), ('b', 'c')]
     """
     sets = [frozenset(clique) for clique in dict.fromkeys(cliques)]
@@ -78,12 +78,12 @@ def shared(cliques: Sequence[Clique]) -> list[Clique]:
 
 
 def holders(cliques: Sequence[Clique]) -> dict[Clique, list[int]]:
-    """The sets to agree on, as from `shared`, with the places of the cliques that hold each."""
+    """The sets to agree on, as from `find_shared`, with the places of the cliques that hold each."""
     sets = [frozenset(clique) for clique in cliques]
-    return {a: [k for k, own in enumerate(sets) if own.issuperset(a)] for a in shared(cliques)}
+    return {a: [k for k, own in enumerate(sets) if own.issuperset(a)] for a in find_shared(cliques)}
 
 
-def agreed(
+def make_agree(
     tables: Sequence[Pooled],
     values: Sequence[Floats],
     rooms: Sequence[Truths],
@@ -116,7 +116,7 @@ def agreed(
 def consistent(tables: Sequence[Pooled], total: float, rooms: Sequence[Truths] | None = None) -> list[Floats]:
     """Counts of each table, none negative, each summing to the total, that agree where tables overlap.
 
-    After the last round none is negative; they agree as far as CLOSE and ROUNDS let them.
+    After the last round none is negative; they agree as far as NEGATIVE_TOLERANCE and ROUNDS let them.
 
     Args:
         tables: Noisy counts.
@@ -127,10 +127,10 @@ def consistent(tables: Sequence[Pooled], total: float, rooms: Sequence[Truths] |
     values = [table.values * room for table, room in zip(tables, open_, strict=True)]
     common = holders([table.clique for table in tables])
     for _ in range(ROUNDS):
-        agreed(tables, values, open_, total, common)
+        make_agree(tables, values, open_, total, common)
         negative = max((float(-np.minimum(table, 0.0).sum()) for table in values), default=0.0)
         values = [_cut(table, room, total) for table, room in zip(values, open_, strict=True)]
-        if negative <= CLOSE * total:
+        if negative <= NEGATIVE_TOLERANCE * total:
             break
     return values
 
@@ -195,16 +195,18 @@ def targets(domain: Domain, tables: Sequence[Pooled], rows: float) -> Targets:
         tables: Noisy counts, one table a clique.
         rows: What each is to sum to.
     """
-    return gathered(domain, rows, tables, consistent(tables, rows, roomy(domain, tables)))
+    return gather_targets(domain, rows, tables, consistent(tables, rows, roomy(domain, tables)))
 
 
 def roomy(domain: Domain, tables: Sequence[Pooled]) -> list[NDArray[np.bool_]]:
     """The cells of each table that rules leave room."""
-    sharp = sharpened(domain, tables, CERTAINTY)
+    sharp = zero_forbidden(domain, tables, CERTAINTY)
     return [new.sigma >= old.sigma for new, old in zip(sharp, tables, strict=True)]
 
 
-def gathered(domain: Domain, rows: float, tables: Sequence[Pooled], values: Sequence[Floats]) -> Targets:
+def gather_targets(
+    domain: Domain, rows: float, tables: Sequence[Pooled], values: Sequence[Floats]
+) -> Targets:
     """Targets from counts that are none negative, in place of those of the tables.
 
     Args:
@@ -230,20 +232,20 @@ def gathered(domain: Domain, rows: float, tables: Sequence[Pooled], values: Sequ
 Rows = NDArray[Any]
 
 
-def scattered(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
+def scatter_rows(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
     """Rows with the wanted one-ways, to within one row a code, paired at random: shape [names, rows]."""
     group, by = np.zeros(rows, dtype=np.int64), np.arange(rows)
     columns = [draw_column(group, by, one[None, :], rng) for one in wanted.ones]
-    return _stacked(wanted, columns, rows)
+    return _stack_columns(wanted, columns, rows)
 
 
 def uniform(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
     """Rows of codes at random: shape [names, rows]."""
     sizes = wanted.domain.shape(wanted.names)
-    return _stacked(wanted, [rng.integers(0, size, rows) for size in sizes], rows)
+    return _stack_columns(wanted, [rng.integers(0, size, rows) for size in sizes], rows)
 
 
-def linked(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
+def link_rows(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
     """Rows drawn attribute by attribute, each given those drawn before it that one table holds with it.
 
     Next comes the attribute, with the table, whose mutual information with what is drawn already is
@@ -270,11 +272,11 @@ def linked(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
             drawn[name] = draw_column(np.zeros(rows, np.int64), np.arange(rows), one, rng)
         else:
             _, name, clique, given = best
-            drawn[name] = _given(tables[clique], clique, name, {n: drawn[n] for n in given}, rows, rng)
-    return _stacked(wanted, [drawn[name] for name in wanted.names], rows)
+            drawn[name] = _draw_given(tables[clique], clique, name, {n: drawn[n] for n in given}, rows, rng)
+    return _stack_columns(wanted, [drawn[name] for name in wanted.names], rows)
 
 
-def _given(
+def _draw_given(
     table: Floats,
     clique: Clique,
     name: str,
@@ -283,7 +285,7 @@ def _given(
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Codes of an attribute drawn given others, by a table that holds them all, shape [rows]."""
-    flat = _conditioning(table, clique, name, tuple(given))
+    flat = _condition_table(table, clique, name, tuple(given))
     sizes = [table.shape[clique.index(other)] for other in given]
     keys = np.zeros(rows, dtype=np.int64)
     for codes, size in zip(given.values(), sizes, strict=True):
@@ -291,10 +293,10 @@ def _given(
     # Where the table has nothing, rounding has put rows all the same: they follow the attribute's own shares.
     empty = flat.sum(axis=1) <= 0.0
     flat[empty] = flat.sum(axis=0)
-    return draw_column(keys, grouped(keys, len(flat)), flat, rng)
+    return draw_column(keys, order_by_group(keys, len(flat)), flat, rng)
 
 
-def _conditioning(table: Floats, clique: Clique, name: str, given: Clique) -> Floats:
+def _condition_table(table: Floats, clique: Clique, name: str, given: Clique) -> Floats:
     """The table summed to `given` and `name`, shape [cells of given, codes of name]."""
     kept = (*given, name)
     summed = table.sum(axis=tuple(axis for axis, other in enumerate(clique) if other not in kept))
@@ -305,15 +307,15 @@ def _conditioning(table: Floats, clique: Clique, name: str, given: Clique) -> Fl
 
 def _information(table: Floats, clique: Clique, name: str, given: Clique) -> float:
     """Mutual information of an attribute and others, in nats."""
-    joint = _conditioning(table, clique, name, given)
+    joint = _condition_table(table, clique, name, given)
     apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     some = joint > 0
     return float((joint[some] * np.log(joint[some] / apart[some])).sum())
 
 
-def _stacked(wanted: Targets, columns: list[NDArray[np.int64]], rows: int) -> Rows:
+def _stack_columns(wanted: Targets, columns: list[NDArray[np.int64]], rows: int) -> Rows:
     return np.array(columns, dtype=row_dtype(wanted.domain)).reshape(len(columns), rows)
 
 
-STARTS = {"linked": linked, "scattered": scattered, "uniform": uniform}
+STARTS = {"linked": link_rows, "scattered": scatter_rows, "uniform": uniform}
 """The rows to begin with, by name."""

@@ -132,7 +132,7 @@ class ZCDP(Accountant):
             UnsupportedEventError: The event's class is unknown, or it samples rows.
         """
         if isinstance(event, SubsampledGaussianEvent):
-            raise _sampling()
+            raise _sampling_error()
         return event_rho(event)
 
 
@@ -176,7 +176,7 @@ class Renyi(Accountant):
             UnsupportedEventError: The event's class is unknown, or it is priced at another order.
         """
         if isinstance(event, SubsampledGaussianEvent) and event.order != self.order:
-            raise _sampling()
+            raise _sampling_error()
         return event_rho(event)
 
 
@@ -213,7 +213,7 @@ class GDP(Accountant):
         return rho
 
 
-def _sampling() -> UnsupportedEventError:
+def _sampling_error() -> UnsupportedEventError:
     constraint = "one that samples no rows, or at the order of a Renyi ledger"
     return UnsupportedEventError(invalid("event", constraint, "Keep the ledger with `Renyi(order)`."))
 

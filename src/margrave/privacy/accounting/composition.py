@@ -72,7 +72,7 @@ from fractions import Fraction
 from margrave.privacy.accounting.conversions import zcdp_epsilon, zcdp_rho
 from margrave.privacy.unit import Neighbours
 
-__all__ = ["Charge", "Standing", "fits", "standing", "steps"]
+__all__ = ["Charge", "Standing", "find_standing", "fits", "steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Standing:
     epsilon_left: Fraction
 
 
-def standing(charges: Sequence[Charge], epsilon: float, delta: float) -> Standing:
+def find_standing(charges: Sequence[Charge], epsilon: float, delta: float) -> Standing:
     """How charges stand with the cap (epsilon, delta)."""
     total = _together(charges)
     quarter = delta / 4.0
@@ -143,7 +143,7 @@ def standing(charges: Sequence[Charge], epsilon: float, delta: float) -> Standin
     return Standing(
         total,
         together=min(ways, default=math.inf),
-        rho_left=max(_allowed(epsilon, quarter) - total.rho, Fraction(0)) if zcdp else Fraction(0),
+        rho_left=max(_allowed_rho(epsilon, quarter) - total.rho, Fraction(0)) if zcdp else Fraction(0),
         epsilon_left=max(Fraction(epsilon) - total.epsilon, Fraction(0)) if basic else Fraction(0),
     )
 
@@ -154,7 +154,7 @@ def fits(charges: Sequence[Charge], epsilon: float, delta: float) -> bool:
     if total.epsilon <= Fraction(epsilon) and total.delta <= Fraction(delta) / 2:
         return True
     quarter = delta / 4.0
-    return total.rho <= _allowed(epsilon, quarter) and total.searches <= Fraction(quarter)
+    return total.rho <= _allowed_rho(epsilon, quarter) and total.searches <= Fraction(quarter)
 
 
 def _together(charges: Sequence[Charge]) -> Charge:
@@ -167,5 +167,5 @@ def _together(charges: Sequence[Charge]) -> Charge:
     )
 
 
-def _allowed(epsilon: float, delta: float) -> Fraction:
+def _allowed_rho(epsilon: float, delta: float) -> Fraction:
     return Fraction(zcdp_rho(epsilon, delta))

@@ -164,7 +164,7 @@ def event_from_json(record: Mapping[str, object]) -> Event:
         )
     wanted = {field.name: str(field.type) for field in fields(cls)}
     if set(record) != {"event", *wanted}:
-        raise _damaged()
+        raise _damaged_error()
     values: dict[str, Any] = {name: _read(record[name], kind) for name, kind in wanted.items()}
     return cls(**values)
 
@@ -174,12 +174,12 @@ def _read(value: object, kind: str) -> object:
     if kind == "Fraction" and isinstance(value, str):
         found = fraction_of(value)
         if found is None:
-            raise _damaged()
+            raise _damaged_error()
         return found
     types: dict[str, type] = {"str": str, "int": int, "bool": bool}
     if kind in types and type(value) is types[kind]:
         return value
-    raise _damaged()
+    raise _damaged_error()
 
 
 def fraction_of(text: str) -> Fraction | None:
@@ -193,7 +193,7 @@ def fraction_of(text: str) -> Fraction | None:
     return Fraction(int(parts[1]), int(parts[2] or 1))
 
 
-def _damaged() -> InputError:
+def _damaged_error() -> InputError:
     return InputError(invalid("event", "complete, each field of its type", "The record is damaged."))
 
 

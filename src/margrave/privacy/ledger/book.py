@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from margrave.errors import BudgetError, InputError, invalid
-from margrave.privacy.accounting.composition import Charge, fits, standing, steps
+from margrave.privacy.accounting.composition import Charge, find_standing, fits, steps
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.book_file import BookFile, create
 from margrave.privacy.ledger.book_records import Account, BookedRun, Cap, caps_in, change, runs_in
@@ -101,7 +101,7 @@ class Book:
             remedy = "A cap does not keep which columns are public: use 'replace_one'."
             raise InputError(invalid("adjacency", "'add_remove' or 'replace_one' for a cap", remedy))
         made = Cap(dataset, analyst, _bare(neighbours), float(epsilon), float(delta), current_minute())
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             for booked in runs_in(db, dataset, analyst):
                 _steps(booked.header.neighbours, made)
             row = db.execute(
@@ -123,14 +123,14 @@ class Book:
         """
         _check_name("dataset", dataset)
         _check_name("analyst", analyst, empty=True)
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             _check_in_use(db)
             _caps_for(db, dataset, analyst)
             return begin_attempt(db, dataset, analyst)
 
     def end_attempt(self, attempt: int, outcome: str) -> None:
         """Record how an attempt ended, unless its run has done so."""
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             end_attempt(db, attempt, outcome)
 
     def open_run(
@@ -157,7 +157,7 @@ class Book:
             raise InputError(invalid("ledger", "no book for this method", remedy))
         charge = Charge(Fraction(header.epsilon), Fraction(header.delta), rho, header.partition_delta)
         token = secrets.token_hex(16)
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             _check_in_use(db)
             for cap in _caps_for(db, dataset, analyst):
                 _check_room(cap, runs_in(db, dataset, cap.analyst), charge, header.neighbours)
@@ -197,7 +197,7 @@ class Book:
             InputError: There is no such run, or more than one.
         """
         token = secrets.token_hex(16)
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             found = [booked for booked in runs_in(db, dataset, analyst) if run in (None, booked.run)]
             chosen = _the_one([b for b in found if b.analyst == analyst], header)
             if chosen.rho != rho:
@@ -215,7 +215,7 @@ class Book:
         Raises:
             InputError: There is no such open run.
         """
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             if db.execute("SELECT state FROM runs WHERE id = ?", (run,)).fetchone() != ("open",):
                 raise InputError(invalid("run", "an open run of this book", "See its runs.", got=run))
             _give_up(db, run)
@@ -226,7 +226,7 @@ class Book:
         For a book that was restored from an older copy: it does not know what was spent after the copy was
         made, so nothing may be granted on the strength of it. It can still be read.
         """
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             if not _is_retired(db):
                 db.execute("INSERT INTO retired (made) VALUES (?)", (current_minute(),))
             for (run,) in db.execute("SELECT id FROM runs WHERE state = 'open'").fetchall():
@@ -303,8 +303,8 @@ def _account(cap: Cap, runs: Sequence[BookedRun]) -> Account:
     spent = _charges(cap, runs, lambda booked: booked.state == "closed")
     return Account(
         cap,
-        standing(spent, cap.epsilon, cap.delta),
-        standing(_charges(cap, runs), cap.epsilon, cap.delta),
+        find_standing(spent, cap.epsilon, cap.delta),
+        find_standing(_charges(cap, runs), cap.epsilon, cap.delta),
     )
 
 

@@ -1,11 +1,12 @@
 """The book's file: SQLite, its tables, and how it is opened, written and found damaged.
 
 *Why a write-ahead log.* A commit is one append to the log and, with synchronous=FULL, one sync: a spend is on
-disk when `writing` returns, at the price of a line in a file. A rollback journal syncs three or four times. A
-process killed while it writes leaves a log whose last frames fail their checksum; the next one to open the
-file ignores them. Log and index lie beside the file (`-wal`, `-shm`) while it is in use and after a kill,
-so `settle` moves what a run reserves into the file itself at once: even a copy of the file alone then counts
-every run, if not every event. The log needs shared memory: keep a book on a local disk, not on a network one.
+disk when `begin_write` returns, at the price of a line in a file. A rollback journal syncs three or four
+times. A process killed while it writes leaves a log whose last frames fail their checksum; the next one to
+open the file ignores them. Log and index lie beside the file (`-wal`, `-shm`) while it is in use and after a
+kill, so `settle` moves what a run reserves into the file itself at once: even a copy of the file alone then
+counts every run, if not every event. The log needs shared memory: keep a book on a local disk, not on a
+network one.
 
 Only answers skip the sync (`durable=False`): a kill loses none, a power failure those after the last sync;
 the log is then cut at a commit.
@@ -91,7 +92,7 @@ def write_progress(book: Path, progress: Progress) -> None:
     The text has a fixed length, so that it is overwritten in one piece, and a checksum for a reader that
     comes in between.
     """
-    text = f"{_stated(progress)} {_check(progress)}\n"
+    text = f"{_write_progress(progress)} {_check(progress)}\n"
     with contextlib.suppress(OSError):
         handle = open_binary(book.with_name(book.name + SUFFIX), os.O_WRONLY | os.O_CREAT)
         try:
@@ -100,12 +101,12 @@ def write_progress(book: Path, progress: Progress) -> None:
             os.close(handle)
 
 
-def _stated(progress: Progress) -> str:
+def _write_progress(progress: Progress) -> str:
     return " ".join([progress.key, *(f"{row:012d}" for row in progress.rows)])
 
 
 def _check(progress: Progress) -> str:
-    return f"{zlib.crc32(_stated(progress).encode('ascii')):08x}"
+    return f"{zlib.crc32(_write_progress(progress).encode('ascii')):08x}"
 
 
 SUFFIXES = (".book", ".db", ".sqlite", ".sqlite3")
@@ -160,7 +161,7 @@ def create(path: Path) -> None:
         raise InputError(invalid("ledger", "a file that does not exist yet", remedy)) from None
     except OSError as error:
         raise _unwritable(error.strerror) from error
-    connection = _connected(path)
+    connection = _open_connection(path)
     try:
         with _clear():
             connection.execute("PRAGMA journal_mode = WAL")
@@ -194,8 +195,8 @@ class BookFile:
         if not self.path.is_file():
             remedy = "Make one: margrave ledger init FILE."
             raise InputError(invalid("ledger", "an existing book", remedy, got=str(path)))
-        self._connection = _connected(self.path)
-        self._close = weakref.finalize(self, _closed, self._connection, os.getpid())
+        self._connection = _open_connection(self.path)
+        self._close = weakref.finalize(self, _close_connection, self._connection, os.getpid())
         try:
             self._check()
             if not restored:
@@ -215,13 +216,13 @@ class BookFile:
                 raise InputError(invalid("ledger", "of a known version", "Update margrave.", got=version))
             # A page that cannot be read would hide runs, and hidden runs would be spent again.
             if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                raise _damaged()
+                raise _damaged_error()
         if version < VERSION:
             self._upgrade()
 
     def _upgrade(self) -> None:
         """Add the tables that a book of version 1 lacks, unless another process has just done so."""
-        with self.writing() as db:
+        with self.begin_write() as db:
             if db.execute("PRAGMA user_version").fetchone() == (VERSION,):
                 return
             for table in ATTEMPTS:
@@ -238,7 +239,7 @@ class BookFile:
                 raise InputError(invalid("ledger", "the newest state of its book", OLDER_COPY))
 
     @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+    def begin_write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction that holds off all other writers; on disk when the block has ended.
 
         Nothing is written if the block raises.
@@ -285,13 +286,13 @@ class BookFile:
         self._close()
 
 
-def _closed(connection: sqlite3.Connection, pid: int) -> None:
+def _close_connection(connection: sqlite3.Connection, pid: int) -> None:
     """Close a connection, unless this is a fork: closing its copy could take the log away from the parent."""
     if os.getpid() == pid:
         connection.close()
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _open_connection(path: Path) -> sqlite3.Connection:
     with _clear():
         found = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw",
@@ -318,26 +319,26 @@ def _clear() -> Iterator[None]:
         yield
         return
     except sqlite3.Error as error:
-        found = _named(error)
+        found = _translate_error(error)
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, MargraveError):
             raise
-        found = _damaged()
+        found = _damaged_error()
     raise found
 
 
-def _named(error: sqlite3.Error) -> InputError:
+def _translate_error(error: sqlite3.Error) -> InputError:
     said = str(error)
     if "locked" in said or "busy" in said:
         return InputError(invalid("ledger", "free within a minute", "Another process holds it: try again."))
     if isinstance(error, sqlite3.OperationalError) and "no such" not in said and "decode" not in said:
         return _unwritable(said)
-    return _damaged()
+    return _damaged_error()
 
 
 def _unwritable(said: str | None) -> InputError:
     return InputError(invalid("ledger", "a file that can be written", f"The system says: {said}."))
 
 
-def _damaged() -> InputError:
+def _damaged_error() -> InputError:
     return InputError(invalid("ledger", "an intact book", OLDER_COPY))

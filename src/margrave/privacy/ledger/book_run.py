@@ -47,7 +47,7 @@ DONE = "done"
 """Outcome of an attempt whose run ended normally."""
 STOPPED = "stopped before its end"
 """Outcome of an attempt whose run was resumed by another process, or given up by the steward."""
-LONGEST = 300
+MAX_REFUSAL_LETTERS = 300
 """Letters of a refusal that are kept."""
 
 
@@ -86,7 +86,7 @@ def describe_refusal(error: BaseException) -> str:
     """
     if isinstance(error, MargraveError):
         text = " ".join(f"{type(error).__name__}: {error}".split())
-        return "".join(letter for letter in text if letter.isprintable())[:LONGEST]
+        return "".join(letter for letter in text if letter.isprintable())[:MAX_REFUSAL_LETTERS]
     if isinstance(error, MemoryError):
         return "out of memory"
     if isinstance(error, KeyboardInterrupt):
@@ -183,7 +183,7 @@ class BookRun:
             InputError: The run is no longer this process's, or the file cannot be written.
         """
         now = current_minute()
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             self._check(db)
             (first,) = db.execute("SELECT count(*) FROM events WHERE run = ?", (self.run,)).fetchone()
             texts = enumerate((json.dumps(event_to_json(event)) for event in events), start=first)
@@ -200,7 +200,7 @@ class BookRun:
             InputError: The run is no longer this process's, or the file cannot be written.
         """
         body = answer_to_bytes(answer)
-        with self._file.writing(durable=False) as db:
+        with self._file.begin_write(durable=False) as db:
             self._check(db)
             db.execute(
                 "INSERT INTO answers (run, first, events, body, seal) VALUES (?, ?, ?, ?, ?)",
@@ -209,7 +209,7 @@ class BookRun:
 
     def close(self) -> None:
         """End the run: from now on it counts by what it spent, rounded up to a small fraction."""
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             events = [event for event, _ in recorded_events(db, self.run)]
             spent = _up(sum((event_rho(event) for event in events), Fraction(0)))
             searched = _up(sum((event_delta(event) for event in events), Fraction(0)))
@@ -230,7 +230,7 @@ class BookRun:
         The reservation and the record of the refusal change in one transaction: a process killed before it
         leaves the run open, in full, and its attempt without an outcome.
         """
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             (count,) = db.execute("SELECT count(*) FROM events WHERE run = ?", (self.run,)).fetchone()
             mine = db.execute("SELECT state, token FROM runs WHERE id = ?", (self.run,)).fetchone()
             if not count and mine == ("open", self._token):
@@ -241,7 +241,7 @@ class BookRun:
 
     def forget(self) -> None:
         """Delete the stored answers of a run that has ended."""
-        with self._file.writing() as db:
+        with self._file.begin_write() as db:
             db.execute("DELETE FROM answers WHERE run = ?", (self.run,))
 
     def _check(self, db: sqlite3.Connection) -> None:

@@ -248,7 +248,7 @@ class Journal:
 
     def _hold(self, path: Path) -> weakref.finalize[[int], Journal]:
         """Lock the file as long as this object lives or until it is closed."""
-        handle = _opened(path, os.O_RDWR)
+        handle = _open_ledger(path, os.O_RDWR)
         try:
             take_lock(handle)
         except OSError:
@@ -265,7 +265,7 @@ class Journal:
             remedy = "It was written by an older version, which kept no answers: start a new run."
             raise InputError(invalid("ledger", "one that can be resumed", remedy))
         whole = self._path.read_bytes().rfind(b"\n") + 1
-        handle = _opened(self._path, os.O_RDWR)
+        handle = _open_ledger(self._path, os.O_RDWR)
         try:
             os.ftruncate(handle, whole)
             os.fsync(handle)
@@ -288,7 +288,7 @@ def read_ledger(path: str | Path) -> tuple[LedgerHeader, tuple[Event, ...]]:
         remedy = f"The system says: {error.strerror}."
         raise InputError(invalid("ledger", "a file that can be read", remedy)) from error
     if not lines:
-        raise _damaged()
+        raise _damaged_error()
     try:
         records = [json.loads(line) for line in lines]
         header = header_from_json(records[0])
@@ -296,7 +296,7 @@ def read_ledger(path: str | Path) -> tuple[LedgerHeader, tuple[Event, ...]]:
     except MargraveError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        raise _damaged() from None
+        raise _damaged_error() from None
 
 
 def header_to_json(header: LedgerHeader) -> dict[str, object]:
@@ -328,13 +328,13 @@ def header_from_json(record: Mapping[str, object]) -> LedgerHeader:
     """
     version = record["version"]
     if record["margrave"] != "ledger" or type(version) is not int:
-        raise _damaged()
+        raise _damaged_error()
     if version > LEDGER_VERSION:
         raise InputError(invalid("ledger", "of a known version", "Update margrave.", got=version))
     who, run = record["neighbours"], record.get("run", {})
     kept = fraction_of(str(record["partition_delta"]))
     if kept is None or not isinstance(who, dict) or not isinstance(run, dict):
-        raise _damaged()
+        raise _damaged_error()
     return LedgerHeader(
         epsilon=float(str(record["epsilon"])),
         delta=float(str(record["delta"])),
@@ -364,7 +364,7 @@ def _write(path: Path, lines: bytes, flags: int) -> None:
         os.close(handle)
 
 
-def _opened(path: Path, flags: int) -> int:
+def _open_ledger(path: Path, flags: int) -> int:
     try:
         return open_binary(path, flags)
     except OSError as error:
@@ -372,5 +372,5 @@ def _opened(path: Path, flags: int) -> int:
         raise InputError(invalid("ledger", "a file that can be written", remedy)) from error
 
 
-def _damaged() -> InputError:
+def _damaged_error() -> InputError:
     return InputError(invalid("ledger", "an intact ledger file", FULLY_SPENT))

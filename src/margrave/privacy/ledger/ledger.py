@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-LEAST = Fraction(1, 1 << 16)
+MIN_PRICE_SHARE = Fraction(1, 1 << 16)
 """Below this part of its planned price nothing is sold: noise 256 times the planned one says nothing."""
 _GRID = 1 << 64
 
@@ -72,7 +72,7 @@ class Purse:
     @property
     def exhausted(self) -> bool:
         """Whether losses have left too little of what is planned to buy anything."""
-        return self._scale < LEAST
+        return self._scale < MIN_PRICE_SHARE
 
     def price(self, planned: Fraction, name: str) -> Fraction:
         """What a planned cost really costs.

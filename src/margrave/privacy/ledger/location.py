@@ -110,10 +110,10 @@ class Place:
         if self.ledger is None:
             return None
 
-        def opened(header: LedgerHeader, rho: Fraction) -> RunJournal:
+        def open_journal(header: LedgerHeader, rho: Fraction) -> RunJournal:
             return self._open(replace(header, run=dict(run)), rho, resume, attempt)
 
-        return opened
+        return open_journal
 
     def describe_dataset(self, attempt: BookAttempt | None, neighbours: Neighbours) -> DatasetHistory | None:
         """What the book says of the data set once the run of an attempt has ended.

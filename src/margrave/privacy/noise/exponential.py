@@ -70,10 +70,10 @@ def _draw(scores: NDArray[np.float64], rate: Fraction, source: BitSource, widen:
         inside = index < len(sums) and sums[index] - target > error
         if inside and (index == 0 or target - sums[index - 1] > error):
             return index
-    return invert(uniform, lambda bits: _cumulated(scores, rate, bits))
+    return invert(uniform, lambda bits: _cumulate_weights(scores, rate, bits))
 
 
-def _cumulated(scores: NDArray[np.float64], rate: Fraction, bits: int) -> Cumulated:
+def _cumulate_weights(scores: NDArray[np.float64], rate: Fraction, bits: int) -> Cumulated:
     """Bounds on the partial sums of the weights, in units of 2^-bits."""
     exact = [Fraction(float(score)) for score in scores]
     top = max(exact)

@@ -17,8 +17,8 @@ __all__ = ["discrete_laplace"]
 
 
 MARGIN = 2.0**-48
-LARGEST = 1 << 40
-LEAST = Fraction(1, 1 << 40)
+MAX_SCALE = 1 << 40
+MIN_SCALE = Fraction(1, 1 << 40)
 
 
 def discrete_laplace(scale: Fraction, size: int, source: BitSource) -> NDArray[np.int64]:
@@ -39,7 +39,7 @@ def discrete_laplace(scale: Fraction, size: int, source: BitSource) -> NDArray[n
         InputError: scale or size is out of range.
     """
     exact = isinstance(scale, int | Fraction) and not isinstance(scale, bool)
-    if not exact or not LEAST <= scale <= LARGEST:
+    if not exact or not MIN_SCALE <= scale <= MAX_SCALE:
         remedy = "Floats are not exact: wrap them in Fraction."
         raise InputError(invalid("scale", "an int or Fraction in [2^-40, 2^40]", remedy, got=scale))
     return _draws(Fraction(scale), check_size(size), source, MARGIN)

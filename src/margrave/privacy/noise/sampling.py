@@ -51,8 +51,8 @@ __all__ = [
 
 
 CHUNK = 1 << 14
-LARGEST = 1 << 60
-LEAST = Fraction(1, 1 << 60)
+MAX_VARIANCE = 1 << 60
+MIN_VARIANCE = Fraction(1, 1 << 60)
 
 Kernel = Callable[[NDArray[np.uint64], NDArray[np.int64], int], tuple[int, int, bool]]
 Resolve = Callable[[list[int], BitSource], int | None]
@@ -107,7 +107,7 @@ def check_variance(sigma_squared: Fraction) -> Fraction:
         InputError: It is not an int or Fraction between 2^-60 and 2^60.
     """
     exact = isinstance(sigma_squared, int | Fraction) and not isinstance(sigma_squared, bool)
-    if not exact or not LEAST <= sigma_squared <= LARGEST:
+    if not exact or not MIN_VARIANCE <= sigma_squared <= MAX_VARIANCE:
         remedy = "Floats are not exact: wrap them in Fraction."
         raise InputError(
             invalid("sigma_squared", "an int or Fraction in [2^-60, 2^60]", remedy, got=sigma_squared)
@@ -244,7 +244,7 @@ class HalfTable:
         if clear and (k == 0 or value - int(self.bounds[k - 1]) >= slack):
             return k
         uniform = LazyUniform(value, UNIT, source)
-        return invert(uniform, lambda bits: _cumulated(self.squared, self.halved, bits))
+        return invert(uniform, lambda bits: _cumulate_weights(self.squared, self.halved, bits))
 
 
 @lru_cache(maxsize=64)
@@ -274,7 +274,7 @@ def half_table(squared: Fraction, halved: bool) -> HalfTable:
 
 
 @lru_cache(maxsize=8)
-def _cumulated(squared: Fraction, halved: bool, bits: int) -> Cumulated:
+def _cumulate_weights(squared: Fraction, halved: bool, bits: int) -> Cumulated:
     """Partial sums of the weights with rigorous bounds, down to weights of 2^-bits.
 
     The cells left out from K on sum to at most w(K) / (1 - exp(-K / s^2)) <= w(K) (1 + s^2 / K).
@@ -298,11 +298,11 @@ Ints = NDArray[np.int64]
 State = tuple[int, int, bool]
 
 
-def _compiled(kernel: Loop) -> Loop:
+def _compile_kernel(kernel: Loop) -> Loop:
     return cast(Loop, njit(cache=True, nogil=True)(kernel))
 
 
-@_compiled
+@_compile_kernel
 def _find(bounds: Ints, guide: NDArray[np.int32], shift: int, slack: int, value: int) -> int:
     """The first cell whose boundary is above value, or -1 where a boundary is within slack of it."""
     top = value >> shift
@@ -318,7 +318,7 @@ def _find(bounds: Ints, guide: NDArray[np.int32], shift: int, slack: int, value:
     return int(low)
 
 
-@_compiled
+@_compile_kernel
 def _floor(z: float, error: float) -> int:
     """The floor of a number known to within error, at least 0; or -1 where that is in doubt."""
     whole = np.floor(z)
@@ -327,7 +327,7 @@ def _floor(z: float, error: float) -> int:
     return int(whole)
 
 
-@_compiled
+@_compile_kernel
 def table_draws(
     words: Words, out: Ints, filled: int, bounds: Ints, guide: NDArray[np.int32], shift: int, slack: int
 ) -> State:
@@ -344,7 +344,7 @@ def table_draws(
     return filled, used, False
 
 
-@_compiled
+@_compile_kernel
 def block_draws(
     words: Words,
     out: Ints,
@@ -384,7 +384,7 @@ def block_draws(
     return filled, used, False
 
 
-@_compiled
+@_compile_kernel
 def rounded_draws(
     words: Words,
     out: Ints,
@@ -427,7 +427,7 @@ def rounded_draws(
     return filled, used, False
 
 
-@_compiled
+@_compile_kernel
 def laplace_draws(words: Words, out: Ints, filled: int, scale: float, margin: float) -> State:
     """Discrete Laplace draws: the floor of scale * -ln(uniform), one word each try.
 

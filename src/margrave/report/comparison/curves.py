@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from margrave.report.comparison.verdict import BRACKETS
 from margrave.report.heat import MOST_TABLES, key_of, line_class
-from margrave.report.html import Markup, join, named, row, table, tag
-from margrave.report.numerals import count, fixed, percent
+from margrave.report.html import Markup, join, mark_name, row, table, tag
+from margrave.report.numerals import count, format_fixed, percent
 
 if TYPE_CHECKING:
     from margrave.evaluation.metrics.curves import Curve, Curves
@@ -38,7 +38,7 @@ def curves_section(review: Review) -> Markup:
         tag(
             "p",
             "Gradient-boosted trees learned from each table to find ",
-            tag("strong", named(curves.found, limit=80)),
+            tag("strong", mark_name(curves.found, limit=80)),
             f" and were asked about {count(curves.tested)} real rows, {percent(curves.share)} of which "
             "are to be found. ",
             curves.how,
@@ -56,7 +56,7 @@ def curves_section(review: Review) -> Markup:
 
 def _alarms(curves: Curves, shown: Sequence[Curve]) -> Markup:
     title = "True against false alarms (ROC)"
-    spoken = ", ".join(f"{_called(curve)} {fixed(curve.auc)}" for curve in shown)
+    spoken = ", ".join(f"{_name_curve(curve)} {format_fixed(curve.auc)}" for curve in shown)
     words = f"Areas under the curves: {spoken}. The diagonal is guessing."
     guess = ((0.0, 0.0), (1.0, 1.0))
     lines = [(curve.roc, _css(curves, curve)) for curve in shown]
@@ -65,14 +65,14 @@ def _alarms(curves: Curves, shown: Sequence[Curve]) -> Markup:
 
 def _precision(curves: Curves, shown: Sequence[Curve]) -> Markup:
     title = "Precision against recall"
-    spoken = ", ".join(f"{_called(curve)} {fixed(curve.average_precision)}" for curve in shown)
+    spoken = ", ".join(f"{_name_curve(curve)} {format_fixed(curve.average_precision)}" for curve in shown)
     words = f"Areas under the curves: {spoken}. The level line is guessing."
     guess = ((0.0, curves.share), (1.0, curves.share))
     lines = [(curve.precision_recall, _css(curves, curve)) for curve in shown]
     return _figure("pr", title, words, ("found (recall)", "right among those named"), lines, guess)
 
 
-def _called(curve: Curve) -> str:
+def _name_curve(curve: Curve) -> str:
     return BRACKETS.get(curve.name, curve.name)
 
 
@@ -137,7 +137,12 @@ def _grid(x: _Scale, y: _Scale) -> list[Markup]:
 
 def _areas(curves: Curves) -> Markup:
     lines = [
-        row(named(_called(curve), limit=40), fixed(curve.auc), fixed(curve.average_precision), numeric=2)
+        row(
+            mark_name(_name_curve(curve), limit=40),
+            format_fixed(curve.auc),
+            format_fixed(curve.average_precision),
+            numeric=2,
+        )
         for curve in (*curves.tables, *curves.references)
     ]
     heads = ("Learned from", "Area under ROC", "Area under precision and recall")
@@ -185,8 +190,8 @@ def plane_section(review: Review) -> Markup:
 def _picture(real: NDArray[np.float64], other: NDArray[np.float64], name: str, at: int) -> Markup:
     title = BRACKETS.get(name, name)
     words = f"{count(len(real))} real rows and {count(len(other))} rows of {title} in one plane."
-    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in _placed(real))
-    pluses = "".join(f"M{x - 3:.0f} {y:.0f}h6m-3 -3v6" for x, y in _placed(other))
+    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in _place_points(real))
+    pluses = "".join(f"M{x - 3:.0f} {y:.0f}h6m-3 -3v6" for x, y in _place_points(other))
     drawn = tag(
         "svg",
         tag("title", f"Real rows and {title}", id=f"p{at}-t"),
@@ -199,9 +204,9 @@ def _picture(real: NDArray[np.float64], other: NDArray[np.float64], name: str, a
         aria_labelledby=f"p{at}-t p{at}-d",
         class_="plane",
     )
-    return tag("figure", tag("figcaption", tag("strong", named(title, limit=40))), drawn)
+    return tag("figure", tag("figcaption", tag("strong", mark_name(title, limit=40))), drawn)
 
 
-def _placed(points: NDArray[np.float64]) -> list[list[float]]:
+def _place_points(points: NDArray[np.float64]) -> list[list[float]]:
     placed: list[list[float]] = (EDGE + points * (PLANE_SIDE - 2 * EDGE)).tolist()
     return placed

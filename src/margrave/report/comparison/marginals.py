@@ -21,8 +21,8 @@ from margrave.report.bars import (
     ticks,
 )
 from margrave.report.heat import MOST_TABLES, key_of, line_class, mark
-from margrave.report.html import Markup, details, join, named, row, shorten, table, tag
-from margrave.report.numerals import count, fixed, percent
+from margrave.report.html import Markup, details, join, mark_name, row, shorten, table, tag
+from margrave.report.numerals import count, format_fixed, percent
 from margrave.report.release.columns import card, figures
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ def _card(
     ]
     lines = [
         row(
-            named(bar.label, limit=40),
+            mark_name(bar.label, limit=40),
             percent(bar.first, 2),
             *(percent(one.bars[at].second or 0, 2) for one in shown),
             numeric=1 + len(shown),
         )
         for at, bar in enumerate(shown[0].bars)
     ]
-    last = row("Total variation", "–", *(fixed(pair.tv, 4) for pair in pairs), numeric=1 + len(pairs))
+    last = row("Total variation", "–", *(format_fixed(pair.tv, 4) for pair in pairs), numeric=1 + len(pairs))
     heads = ("Value", "Real", *names)
     numbers = table(f"{column.name}, shares of rows", heads, [*lines, last], numeric=len(heads) - 1)
     return card(column.name, join(tag("span", codes), *apart), drawn, details("Numbers", numbers))
@@ -115,7 +115,7 @@ def marginal(shown: Sequence[Distribution], names: Sequence[str], key: str, titl
     kept = shown[:MOST_TABLES]
     shares = [bar.second or 0.0 for one in kept for bar in one.bars]
     scale = extent([bar.first for bar in kept[0].bars] + shares, [0.0])
-    drawn, height = (_upright if kept[0].ordered else _lying)(kept, names, scale)
+    drawn, height = (_upright if kept[0].ordered else _draw_lying)(kept, names, scale)
     largest = sorted(range(len(kept[0].bars)), key=lambda at: -kept[0].bars[at].first)[:5]
     spoken = "; ".join(_spoken(kept, names, at) for at in largest)
     return tag(
@@ -201,7 +201,7 @@ def _stairs(
     return [path, *(mark(place, spans[p][0] + spans[p][1] / 2, at(bars[p].second or 0)) for p in marked)]
 
 
-def _lying(
+def _draw_lying(
     shown: Sequence[Distribution], names: Sequence[str], scale: tuple[float, float, float]
 ) -> tuple[Markup, float]:
     low, high, step = scale

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.report.heat import MOST_NAMES, MOST_TABLES, Cell, triangle, triangle_legend
-from margrave.report.html import Markup, join, named, row, table, tag
-from margrave.report.numerals import fixed, fraction, percent
+from margrave.report.html import Markup, join, mark_name, row, table, tag
+from margrave.report.numerals import format_fixed, fraction, percent
 from margrave.report.release.pairs import ASSOCIATION_LEVELS, level
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SIGNED_LEVELS = (-0.4, -0.1, 0.1, 0.4)
 TV_WORDS = ("at most 1%", "to 2%", "to 5%", "to 10%", "above 10%")
 V_WORDS = ("at most 0.05", "to 0.1", "to 0.2", "to 0.4", "above 0.4")
 SIGNED_WORDS = ("at most −0.4", "to −0.1", "to 0.1", "to 0.4", "above 0.4")
-LARGEST = 15
+PAIRS_DESCRIBED = 15
 NO_VALUE = "not computed: too large, or one value only"
 MOST_CELLS = 1400
 """Cells of all pictures of a section together, so that the page stays small."""
@@ -90,11 +90,11 @@ def correlation_section(review: Review) -> Markup:
         tag("p", "How strongly two columns depend on each other: 0 not at all, 1 if one decides the other."),
         _cut(pairs.names, len(values)),
         tag("div", *drawn, class_="heats"),
-        _signed(review),
+        _draw_signed(review),
     )
 
 
-def _signed(review: Review) -> Markup | None:
+def _draw_signed(review: Review) -> Markup | None:
     found = review.correlations
     if found is None:
         return None
@@ -117,14 +117,14 @@ def _signed(review: Review) -> Markup | None:
     )
 
 
-def _kept(names: Sequence[str], among: int) -> int:
+def _count_fitting(names: Sequence[str], among: int) -> int:
     """How many columns fit into each of several pictures."""
     most = math.isqrt(2 * MOST_CELLS // max(among, 1))
     return min(len(names), most, MOST_NAMES)
 
 
 def _cut(names: Sequence[str], among: int) -> Markup | None:
-    kept = _kept(names, among)
+    kept = _count_fitting(names, among)
     return tag("p", f"The pictures show the first {kept} columns.") if kept < len(names) else None
 
 
@@ -141,7 +141,7 @@ def _figure(
     shares: bool = False,
     signed: bool = False,
 ) -> Markup:
-    names = names[: _kept(names, among)]
+    names = names[: _count_fitting(names, among)]
     cells = {}
     for i, j in combinations(range(len(names)), 2):
         value, text = float(values[i, j]), f"{names[i]} × {names[j]}"
@@ -149,9 +149,9 @@ def _figure(
             cells[names[i], names[j]] = Cell(None, "", f"{text}: {NO_VALUE}")
             continue
         shown = f"{100 * value:.0f}" if shares else _short(value) if signed else fraction(value)
-        spoken = percent(value) if shares else fixed(value)
+        spoken = percent(value) if shares else format_fixed(value)
         cells[names[i], names[j]] = Cell(level(value, levels), shown, f"{text}: {spoken}")
-    drawn = triangle(names, cells, palette, key, title, _described(cells))
+    drawn = triangle(names, cells, palette, key, title, _describe_largest(cells))
     entries = [(f"{palette}{at}", text) for at, text in enumerate(words)]
     return tag("figure", tag("figcaption", tag("strong", f"{title}.")), drawn, triangle_legend(entries))
 
@@ -161,7 +161,7 @@ def _short(value: float) -> str:
     return f"−{text}" if value < -0.005 else text
 
 
-def _described(cells: dict[tuple[str, str], Cell]) -> str:
+def _describe_largest(cells: dict[tuple[str, str], Cell]) -> str:
     known = [cell for cell in cells.values() if cell.level is not None]
     known.sort(key=lambda cell: -(cell.level or 0))
     return f"Among the largest: {'; '.join(cell.spoken for cell in known[:5])}." if known else "No values."
@@ -172,14 +172,16 @@ def _largest(review: Review) -> Markup:
     pairs = review.first.pairs
     matrices = [one.pairs for one in review.comparisons.values()]
     worst = np.max([np.nan_to_num(one.tv, nan=-1.0) for one in matrices], axis=0)
-    places = sorted(combinations(range(len(pairs.names)), 2), key=lambda place: -worst[place])[:LARGEST]
+    places = sorted(combinations(range(len(pairs.names)), 2), key=lambda place: -worst[place])[
+        :PAIRS_DESCRIBED
+    ]
     lines = []
     for i, j in places:
         if worst[i, j] < 0:
             continue
         cells = [percent(one.tv[i, j]) for one in matrices]
-        cells += [fixed(pairs.real[i, j]), *(fixed(one.synthetic[i, j]) for one in matrices)]
-        text = join(named(pairs.names[i], limit=32), " × ", named(pairs.names[j], limit=32))
+        cells += [format_fixed(pairs.real[i, j]), *(format_fixed(one.synthetic[i, j]) for one in matrices)]
+        text = join(mark_name(pairs.names[i], limit=32), " × ", mark_name(pairs.names[j], limit=32))
         lines.append(row(text, *cells, numeric=len(cells)))
     heads = ["Pair", *(f"Rows to change, {name}" for name in review.names), "Cramér's V, real"]
     heads += [f"Cramér's V, {name}" for name in review.names]

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from margrave.report.comparison.verdict import BRACKETS
-from margrave.report.html import Markup, details, join, named, row, table, tag
+from margrave.report.html import Markup, details, join, mark_name, row, table, tag
 from margrave.report.numerals import count, significant
 
 if TYPE_CHECKING:
     from margrave.evaluation.review import Review
     from margrave.evaluation.score import Score
 
-__all__ = ["TITLES", "grouped", "scores_section", "title_of"]
+__all__ = ["TITLES", "group_names", "scores_section", "title_of"]
 
 
 TITLES = {
@@ -112,7 +112,7 @@ def title_of(name: str) -> str:
     return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
-def grouped(names: Iterable[str]) -> list[tuple[str, list[str]]]:
+def group_names(names: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Names by group; a name goes to the first group that it fits, and to a last one if it fits none."""
     found: dict[str, list[str]] = {heading: [] for heading in (*(group for group, _ in GROUPS), "More")}
     for name in names:
@@ -143,7 +143,7 @@ def scores_section(review: Review) -> Markup:
         tag("p", f"{count(left)} sets of columns were left out because their tables are too large.")
         if left
         else None,
-        *[_group(review, heading, held) for heading, held in grouped(names)],
+        *[_group(review, heading, held) for heading, held in group_names(names)],
     )
 
 
@@ -173,7 +173,9 @@ def _group(review: Review, heading: str, names: list[str]) -> Markup:
         ]
         others = [number(review.first.references[one].get(name)) for one in references]
         first = scores[review.names[0]]
-        lines.append(row(_defined(first), first.better, *cells, *others, numeric=len(cells) + len(others)))
+        lines.append(
+            row(_define_score(first), first.better, *cells, *others, numeric=len(cells) + len(others))
+        )
         parts.append(_parts(name, scores))
     shown = table(f"Scores: {heading.lower()}", heads, lines, numeric=len(heads) - 2)
     return join(tag("h3", heading), shown, *parts)
@@ -192,7 +194,7 @@ def _best(scores: dict[str, Score]) -> str | None:
     return (max if higher else min)(known, key=lambda name: known[name])
 
 
-def _defined(score: Score) -> Markup:
+def _define_score(score: Score) -> Markup:
     """The title of a score, which opens its definition."""
     ends = [
         f"from {number(score.low)}" if score.low is not None else "",
@@ -232,7 +234,7 @@ def _parts(name: str, scores: dict[str, Score]) -> Markup | None:
     shown = keys[:most]
     lines = [
         row(
-            named(key, limit=80),
+            mark_name(key, limit=80),
             *(number(score.parts.get(key)) for score in scores.values()),
             numeric=len(scores),
         )

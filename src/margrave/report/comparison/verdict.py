@@ -17,9 +17,9 @@ from margrave.report.comparison.words import (
     Aspect,
     Verdict,
     aspects,
-    judged,
+    judge_comparison,
 )
-from margrave.report.html import Markup, details, facts, join, named, row, table, tag
+from margrave.report.html import Markup, details, facts, join, mark_name, row, table, tag
 from margrave.report.numerals import count, percent
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ CHIPS = {2: "good", 1: "care", 0: "far"}
 
 def first_screen(review: Review) -> Markup:
     """What a reader sees first."""
-    verdicts = {name: judged(comparison) for name, comparison in review.comparisons.items()}
+    verdicts = {name: judge_comparison(comparison) for name, comparison in review.comparisons.items()}
     real = review.first.rows[0]
     return join(
         _table(review, verdicts),
@@ -106,7 +106,7 @@ def first_screen(review: Review) -> Markup:
             ".",
         ),
         tag("div", *[_said(name, verdict) for name, verdict in verdicts.items()], class_="verdicts"),
-        _reading(),
+        _explain_columns(),
         facts(
             [
                 ("Real rows", count(real)),
@@ -130,7 +130,7 @@ def _table(review: Review, verdicts: dict[str, Verdict]) -> Markup:
     for name, verdict in verdicts.items():
         cells = [_cell(aspect) for aspect in verdict.aspects]
         lines.append(
-            row(tag("strong", named(name, limit=40)), chip(verdict.level), *cells, numeric=len(cells))
+            row(tag("strong", mark_name(name, limit=40)), chip(verdict.level), *cells, numeric=len(cells))
         )
     for name, (title, role) in ROLES.items():
         # What is learned from real rows is known of the rows themselves only, not of a bootstrap of them.
@@ -159,20 +159,20 @@ def _cell(aspect: Aspect) -> Markup:
 def _said(name: str, verdict: Verdict) -> Markup:
     return tag(
         "article",
-        tag("h3", named(name, limit=48)),
+        tag("h3", mark_name(name, limit=48)),
         tag("p", chip(verdict.level), " ", verdict.headline),
-        _listing("What is good", verdict.good),
-        _listing("What to look at", verdict.look),
+        _list_lines("What is good", verdict.good),
+        _list_lines("What to look at", verdict.look),
     )
 
 
-def _listing(heading: str, lines: tuple[str, ...]) -> Markup | None:
+def _list_lines(heading: str, lines: tuple[str, ...]) -> Markup | None:
     if not lines:
         return None
     return join(tag("h4", heading), tag("ul", *[tag("li", line) for line in lines]))
 
 
-def _reading() -> Markup:
+def _explain_columns() -> Markup:
     body = tag(
         "dl", *[tag("div", tag("dt", term), tag("dd", text)) for term, text in READING], class_="terms"
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from margrave.evaluation.comparison import Comparison
     from margrave.evaluation.review import Review
 
-__all__ = ["CARE", "FAR", "GOOD", "LEVELS", "Aspect", "Verdict", "aspects", "judged", "plain_lines"]
+__all__ = ["CARE", "FAR", "GOOD", "LEVELS", "Aspect", "Verdict", "aspects", "judge_comparison", "plain_lines"]
 
 
 GOOD, CARE, FAR = 2, 1, 0
@@ -78,7 +78,7 @@ class Verdict:
     look: tuple[str, ...]
 
 
-def judged(comparison: Comparison) -> Verdict:
+def judge_comparison(comparison: Comparison) -> Verdict:
     """The verdict on the synthetic table of a comparison."""
     found = aspects(comparison, None)
     levels = [aspect.level for aspect in found if aspect.level is not None]
@@ -142,7 +142,7 @@ def _columns(own: _Values) -> Aspect | None:
 
 
 def _first_look(own: _Values) -> Aspect | None:
-    """What a person checks first; the relations that are lost are named by `judged`."""
+    """What a person checks first; the relations that are lost are named by `judge_comparison`."""
     if "first_look" not in own.scores:
         return None
     title, kept = "First look: relations kept", own.get("first_look")
@@ -252,7 +252,7 @@ def plain_lines(review: Review) -> list[str]:
     """The verdicts as lines of text, for a terminal. **Not private**."""
     lines = []
     for name, comparison in review.comparisons.items():
-        verdict = judged(comparison)
+        verdict = judge_comparison(comparison)
         lines += [f"{name}: {verdict.headline}"]
         lines += [f"  + {text}" for text in verdict.good]
         lines += [f"  ! {text}" for text in verdict.look]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from margrave.report.html import Markup, details, join, named, row, table, tag
+from margrave.report.html import Markup, details, join, mark_name, row, table, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.release.fit import clique_text
 from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, PairUse, Usefulness
@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 
-NAMED = 4
+MAX_NAMED = 4
 """Columns or pairs that a sentence names; the report lists all of them."""
 CLEAR_NOISE = 0.1
 """The noise that a step towards more epsilon or more rows aims at, as a share of the rows of a column."""
-ENOUGH = 20
+ROWS_OVER_NOISE = 20
 """Rows over the noise of a count that such a step aims at: a tenth of the rows is then twice the noise."""
-USUAL = 10.0
+MAX_PROPOSED_EPSILON = 10.0
 """An epsilon above this is not proposed."""
 
 
@@ -174,10 +174,10 @@ def _list_steps_against_noise(use: Usefulness) -> list[str]:
     factor = max(
         2.0,
         levels[len(levels) // 2] / CLEAR_NOISE if levels else 0.0,
-        ENOUGH * use.sigma / max(use.rows, 1.0) if use.scarce else 0.0,
+        ROWS_OVER_NOISE * use.sigma / max(use.rows, 1.0) if use.scarce else 0.0,
     )
     wanted = factor * use.epsilon
-    if wanted <= USUAL:
+    if wanted <= MAX_PROPOSED_EPSILON:
         steps.append(
             f"Spend more: an ε of about {significant(wanted, 2)} instead of {significant(use.epsilon)}. "
             f"Or use about {significant(factor, 2)} times the rows."
@@ -205,8 +205,8 @@ def _spell(pair: PairUse) -> str:
 
 def _name_some(names: Sequence[str]) -> str:
     """A few names, and how many more there are."""
-    shown = ", ".join(repr(name) if " " in name and "×" not in name else name for name in names[:NAMED])
-    more = len(names) - NAMED
+    shown = ", ".join(repr(name) if " " in name and "×" not in name else name for name in names[:MAX_NAMED])
+    more = len(names) - MAX_NAMED
     return f"{shown} and {count(more)} more" if more > 0 else shown
 
 
@@ -220,7 +220,7 @@ STATES = {
     "unmeasured": "not measured",
 }
 HEADS = ("Column", "Verdict", "Rows whose value stands out", "Noise", "In “(other)”", "In the end bins")
-LISTED = 400
+MAX_LISTED = 400
 
 
 def usefulness_box(use: Usefulness) -> Markup:
@@ -258,8 +258,8 @@ def usefulness_section(use: Usefulness) -> Markup:
                 "released shares and the private ones. What is in “(other)” was too rare to be named."
             ),
         ),
-        table("What came through of each column", HEADS, lines[:LISTED], numeric=4),
-        tag("p", f"and {count(len(lines) - LISTED)} more columns") if len(lines) > LISTED else None,
+        table("What came through of each column", HEADS, lines[:MAX_LISTED], numeric=4),
+        tag("p", f"and {count(len(lines) - MAX_LISTED)} more columns") if len(lines) > MAX_LISTED else None,
         _pairs(use),
     )
 
@@ -267,7 +267,7 @@ def usefulness_section(use: Usefulness) -> Markup:
 def _column_line(column: ColumnUse) -> Markup:
     unmeasured = column.state == "unmeasured"
     return row(
-        named(column.name),
+        mark_name(column.name),
         tag("span", STATES[column.state], class_=f"chip {'good' if column.usable else 'care'}"),
         "–" if unmeasured else percent(column.seen, 0),
         "–" if unmeasured else _share(column.noise),
@@ -298,7 +298,7 @@ def _pairs(use: Usefulness) -> Markup | None:
         return text
     lines = [
         row(clique_text(pair.pair), percent(max(pair.kept or 0.0, 0.0), 0), numeric=1)
-        for pair in sorted(use.lost, key=lambda pair: pair.kept or 0.0)[:LISTED]
+        for pair in sorted(use.lost, key=lambda pair: pair.kept or 0.0)[:MAX_LISTED]
     ]
     return join(
         text,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.report.bars import Distribution, legend, picture, tail_of
-from margrave.report.html import Markup, details, join, named, row, table, tag
-from margrave.report.numerals import count, fixed, percent
+from margrave.report.html import Markup, details, join, mark_name, row, table, tag
+from margrave.report.numerals import count, format_fixed, percent
 from margrave.report.release.fit import Estimate, Fitted, Released, rows_share
 from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.encoded import Encoded
@@ -76,7 +76,7 @@ def card(name: str, facts: Markup, drawn: Markup, numbers: Markup) -> Markup:
     """One column's picture with what belongs to it."""
     return tag(
         "article",
-        tag("h3", named(name, limit=48)),
+        tag("h3", mark_name(name, limit=48)),
         tag("p", facts, class_="meta"),
         drawn,
         numbers,
@@ -90,7 +90,7 @@ def _column(column: Column, place: int, sides: Sides, model: NDArray[np.float64]
     if sides.synthetic is not None:
         second = rows_share(sides.synthetic, (column.name,))
     if estimate is None:
-        return _unmeasured(column, place, sides, second)
+        return _draw_unmeasured(column, place, sides, second)
     rows = sides.released.rows
     distribution = Distribution.of(
         column.kind,
@@ -126,13 +126,13 @@ def _meta(column: Column, estimate: Estimate, sides: Sides, model: NDArray[np.fl
         fit = sides.released.fit(estimate, rows_share(sides.synthetic, (column.name,)))
         parts.append(_distance("synthetic", fit.distance))
     floor = sides.released.fit(estimate, estimate.values / sides.released.rows).floor
-    parts.append(join("noise floor ", tag("strong", fixed(floor, 4))))
+    parts.append(join("noise floor ", tag("strong", format_fixed(floor, 4))))
     parts.append(join(f"from {tables}" + ("" if alone else ", none of this column alone")))
     return join(*[tag("span", part) for part in parts])
 
 
 def _distance(name: str, distance: float) -> Markup:
-    return join(f"distance to {name} ", tag("strong", fixed(distance, 4)))
+    return join(f"distance to {name} ", tag("strong", format_fixed(distance, 4)))
 
 
 def _numbers(name: str, distribution: Distribution, second: str | None) -> Markup:
@@ -142,12 +142,12 @@ def _numbers(name: str, distribution: Distribution, second: str | None) -> Marku
         cells = [percent(bar.first, 2), percent(bar.margin or 0, 2)]
         if bar.second is not None:
             cells.append(percent(bar.second, 2))
-        lines.append(row(named(bar.label, limit=40), *cells, numeric=len(cells)))
+        lines.append(row(mark_name(bar.label, limit=40), *cells, numeric=len(cells)))
     more = " (neighbouring or rare values together)" if distribution.shortened else ""
     return details("Numbers", table(f"{name}, shares of rows{more}", heads, lines, numeric=len(heads) - 1))
 
 
-def _unmeasured(column: Column, place: int, sides: Sides, second: NDArray[np.float64] | None) -> Markup:
+def _draw_unmeasured(column: Column, place: int, sides: Sides, second: NDArray[np.float64] | None) -> Markup:
     meta = join(
         tag("span", f"{column.kind}, {count(column.size)} codes"),
         tag("span", "not measured; the model's value is an inference"),

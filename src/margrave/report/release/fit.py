@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from margrave.evaluation.distance import shares
 from margrave.privacy.accounting.events import read_appraisal
 from margrave.release import NoisyMarginal, Release
-from margrave.report.html import Markup, join, named, row, table, tag
-from margrave.report.numerals import count, fixed, percent
+from margrave.report.html import Markup, join, mark_name, row, table, tag
+from margrave.report.numerals import count, format_fixed, percent
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 
@@ -135,8 +135,8 @@ class Released:
         precision = np.zeros(self.domain.shape(clique))
         weighted = np.zeros_like(precision)
         for marginal in marginals:
-            values = _summed(marginal.values, marginal.clique, clique)
-            weight = 1 / _summed(np.square(marginal.sigmas), marginal.clique, clique)
+            values = _sum_onto(marginal.values, marginal.clique, clique)
+            weight = 1 / _sum_onto(np.square(marginal.sigmas), marginal.clique, clique)
             precision += weight
             weighted += weight * values
         sources = tuple(dict.fromkeys(marginal.clique for marginal in marginals))
@@ -178,7 +178,7 @@ def rows_share(rows: Encoded, clique: Clique) -> Table:
     return shares(np.bincount(cell, minlength=math.prod(shape)).astype(np.float64).reshape(shape))
 
 
-def _summed(table: Table, clique: Clique, onto: Clique) -> Table:
+def _sum_onto(table: Table, clique: Clique, onto: Clique) -> Table:
     """The table summed over the axes that are not wanted, axes in the order wanted."""
     gone = tuple(axis for axis, name in enumerate(clique) if name not in onto)
     kept = [name for name in clique if name in onto]
@@ -186,7 +186,7 @@ def _summed(table: Table, clique: Clique, onto: Clique) -> Table:
     return summed
 
 
-WORST = 8
+WORST_LISTED = 8
 FIT_HEADS = ("Table", "Cells", "Distance", "Noise floor", "Ratio", "Within noise")
 
 
@@ -218,7 +218,7 @@ class TableFits:
         if not self.fits:
             return tag("p", "There is no distribution to compare with the released tables.")
         good = sum(fit.within for fit in self.fits)
-        worst = sorted(self.fits, key=lambda fit: -fit.ratio)[:WORST]
+        worst = sorted(self.fits, key=lambda fit: -fit.ratio)[:WORST_LISTED]
         return join(
             tag(
                 "p",
@@ -258,9 +258,9 @@ def fit_row(fit: Fit) -> Markup:
     return row(
         clique_text(fit.clique),
         count(fit.cells),
-        fixed(fit.distance, 4),
-        fixed(fit.floor, 4),
-        f"{fixed(fit.ratio, 2)}",
+        format_fixed(fit.distance, 4),
+        format_fixed(fit.floor, 4),
+        f"{format_fixed(fit.ratio, 2)}",
         "yes" if fit.within else "no",
         numeric=5,
         css=None if fit.within else "beyond",
@@ -269,10 +269,10 @@ def fit_row(fit: Fit) -> Markup:
 
 def clique_text(clique: Sequence[str]) -> Markup:
     """The names of a clique."""
-    parts = [join(" × " if place else "", named(name, limit=32)) for place, name in enumerate(clique)]
+    parts = [join(" × " if place else "", mark_name(name, limit=32)) for place, name in enumerate(clique)]
     return join(*parts)
 
 
 def _middle(fits: Sequence[Fit], width: int) -> str:
     floors = [fit.floor for fit in fits if len(fit.clique) == width]
-    return fixed(median(floors), 4) if floors else "(none measured)"
+    return format_fixed(median(floors), 4) if floors else "(none measured)"

@@ -23,7 +23,7 @@ from margrave.release import Release
 from margrave.report.html import Markup, details, facts, join, row, shorten, table, tag
 from margrave.report.numerals import count, equals, percent, root, significant
 
-__all__ = ["Spend", "folded", "ledger_section", "priced"]
+__all__ = ["Spend", "fold_spends", "ledger_section", "price_events"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Spend:
         return (self.mechanism, self.sensitivity, self.noise, self.rho)
 
 
-def priced(events: tuple[Event, ...]) -> tuple[Spend, ...]:
+def price_events(events: tuple[Event, ...]) -> tuple[Spend, ...]:
     """The ledger's lines, in order.
 
     Raises:
@@ -116,8 +116,8 @@ def _sigma(variance: Fraction) -> str:
     return significant(float(variance) ** 0.5)
 
 
-FOLD = 4
-LISTED = 400
+MIN_FOLDED = 4
+MAX_LISTED = 400
 HEADS = ("No.", "Released", "Mechanism", "Sensitivity", "Noise", "ρ", "Share", "Cumulative")
 
 
@@ -127,11 +127,11 @@ def ledger_section(release: Release) -> Markup:
     Raises:
         UnsupportedEventError: An event whose cost is not known.
     """
-    spends = priced(release.events)
+    spends = price_events(release.events)
     if not spends:
         return tag("p", "Nothing was spent.")
     total = Fraction(release.guarantee.rho)
-    lines = [_run(run, total) for run in folded(spends)]
+    lines = [_run(run, total) for run in fold_spends(spends)]
     return join(
         tag(
             "p",
@@ -146,13 +146,14 @@ def ledger_section(release: Release) -> Markup:
     )
 
 
-def folded(spends: Sequence[Spend]) -> list[tuple[Spend, ...]]:
-    """The spends in runs: equal terms, or the same two terms in turn, FOLD times or more; else one by one."""
+def fold_spends(spends: Sequence[Spend]) -> list[tuple[Spend, ...]]:
+    """The spends in runs: equal terms, or the same two terms in turn, MIN_FOLDED times or more; else one by
+    one."""
     runs: list[tuple[Spend, ...]] = []
     start = 0
     while start < len(spends):
         length = max((_repeats(spends, start, period), -period) for period in (1, 2))
-        taken = length[0] if length[0] >= FOLD * -length[1] else 1
+        taken = length[0] if length[0] >= MIN_FOLDED * -length[1] else 1
         runs.append(tuple(spends[start : start + taken]))
         start += taken
     return runs
@@ -176,9 +177,9 @@ def _run(run: tuple[Spend, ...], total: Fraction) -> Markup:
     line = row(
         f"{run[0].number}–{run[-1].number}",
         f"{count(len(run))} answers, {_each(run)}",
-        _stacked([kind[0] for kind in kinds]),
-        _stacked([kind[1] for kind in kinds]),
-        _stacked([_unbroken(kind[2]) for kind in kinds]),
+        _stack_lines([kind[0] for kind in kinds]),
+        _stack_lines([kind[1] for kind in kinds]),
+        _stack_lines([_unbroken(kind[2]) for kind in kinds]),
         significant(cost, padded=True),
         percent(float(cost / total)),
         significant(run[-1].cumulative, padded=True),
@@ -186,7 +187,7 @@ def _run(run: tuple[Spend, ...], total: Fraction) -> Markup:
         head=1,
         css="folded",
     )
-    listed = details(f"Which {count(len(run))}", _listing(run))
+    listed = details(f"Which {count(len(run))}", _list_spends(run))
     return join(line, tag("tr", tag("td"), tag("td", listed, colspan=len(HEADS) - 1), class_="listing"))
 
 
@@ -208,11 +209,11 @@ def _unbroken(text: str) -> Markup:
     )
 
 
-def _stacked(texts: Sequence[str]) -> Markup:
+def _stack_lines(texts: Sequence[str]) -> Markup:
     return join(*[join(tag("br") if place else "", text) for place, text in enumerate(texts)])
 
 
-def _listing(run: tuple[Spend, ...]) -> Markup:
+def _list_spends(run: tuple[Spend, ...]) -> Markup:
     items = [
         tag(
             "li",
@@ -220,7 +221,7 @@ def _listing(run: tuple[Spend, ...]) -> Markup:
             f", ρ so far {significant(spend.cumulative)}",
             value=spend.number,
         )
-        for spend in run[:LISTED]
+        for spend in run[:MAX_LISTED]
     ]
     more = len(run) - len(items)
     rest = (

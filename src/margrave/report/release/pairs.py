@@ -9,7 +9,7 @@ from itertools import combinations
 from margrave.evaluation.distance import cramers_v
 from margrave.report.heat import MOST_NAMES, Cell, triangle, triangle_legend
 from margrave.report.html import Markup, details, join, row, table, tag
-from margrave.report.numerals import count, fixed, fraction
+from margrave.report.numerals import count, format_fixed, fraction
 from margrave.report.release.columns import Sides
 from margrave.report.release.fit import FIT_HEADS, Fit, Released, clique_text, fit_row, rows_share
 from margrave.schema.domain import Clique
@@ -17,8 +17,8 @@ from margrave.schema.domain import Clique
 __all__ = ["ASSOCIATION_LEVELS", "level", "pairs_section"]
 
 
-LARGEST = 10
-LISTED = 400
+LARGEST_LISTED = 10
+MAX_LISTED = 400
 MOST_CELLS = 250_000
 MOST_CELLS_TOTAL = 30_000_000
 FIT_LEVELS = (0.75, 1.0, 1.25, 2.0)
@@ -33,7 +33,7 @@ def pairs_section(sides: Sides) -> Markup:
         return tag("p", "There is one column, so there are no pairs.")
     fits = _fits(sides)
     strengths = _strengths(sides)
-    shown = _shown(names, sides.released.pairs)
+    shown = _names_shown(names, sides.released.pairs)
     everything = list(combinations(names, 2))
     measured = set(sides.released.pairs)
     inferred = [pair for pair in everything if pair not in measured]
@@ -52,7 +52,7 @@ def pairs_section(sides: Sides) -> Markup:
         else None,
         tag("div", _fit_figure(shown, fits), _strength_figure(shown, strengths, measured), class_="heats"),
         _largest(fits),
-        _inferred(inferred, strengths),
+        _list_inferred(inferred, strengths),
     )
 
 
@@ -72,7 +72,7 @@ def describe_larger_groups(released: Released) -> str:
             "columns that none of their pairs shows was not looked for."
         )
     groups = sum(look.marginals for look in looks)
-    least = fixed(min(look.largest for look in looks) / (2 * released.rows), 3)
+    least = format_fixed(min(look.largest for look in looks) / (2 * released.rows), 3)
     result = (
         f"found in {count(len(measured))} of them, each of which was measured"
         if measured
@@ -123,7 +123,7 @@ def _strengths(sides: Sides) -> dict[Clique, float]:
     )
 
 
-def _shown(names: tuple[str, ...], measured: Sequence[Clique]) -> tuple[str, ...]:
+def _names_shown(names: tuple[str, ...], measured: Sequence[Clique]) -> tuple[str, ...]:
     """At most MOST_NAMES names, those measured most, in the table's order."""
     if len(names) <= MOST_NAMES:
         return names
@@ -140,9 +140,9 @@ def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
         if fit is None:
             cells[pair] = Cell(None, "", f"{text}: {INFERRED}")
             continue
-        ratio, distance = fixed(fit.ratio, 2), fixed(fit.distance, 4)
+        ratio, distance = format_fixed(fit.ratio, 2), format_fixed(fit.distance, 4)
         spoken = f"{text}: {ratio} times the noise floor (distance {distance})"
-        cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), fixed(fit.ratio, 1), spoken)
+        cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), format_fixed(fit.ratio, 1), spoken)
     drawn = triangle(
         names,
         cells,
@@ -182,7 +182,7 @@ def _strength_figure(names: tuple[str, ...], strengths: dict[Clique, float], mea
             continue
         origin = "measured" if pair in measured else INFERRED
         cells[pair] = Cell(
-            level(value, ASSOCIATION_LEVELS), fraction(value), f"{text}: {fixed(value, 3)}, {origin}"
+            level(value, ASSOCIATION_LEVELS), fraction(value), f"{text}: {format_fixed(value, 3)}, {origin}"
         )
     drawn = triangle(
         names,
@@ -214,10 +214,10 @@ def _largest(fits: dict[Clique, Fit]) -> Markup | None:
     top = table(
         "Measured pairs with the largest distance over noise floor",
         FIT_HEADS,
-        [fit_row(fit) for fit in ranked[:LARGEST]],
+        [fit_row(fit) for fit in ranked[:LARGEST_LISTED]],
         numeric=5,
     )
-    rest = ranked[LARGEST : LARGEST + LISTED]
+    rest = ranked[LARGEST_LISTED : LARGEST_LISTED + MAX_LISTED]
     if not rest:
         return top
     return join(
@@ -229,15 +229,20 @@ def _largest(fits: dict[Clique, Fit]) -> Markup | None:
     )
 
 
-def _inferred(pairs: Sequence[Clique], strengths: dict[Clique, float]) -> Markup | None:
+def _list_inferred(pairs: Sequence[Clique], strengths: dict[Clique, float]) -> Markup | None:
     if not pairs:
         return None
     ranked = sorted(pairs, key=lambda pair: -strengths.get(pair, -1.0))
     lines = []
-    for pair in ranked[:LISTED]:
+    for pair in ranked[:MAX_LISTED]:
         value = strengths.get(pair)
         lines.append(
-            row(clique_text(pair), INFERRED, "not computed" if value is None else fixed(value, 3), numeric=1)
+            row(
+                clique_text(pair),
+                INFERRED,
+                "not computed" if value is None else format_fixed(value, 3),
+                numeric=1,
+            )
         )
     more = len(ranked) - len(lines)
     return details(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from margrave.privacy.unit import Neighbours
 from margrave.release import Release
-from margrave.report.html import Markup, join, named, tag
+from margrave.report.html import Markup, join, mark_name, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.release.advice import headline
 from margrave.report.release.record import (
@@ -99,7 +99,7 @@ def _unit(case: Case) -> Markup:
         )
     return join(
         "One owner as told by the column ",
-        named(case.neighbours.unit.owner),
+        mark_name(case.neighbours.unit.owner),
         ", with all rows of theirs that were used. Whether an owner in that column is one person is for "
         "whoever keeps the table to say: one person under two identifiers is two owners.",
     )
@@ -143,7 +143,7 @@ def _attacker(case: Case) -> Markup:
     )
 
 
-def _uncovered(case: Case) -> Markup:
+def _answer_uncovered(case: Case) -> Markup:
     return join(
         "What is true of groups and so of their members; what else is released of the same people; the facts "
         "listed as public; errors and the running time of the run; who can read the private table itself."
@@ -154,11 +154,11 @@ def _origin(case: Case) -> Markup:
     origin = case.release.provenance
     return join(
         "Data set: ",
-        named(origin.dataset) if origin.dataset else NOT_GIVEN,
+        mark_name(origin.dataset) if origin.dataset else NOT_GIVEN,
         ". File: ",
-        named(origin.source) if origin.source else NOT_GIVEN,
+        mark_name(origin.source) if origin.source else NOT_GIVEN,
         f". Day: {origin.date or NOT_GIVEN}. Made by: ",
-        named(origin.operator) if origin.operator else NOT_GIVEN,
+        mark_name(origin.operator) if origin.operator else NOT_GIVEN,
         ". The names are as they were given.",
     )
 
@@ -193,7 +193,7 @@ def _cap(case: Case) -> Markup:
     return join(describe_cap(case.release))
 
 
-def _copied(case: Case) -> Markup:
+def _answer_copied(case: Case) -> Markup:
     return join(
         "No. Each synthetic row is drawn from a distribution fitted to noisy counts; no private row is "
         "copied or altered. A synthetic row can be equal to a private one by chance, most of all in tables "
@@ -274,7 +274,9 @@ QUESTIONS: tuple[Question, ...] = (
         _attacker,
         "meaning",
     ),
-    Question("uncovered", "What is not covered?", "What does the promise not cover?", _uncovered, "limits"),
+    Question(
+        "uncovered", "What is not covered?", "What does the promise not cover?", _answer_uncovered, "limits"
+    ),
     Question(
         "origin",
         "Which data, when, by whom?",
@@ -304,7 +306,7 @@ QUESTIONS: tuple[Question, ...] = (
         "copied",
         "Are these real people?",
         "Is a synthetic row the row of a real person?",
-        _copied,
+        _answer_copied,
         "handling",
     ),
     Question("checks", "How is it checked?", "How can the promise be checked?", _checks, "ledger"),

@@ -14,7 +14,7 @@ import margrave
 from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.dataset_history import DatasetHistory
 from margrave.release import Release
-from margrave.report.html import Child, Markup, facts, join, named, row, table, tag
+from margrave.report.html import Child, Markup, facts, join, mark_name, row, table, tag
 from margrave.report.numerals import count, significant
 from margrave.schema.columns import Binned, Column, Identifier, Listed
 
@@ -94,10 +94,10 @@ def _facts(release: Release) -> Markup:
     origin, notes = release.provenance, release.notes
     written = notes.get("margrave", margrave.__version__)
     entries: list[tuple[str, Child]] = [
-        ("Data set", named(origin.dataset) if origin.dataset else NOT_GIVEN),
-        ("File that was read", named(origin.source) if origin.source else NOT_GIVEN),
+        ("Data set", mark_name(origin.dataset) if origin.dataset else NOT_GIVEN),
+        ("File that was read", mark_name(origin.source) if origin.source else NOT_GIVEN),
         ("Day of the run (universal time)", origin.date or NOT_GIVEN),
-        ("Made by", named(origin.operator) if origin.operator else NOT_GIVEN),
+        ("Made by", mark_name(origin.operator) if origin.operator else NOT_GIVEN),
         ("Software", f"margrave {written}, Python {notes.get('python', 'not recorded')}"),
         ("Method", f"{notes.get('method', release.strategy)}: {release.strategy} with {release.fitter}"),
     ]
@@ -136,7 +136,7 @@ def describe_history(history: DatasetHistory | None) -> Markup:
         row(
             count(run.run),
             run.date,
-            named(run.unit),
+            mark_name(run.unit),
             STATES.get(run.state, run.state),
             significant(run.epsilon),
             significant(run.delta),
@@ -157,7 +157,7 @@ def _checksums(release: Release, outputs: Mapping[str, str]) -> Markup:
         digests["declared schema"] = release.provenance.schema
     if not digests:
         return tag("p", "No file was named when this page was made. ", NO_INPUT_HASH)
-    lines = [row(named(name), tag("code", digest)) for name, digest in digests.items()]
+    lines = [row(mark_name(name), tag("code", digest)) for name, digest in digests.items()]
     return join(table("SHA-256", ("File", "SHA-256"), lines), tag("p", NO_INPUT_HASH))
 
 
@@ -173,7 +173,7 @@ def handling_section(release: Release) -> Markup:
         lines.insert(
             0,
             row(
-                named(owner),
+                mark_name(owner),
                 "owner",
                 "whose row it is, to keep at most "
                 f"{count(release.guarantee.neighbours.unit.max_rows)} rows of each",
@@ -207,7 +207,7 @@ def _line(column: Column, searched: bool) -> Markup:
     elif isinstance(column, Binned):
         used = "noisy counts of ranges"
         shown = "numbers drawn inside ranges; one that many rows share may have a range of its own"
-    return row(named(column.name), kind, used, shown)
+    return row(mark_name(column.name), kind, used, shown)
 
 
 def list_identifiers(release: Release) -> Markup:
@@ -216,11 +216,11 @@ def list_identifiers(release: Release) -> Markup:
     owner = release.guarantee.neighbours.unit.owner
     parts: list[Markup | str] = []
     if owner is not None:
-        parts += ["The owner's column ", named(owner), " is left out of the release. "]
+        parts += ["The owner's column ", mark_name(owner), " is left out of the release. "]
     if names:
         parts.append("Declared as identifiers, never read and made anew: ")
         for place, name in enumerate(names):
-            parts += [", " if place else "", named(name)]
+            parts += [", " if place else "", mark_name(name)]
         parts.append(". ")
     else:
         parts.append("No column was declared as an identifier. ")

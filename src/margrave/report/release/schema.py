@@ -6,7 +6,7 @@ The relations between columns that a release found, and how sure that is.
 from __future__ import annotations
 
 from margrave.release import Release
-from margrave.report.html import Markup, join, named, row, table, tag
+from margrave.report.html import Markup, join, mark_name, row, table, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
 from margrave.schema.constraints.rules import Determines, Rule
@@ -15,7 +15,7 @@ from margrave.schema.schema import describe_found_ranges
 __all__ = ["relations_section", "schema_section"]
 
 
-SHOWN = 6
+MAX_VALUES_SHOWN = 6
 LEAST_SHARE = 0.005
 HEADS = ("Column", "Kind", "Origin", "Missing", "Values or bins", "Codes")
 
@@ -53,7 +53,7 @@ def _line(column: Column, declared: bool) -> Markup:
         class_="chip" if declared else "chip found",
     )
     return row(
-        named(column.name),
+        mark_name(column.name),
         column.kind,
         origin,
         "possible" if column.missing else "never",
@@ -65,7 +65,7 @@ def _line(column: Column, declared: bool) -> Markup:
 
 def _values(column: Column) -> Markup:
     if isinstance(column, Listed):
-        return _listed(column)
+        return _list_values(column)
     if isinstance(column, Binned):
         low, high = _ends(column)
         bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
@@ -74,7 +74,7 @@ def _values(column: Column) -> Markup:
     if isinstance(column, Relative):
         return join(column.sentence)
     if isinstance(column, Identifier):
-        shapes = [join(", " if place else "", named(one)) for place, one in enumerate(column.shapes)]
+        shapes = [join(", " if place else "", mark_name(one)) for place, one in enumerate(column.shapes)]
         return join("new keys", *([" of the shape ", *shapes] if shapes else []))
     if isinstance(column, Omitted):
         return join("left out", f": {column.reason}" if column.reason else "")
@@ -101,20 +101,24 @@ def _grids(column: Binned) -> str:
     return "; " + ", ".join(shown)
 
 
-def _listed(column: Listed) -> Markup:
+def _list_values(column: Listed) -> Markup:
     values = column.values or ()
     shown = [
-        join(", " if place else "", named(str(value), limit=28)) for place, value in enumerate(values[:SHOWN])
+        join(", " if place else "", mark_name(str(value), limit=28))
+        for place, value in enumerate(values[:MAX_VALUES_SHOWN])
     ]
     more = len(values) - len(shown)
     rest = join(f" and {count(more)} more" if more > 0 else "")
     if column.stems:
-        stems = [join(", " if place else "", named(stem)) for place, stem in enumerate(column.stems[:SHOWN])]
+        stems = [
+            join(", " if place else "", mark_name(stem))
+            for place, stem in enumerate(column.stems[:MAX_VALUES_SHOWN])
+        ]
         more = len(column.stems) - len(stems)
         rest = join(
             rest, "; others by how they begin: ", *stems, f" and {count(more)} more" if more > 0 else ""
         )
-    other = join("; all else as ", named(column.other, limit=28)) if column.other is not None else None
+    other = join("; all else as ", mark_name(column.other, limit=28)) if column.other is not None else None
     return join(*shown, rest, other)
 
 
@@ -141,12 +145,14 @@ def _rule_line(rule: Rule) -> Markup:
     by, column = rule.names
     said = f"{column} follows from {by}" if isinstance(rule, Determines) else f"{by} says where {column} lies"
     share, error = rule.found or (1.0, 0.0)
-    return row(named(column), named(said, limit=120), percent(share, 1), percent(2 * error, 1), numeric=2)
+    return row(
+        mark_name(column), mark_name(said, limit=120), percent(share, 1), percent(2 * error, 1), numeric=2
+    )
 
 
 def _relation_line(column: Relative) -> Markup:
     shown = ("declared", "none") if column.share is None else tuple(percent(x, 1) for x in _noise(column))
-    return row(named(column.name), named(column.relation, limit=120), *shown, numeric=2)
+    return row(mark_name(column.name), mark_name(column.relation, limit=120), *shown, numeric=2)
 
 
 def _noise(column: Relative) -> tuple[float, float]:

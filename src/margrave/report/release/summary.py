@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, Release
-from margrave.report.html import Child, Markup, details, facts, join, named, tag
+from margrave.report.html import Child, Markup, details, facts, join, mark_name, tag
 from margrave.report.numerals import count, equals, percent, significant
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import describe_rule
@@ -163,7 +163,7 @@ def guarantee_section(release: Release) -> Markup:
         tag("p", _sentence(guarantee), class_="lead"),
         _exactly(guarantee),
         tag("h3", "What it means", id="meaning"),
-        tag("p", _meaning(guarantee)),
+        tag("p", _explain_guarantee(guarantee)),
         tag(
             "p",
             (
@@ -226,7 +226,9 @@ def public_facts(release: Release) -> Markup:
 
 
 def _names(names: Sequence[str]) -> Markup:
-    shown = [join(named(name), "" if place == len(names) - 1 else ", ") for place, name in enumerate(names)]
+    shown = [
+        join(mark_name(name), "" if place == len(names) - 1 else ", ") for place, name in enumerate(names)
+    ]
     if len(shown) <= 20:
         return join(*shown)
     return join(tag("span", f"{len(names)} columns "), details("which", tag("p", *shown)))
@@ -250,7 +252,7 @@ def describe_unit(neighbours: Neighbours) -> Markup:
     if unit.owner is None:
         return join("one row")
     rows = "1 row" if unit.max_rows == 1 else f"at most {unit.max_rows} rows"
-    return join("one owner in ", named(unit.owner), f", {rows} each")
+    return join("one owner in ", mark_name(unit.owner), f", {rows} each")
 
 
 def describe_difference(neighbours: Neighbours) -> Markup:
@@ -264,7 +266,7 @@ def describe_difference(neighbours: Neighbours) -> Markup:
         if unit.owner is None:
             return join("one row, ", shown, " stay as they are and are public")
         rows = "one row" if unit.max_rows == 1 else f"at most {unit.max_rows} rows"
-        whose = join(f"{rows} of any one owner, as told by the column ", named(unit.owner), ", ")
+        whose = join(f"{rows} of any one owner, as told by the column ", mark_name(unit.owner), ", ")
         return join(whose, shown, " stay as they are and are public")
     if unit.owner is None:
         return join(
@@ -272,7 +274,7 @@ def describe_difference(neighbours: Neighbours) -> Markup:
         )
     rows = "the row" if unit.max_rows == 1 else f"the rows (at most {unit.max_rows}, drawn at random)"
     verb = "being present or absent" if gone else f"being exchanged for any others (at most {unit.max_rows})"
-    return join(f"{rows} of any one owner, as told by the column ", named(unit.owner), f", {verb}")
+    return join(f"{rows} of any one owner, as told by the column ", mark_name(unit.owner), f", {verb}")
 
 
 def _sentence(guarantee: Guarantee) -> Markup:
@@ -336,7 +338,7 @@ def _adjacency(neighbours: Neighbours) -> Markup:
     return join(f"{name}: neighbouring tables differ by ", describe_difference(neighbours))
 
 
-def _meaning(guarantee: Guarantee) -> str:
+def _explain_guarantee(guarantee: Guarantee) -> str:
     owner = guarantee.neighbours.unit.owner is not None
     whose = "a person's rows" if owner else "a person's row"
     what = "was used" if guarantee.neighbours.adjacency == "add_remove" else "was this one or another"

@@ -36,15 +36,15 @@ MOST_OTHER = 0.5
 """A column is lost to "(other)" where the values that were not kept hold at least this share of the rows."""
 ONE_VALUE = 0.98
 """A column has one value where that value holds at least this share of what is not missing."""
-CLAMPED, STEEPER = 0.1, 4.0
+CLAMPED_SHARE, CLAMPED_STEEPNESS = 0.1, 4.0
 """A column is clamped where an end bin holds this share of the rows, and is so much denser than the next."""
-FEW, MOST = 0.25, 0.75
+MIN_SHARE_PARTLY_USABLE, MIN_SHARE_USABLE = 0.25, 0.75
 """Shares of columns that came through: below the first nothing is usable, below the second a part is."""
-BEYOND = 4.0
+MIN_PAIR_DEVIATIONS = 4.0
 """Standard normal deviations by which the dependence of a pair has to stand out of its noise."""
 KEPT, MOST_KEPT = 0.5, 0.5
 """Least share of its dependence that a kept pair has, and of its pairs that a usable release keeps."""
-SCARCE = 4.0
+SCARCE_ROWS_OVER_NOISE = 4.0
 """Rows are scarce where there are fewer than this many times the noise of a count."""
 MOST_PAIRS = 3000
 """Pairs that are looked at; of more, every so many, in the order of the table."""
@@ -97,7 +97,7 @@ class PairUse:
     @property
     def found(self) -> bool:
         """Whether its dependence stands out of the noise."""
-        return self.beyond >= BEYOND
+        return self.beyond >= MIN_PAIR_DEVIATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Usefulness:
     @property
     def scarce(self) -> bool:
         """Whether the noise of a count is as large as many rows together."""
-        return self.sigma * SCARCE > self.rows
+        return self.sigma * SCARCE_ROWS_OVER_NOISE > self.rows
 
     def in_state(self, *states: str) -> tuple[ColumnUse, ...]:
         """The columns in any of some states."""
@@ -213,12 +213,12 @@ def _level(columns: Sequence[ColumnUse], pairs: Sequence[PairUse], measured: int
     if not known:
         return FAIR if columns else BAD
     share = sum(column.usable for column in known) / len(known)
-    if share < FEW:
+    if share < MIN_SHARE_PARTLY_USABLE:
         return BAD
     found = [pair for pair in pairs if pair.found]
     kept = [pair for pair in found if pair.kept is None or pair.kept >= KEPT]
     joint = bool(found) and len(kept) >= MOST_KEPT * len(found)
-    return GOOD if share >= MOST and (joint or len(columns) == 1) else FAIR
+    return GOOD if share >= MIN_SHARE_USABLE and (joint or len(columns) == 1) else FAIR
 
 
 def _noise_of_columns(release: Release) -> float:
@@ -278,8 +278,8 @@ def _is_clamped(column: Column, clear: NDArray[np.float64], declared: bool) -> b
     shares, widths = clear[: column.present], np.diff(column.edge_array)
     return any(
         bound != 0
-        and shares[end] >= CLAMPED
-        and shares[end] * widths[beside] > STEEPER * shares[beside] * widths[end]
+        and shares[end] >= CLAMPED_SHARE
+        and shares[end] * widths[beside] > CLAMPED_STEEPNESS * shares[beside] * widths[end]
         for end, beside, bound in ((0, 1, column.edges[0]), (-1, -2, column.edges[-1]))
     )
 
@@ -295,7 +295,7 @@ def _judge_pairs(released: Released, pairs: Sequence[Clique], fitted: Fitted) ->
     """The dependence of each pair, in the released tables and in the model."""
     estimates = [estimate for pair in pairs if (estimate := released.told(pair)) is not None]
     found = [_measure_dependence(estimate) for estimate in estimates]
-    far = [place for place, (beyond, _, _) in enumerate(found) if beyond >= BEYOND]
+    far = [place for place, (beyond, _, _) in enumerate(found) if beyond >= MIN_PAIR_DEVIATIONS]
     shares = fitted.shares([estimates[place].clique for place in far])
     models = {} if shares is None else dict(zip(far, shares, strict=True))
     for place, (estimate, (beyond, residual, signal)) in enumerate(zip(estimates, found, strict=True)):

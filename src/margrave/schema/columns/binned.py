@@ -22,7 +22,7 @@ __all__ = ["BINNINGS", "DEFAULT_BINS", "Binned", "Integer", "Real", "Whole"]
 DEFAULT_BINS = 32
 """Most bins that discovery cuts where no number is declared, and how many stand in for them till then."""
 
-LARGEST = (1 << 63) - 1
+MAX_WHOLE = (1 << 63) - 1
 """Whole numbers are drawn as 64-bit integers."""
 
 
@@ -261,7 +261,7 @@ class Whole(Binned):
             raise SchemaError(
                 invalid(f"edges of column {self.name!r}", "whole numbers", "Declare it as Real instead.")
             )
-        if not -LARGEST <= value <= LARGEST:
+        if not -MAX_WHOLE <= value <= MAX_WHOLE:
             remedy = "Declare it as Real instead."
             raise SchemaError(invalid(f"edges of column {self.name!r}", "at most 2^63 in size", remedy))
         return int(value)

@@ -49,7 +49,7 @@ CLASSES = {
     "[0-9A-F]": "0123456789ABCDEF",
 }
 """The classes of signs that a shape may have, and the signs of each."""
-LONGEST = 48
+MAX_CODE_LETTERS = 48
 """Letters up to which a text is taken for a code."""
 LONGEST_HEAD = 8
 """Letters in front of the first digit up to which they are part of the shape as they stand."""
@@ -70,15 +70,15 @@ Signs = tuple[str, ...]
 def shape_of(text: str) -> str:
     """The shape of a text that looks like a code; "" for any other text.
 
-    A code has a digit, only printable ASCII signs, at most LONGEST of them, and no blank beside letters. What
-    stands in front of its first digit is kept as it is, up to LONGEST_HEAD letters; whether a zero leads the
-    first run of digits is kept, too. The shape of a text depends on that text alone.
+    A code has a digit, only printable ASCII signs, at most MAX_CODE_LETTERS of them, and no blank beside
+    letters. What stands in front of its first digit is kept as it is, up to LONGEST_HEAD letters; whether a
+    zero leads the first run of digits is kept, too. The shape of a text depends on that text alone.
 
     Example:
         >>> shape_of("V0000123"), shape_of("E11.9"), shape_of("a note")
         ('V0[0-9]{6}', 'E[1-9][0-9]\\\\.[0-9]', '')
     """
-    if len(text) > LONGEST or not (text.isascii() and text.isprintable()):
+    if len(text) > MAX_CODE_LETTERS or not (text.isascii() and text.isprintable()):
         return ""
     first = next((place for place, sign in enumerate(text) if sign.isdigit()), None)
     if first is None or (" " in text and any(sign.isalpha() for sign in text)):
@@ -103,11 +103,11 @@ def _literal(sign: str) -> str:
 def _run_shape(run: str) -> str:
     for name in ("[0-9]", "[A-Z]", "[a-z]"):
         if run[0] in CLASSES[name]:
-            return _repeated(name, len(run))
+            return _repeat_sign(name, len(run))
     return "".join(_literal(sign) for sign in run)
 
 
-def _repeated(name: str, times: int) -> str:
+def _repeat_sign(name: str, times: int) -> str:
     return name if times == 1 else f"{name}{{{times}}}"
 
 
@@ -167,7 +167,7 @@ def _class_of(signs: str) -> str:
 def _compact(parts: Sequence[str]) -> str:
     """Parts of a shape as one text, repeats of a class as a number."""
     runs = [(part, len(list(same))) for part, same in groupby(parts)]
-    return "".join(_repeated(part, times) if part in CLASSES else part * times for part, times in runs)
+    return "".join(_repeat_sign(part, times) if part in CLASSES else part * times for part, times in runs)
 
 
 def draw_texts(shape: str, rows: int, rng: np.random.Generator) -> list[str]:

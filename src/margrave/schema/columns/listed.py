@@ -13,10 +13,10 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.base import Column, Scalar
 from margrave.schema.columns.identifier import shape_parts
 
-__all__ = ["FALSITIES", "MORE", "Boolean", "Categorical", "Listed", "Ordinal", "other_label"]
+__all__ = ["ELLIPSIS", "FALSITIES", "Boolean", "Categorical", "Listed", "Ordinal", "other_label"]
 
 
-MORE = "\N{HORIZONTAL ELLIPSIS}"
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 """Stands behind a beginning in labels."""
 FALSITIES = {"true": "false", "True": "False", "TRUE": "FALSE"}
 """Spellings of true, and of the false that goes with each."""
@@ -102,7 +102,7 @@ class Listed(Column):
         shown = [str(value) for value in self.values or ()]
         return (
             *shown,
-            *(f"{stem}{MORE}" for stem in self.stems),
+            *(f"{stem}{ELLIPSIS}" for stem in self.stems),
             *([self.other] if self.other is not None else []),
             *(["missing"] if self.missing else []),
         )

@@ -27,10 +27,10 @@ from margrave.schema.storage.iso import DAY
 __all__ = [
     "ABSENT_CELLS",
     "LIMIT",
+    "MAX_COMPARED",
+    "MIN_COMPARED",
     "MOST_TERMS",
-    "PLAIN",
     "ROUNDING",
-    "TINY",
     "Comparison",
     "Relative",
     "count_relation",
@@ -44,8 +44,9 @@ Truths = NDArray[np.bool_]
 
 LIMIT = 1 << 61
 """Whole numbers are held within this size before they are subtracted, so that no difference overflows."""
-PLAIN, TINY = 2.0**300, 2.0**-300
-"""Other numbers are held within PLAIN, and count as 0 below TINY, before they are subtracted or divided."""
+MAX_COMPARED, MIN_COMPARED = 2.0**300, 2.0**-300
+"""Other numbers are held within MAX_COMPARED, and count as 0 below MIN_COMPARED, before they are subtracted
+or divided."""
 ABSENT_CELLS = 3
 """Cells for rows without a difference: the base is missing, the column is, both are."""
 HOW = ("difference", "quotient")
@@ -127,7 +128,7 @@ class Comparison:
             return np.asarray(np.where(near, 0.0, found))
         zero = right == 0.0
         divided = left / np.where(zero, 1.0, right)
-        beyond = np.where(left > 0.0, PLAIN, -PLAIN)
+        beyond = np.where(left > 0.0, MAX_COMPARED, -MAX_COMPARED)
         return np.asarray(np.where(left == right, 1.0, np.where(zero, beyond, divided)))
 
     def add(self, terms: Sequence[Numbers]) -> Any:
@@ -147,7 +148,7 @@ class Comparison:
         if (self.base_read, self.read) == ("moment", "date"):
             return np.asarray(base // DAY)
         if (self.base_read, self.read) == ("date", "moment"):
-            return np.asarray(np.clip(base, -(clock.MOST // DAY), clock.MOST // DAY) * DAY)
+            return np.asarray(np.clip(base, -(clock.MAX_TICKS // DAY), clock.MAX_TICKS // DAY) * DAY)
         return base
 
 
@@ -160,8 +161,8 @@ def _whole(values: Numbers) -> Any:
 
 def _plain(values: Numbers) -> NDArray[np.float64]:
     """Numbers whose differences and quotients neither overflow nor vanish."""
-    held = np.clip(values.astype(np.float64), -PLAIN, PLAIN)
-    return np.where(np.abs(held) < TINY, 0.0, held)
+    held = np.clip(values.astype(np.float64), -MAX_COMPARED, MAX_COMPARED)
+    return np.where(np.abs(held) < MIN_COMPARED, 0.0, held)
 
 
 def count_relation(
@@ -182,7 +183,7 @@ def count_relation(
         Of shape [edges - 1 + ABSENT_CELLS]: the last cells are rows in which the base alone is missing, the
         column alone, and both.
     """
-    values, known, base_known = _compared(array, (base, *others), comparison)
+    values, known, base_known = _compare_values(array, (base, *others), comparison)
     cells = len(edges) - 1
     found = np.clip(places(values, edges), 0, cells - 1)
     found[known & ~base_known] = cells
@@ -191,7 +192,9 @@ def count_relation(
     return np.bincount(found, minlength=cells + ABSENT_CELLS).astype(np.int64)
 
 
-def _compared(array: Any, bases: Sequence[Any], comparison: Comparison) -> tuple[Numbers, Truths, Truths]:
+def _compare_values(
+    array: Any, bases: Sequence[Any], comparison: Comparison
+) -> tuple[Numbers, Truths, Truths]:
     """The comparison, anything where a side is missing, and which cells of either side have a reading."""
     values, known = readings(array, comparison.read)
     terms = [readings(base, comparison.base_read) for base in bases]
@@ -316,7 +319,7 @@ class Relative(Column):
             last = high - 1 if isinstance(self.part, Whole) else high
             unit = " days" if self.own.read == "date" else ""
             # The least number above 0 ends a bin of 0 alone.
-            ends = [self.part.spell(0.0 if abs(end) < TINY else end) for end in (low, last)]
+            ends = [self.part.spell(0.0 if abs(end) < MIN_COMPARED else end) for end in (low, last)]
             text = f"{self.name} is {self.base_words} plus {' to '.join(dict.fromkeys(ends))}{unit}"
         if self.follows:
             text += ", and missing where that is"
@@ -394,7 +397,7 @@ def relative_codes(
         likeliest: The code for what has none of its own.
         others: The columns that are added to the base, in the order of `Relative.others`.
     """
-    values, known, base_known = _compared(array, (base, *others), column.comparison)
+    values, known, base_known = _compare_values(array, (base, *others), column.comparison)
     codes = np.clip(places(values, _edges(column.part)), 0, column.part.present - 1).astype(np.int64)
     codes[known & ~base_known] = likeliest if column.alone_code is None else column.alone_code
     codes[~known] = likeliest if column.missing_code is None else column.missing_code

@@ -32,7 +32,7 @@ Longs = NDArray[np.int64]
 
 MOST_CELLS = 1 << 22
 """Cells of a clique that are written out as a table, at most."""
-SMALL = 1 << 20
+MAX_LOOKUP_CELLS = 1 << 20
 """Cells of a clique whose table is looked up instead of being worked out for each row, at most."""
 WITNESSES = 64
 """Rows of codes that are tried, at most, for one that whole numbers in its bins obey the rules with."""
@@ -59,7 +59,7 @@ class Restriction(ABC):
         return math.prod(self.sizes)
 
     @abstractmethod
-    def judged(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
+    def judge_rows(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
         """As `possible`, worked out anew; never too strict where attributes are left open."""
 
     def possible(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
@@ -71,8 +71,8 @@ class Restriction(ABC):
             exact: Numbers that are known beside their codes, NaN where not.
         """
         known = tuple(name for name in self.clique if name in columns)
-        if self.cells > SMALL or any(name in (exact or {}) for name in known):
-            return self.judged(columns, rows, exact)
+        if self.cells > MAX_LOOKUP_CELLS or any(name in (exact or {}) for name in known):
+            return self.judge_rows(columns, rows, exact)
         found: Truths = self.parts(known)[tuple(columns[name] for name in known)]
         return found
 
@@ -80,7 +80,7 @@ class Restriction(ABC):
         """Which cells of some attributes, in the clique's order, have an allowed cell of the clique."""
         if known not in self._parts:
             table = self.table
-            assert table is not None  # noqa: S101 - SMALL is below MOST_CELLS
+            assert table is not None  # noqa: S101 - MAX_LOOKUP_CELLS is below MOST_CELLS
             gone = tuple(i for i, name in enumerate(self.clique) if name not in known)
             self._parts[known] = np.asarray(table.any(axis=gone))
         return self._parts[known]
@@ -91,7 +91,7 @@ class Restriction(ABC):
         if self.cells > MOST_CELLS:
             return None
         codes = np.unravel_index(np.arange(self.cells), self.sizes)
-        return self.judged(dict(zip(self.clique, codes, strict=True)), self.cells).reshape(self.sizes)
+        return self.judge_rows(dict(zip(self.clique, codes, strict=True)), self.cells).reshape(self.sizes)
 
 
 class Listing(Restriction):
@@ -117,8 +117,8 @@ class Listing(Restriction):
         speaks = [any(entry[i] is None for entry in entries) for i in range(len(clique))]
         self.silent = [None if spoken else c.missing_code for c, spoken in zip(parts, speaks, strict=True)]
 
-    def judged(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
-        """See `Restriction.judged`."""
+    def judge_rows(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
+        """See `Restriction.judge_rows`."""
         known = [i for i, name in enumerate(self.clique) if name in columns]
         if not self.only and len(known) < len(self.clique):
             return np.ones(rows, dtype=np.bool_)
@@ -156,10 +156,10 @@ class Dependency(Restriction):
         for column in (self.of, self.by):
             code_of(column, None if column.missing_code is not None else _any(column))
         self.public = rule.table is not None
-        self.lookup = self._declared() if lookup is None else lookup
+        self.lookup = self._declared_lookup() if lookup is None else lookup
 
-    def judged(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
-        """See `Restriction.judged`."""
+    def judge_rows(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
+        """See `Restriction.judge_rows`."""
         if self.of.name not in columns or self.by.name not in columns:
             return np.ones(rows, dtype=np.bool_)
         follows, codes = self.lookup[columns[self.by.name]], np.asarray(columns[self.of.name])
@@ -182,7 +182,7 @@ class Dependency(Restriction):
     def _speaks(self) -> bool:
         return self.public and any(value is None for _, value in self.rule.pairs)
 
-    def _declared(self) -> Longs:
+    def _declared_lookup(self) -> Longs:
         lookup = np.full(self.by.size, -1, dtype=np.int64)
         for cause, value in self.rule.pairs:
             code, follows = code_of(self.by, cause), code_of(self.of, value)
@@ -198,8 +198,8 @@ class Numbers(Restriction):
         super().__init__(joint.clique, [joint.sizes[name] for name in joint.clique])
         self.joint = joint
 
-    def judged(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
-        """See `Restriction.judged`."""
+    def judge_rows(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
+        """See `Restriction.judge_rows`."""
         return self.joint.possible({n: c for n, c in columns.items() if n in self.clique}, rows, exact)
 
 

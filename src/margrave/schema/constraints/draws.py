@@ -30,8 +30,8 @@ ROUNDS = 4
 
 DECIMAL = re.compile(r"decimal\d*\((\d+), (-?\d+)\)", re.IGNORECASE)
 CLOCK = re.compile(r"(?:timestamp|datetime|datetime64|duration|timedelta64|time32|time64)[\[(](s|ms)\b", re.I)
-WHOLE = re.compile(r"(?:arrow\[)?u?int\d+\]?", re.IGNORECASE)
-SINGLE = ("float", "float32", "arrow[float]")
+WHOLE_DTYPE = re.compile(r"(?:arrow\[)?u?int\d+\]?", re.IGNORECASE)
+SINGLE_PRECISION_DTYPES = ("float", "float32", "arrow[float]")
 SINGLE_ROUNDING = 2.0**-21
 """What sums may be off by where a number has single precision, over the largest bound."""
 TICKS = {"s": 1e6, "ms": 1e3}
@@ -56,8 +56,8 @@ class Storage:
             return cls(10.0 ** -int(found[2]), False)
         if found := CLOCK.search(dtype):
             return cls(TICKS[found[1].lower()], False)
-        whole = isinstance(column, Whole) or WHOLE.fullmatch(dtype) is not None
-        return cls(float(whole), dtype.lower() in SINGLE)
+        whole = isinstance(column, Whole) or WHOLE_DTYPE.fullmatch(dtype) is not None
+        return cls(float(whole), dtype.lower() in SINGLE_PRECISION_DTYPES)
 
     def held(self, values: Floats) -> Floats:
         """The nearest numbers it can hold."""
@@ -139,7 +139,7 @@ class _Together:
         rows = np.arange(values.shape[1])
         for _ in range(ROUNDS):
             if len(rows):
-                values[:, rows] = self._proposed(rows, rng)
+                values[:, rows] = self._propose_numbers(rows, rng)
                 ends = self.low[:, rows], self.high[:, rows]
                 rows = rows[self.joint.broken(values[:, rows], *ends, self.rounding)]
         if len(rows):
@@ -165,8 +165,8 @@ class _Together:
     ) -> NDArray[np.int64]:
         """Draw the numbers of some rows within bounds, in place; return the rows that still break a rule."""
         grains = [storage.grain for storage in self.storage]
-        values[:, rows] = self._settled(self.joint.solved(low, high, grains, rng)[0], rows)
-        return rows[self.joint.disobeyed(values[:, rows], ~np.isnan(low), self.rounding)]
+        values[:, rows] = self._settle_rounding(self.joint.solved(low, high, grains, rng)[0], rows)
+        return rows[self.joint.find_disobeyed(values[:, rows], ~np.isnan(low), self.rounding)]
 
     def _borrow(self, values: Floats, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Give rows the numbers of others alike, in place; return those that no other row is like."""
@@ -184,7 +184,7 @@ class _Together:
                 left.append(mine)
         return np.sort(np.concatenate(left)) if left else rows[:0]
 
-    def _proposed(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    def _propose_numbers(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """Numbers drawn bin by bin, totals added up, [numbers, rows]."""
         values = np.empty((len(self.columns), len(rows)))
         for i, (name, column) in enumerate(self.columns.items()):
@@ -192,9 +192,9 @@ class _Together:
                 values[i] = self.storage[i].held(_in_bins(self.codes[name][rows], column, rng))
             else:
                 values[i] = np.nan_to_num(self.low[i, rows])
-        return self._added(self._kept(values, rows), rows)
+        return self._add_totals(self._keep_known(values, rows), rows)
 
-    def _kept(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
+    def _keep_known(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
         """With the numbers that are known."""
         for i, name in enumerate(self.columns):
             if name in self.known:
@@ -202,7 +202,7 @@ class _Together:
                 values[i] = np.where(np.isnan(numbers), values[i], numbers)
         return values
 
-    def _added(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
+    def _add_totals(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
         """With every total that is not known made the sum of its parts, as its storage holds it."""
         place = {name: i for i, name in enumerate(self.columns)}
         live = ~np.isnan(self.low[:, rows])
@@ -220,10 +220,10 @@ class _Together:
         numbers = self.known.get(name)
         return np.isnan(numbers[rows]) if numbers is not None else np.full(len(rows), not listed)
 
-    def _settled(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
+    def _settle_rounding(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
         """What rounding left undone: storage precision, totals, and orders that miss by the last digit."""
         held = np.stack([storage.held(own) for storage, own in zip(self.storage, values, strict=True)])
-        return self.joint.in_order(self._added(self._kept(held, rows), rows))
+        return self.joint.in_order(self._add_totals(self._keep_known(held, rows), rows))
 
 
 def _in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> Any:
@@ -268,10 +268,10 @@ def relative_numbers(
         codes = encoded.column(column.name)
         dtype = dtypes.get(column.name, "")
         if isinstance(column, Relative):
-            drawn = _relative(column, codes, _added(column, found), dtype, rng)
+            drawn = _relative(column, codes, _add_bases(column, found), dtype, rng)
         else:
             numbers = settled[column.name] if column.name in settled else in_bins(codes, column, rng)
-            drawn = Drawn(_held(numbers, column, dtype), codes >= column.present)
+            drawn = Drawn(_store_numbers(numbers, column, dtype), codes >= column.present)
         if column.name in known:
             given = known[column.name]
             there = ~np.isnan(given)
@@ -281,7 +281,7 @@ def relative_numbers(
     return found
 
 
-def _added(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
+def _add_bases(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
     """The base of a column: another column's numbers, or the sum of several, absent where one of them is."""
     terms = [found[name] for name in column.bases]
     if len(terms) == 1:
@@ -309,13 +309,13 @@ def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.r
         coded = np.where(absent & ~base.absent, overall, coded)
         absent = base.absent
     part = in_bins(coded.astype(np.uint32), column.part, rng)
-    numbers = _combined(column, part, base.numbers)
-    numbers = _rounded(column, numbers, part, rng)
-    numbers = _bounded(column, _held(numbers, column.own, dtype), base.numbers)
+    numbers = _combine_parts(column, part, base.numbers)
+    numbers = _round_to_grid(column, numbers, part, rng)
+    numbers = _bound_numbers(column, _store_numbers(numbers, column.own, dtype), base.numbers)
     by_itself = base.absent if column.alone_code is None else base.absent | (codes == column.alone_code)
     if by_itself.any():
         own = draw_overall(column.own, len(codes), rng)
-        numbers = np.where(by_itself, _held(own, column.own, dtype), numbers)
+        numbers = np.where(by_itself, _store_numbers(own, column.own, dtype), numbers)
     return Drawn(numbers, absent)
 
 
@@ -333,7 +333,7 @@ def _overall(part: Binned, rows: int, rng: np.random.Generator) -> NDArray[np.in
     return rng.choice(part.present, rows, p=mass / mass.sum())
 
 
-def _combined(column: Relative, part: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
+def _combine_parts(column: Relative, part: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
     """The base in the column's unit, with the difference added or times the quotient."""
     base = column.comparison.base_in_unit(base)
     numbers: NDArray[Any] = base * part if column.how == "quotient" else base + part
@@ -342,7 +342,7 @@ def _combined(column: Relative, part: NDArray[Any], base: NDArray[Any]) -> NDArr
     return numbers
 
 
-def _rounded(
+def _round_to_grid(
     column: Relative, numbers: NDArray[Any], part: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
     """The numbers with each row's share put on the column's own grids; equal ones stay equal."""
@@ -370,7 +370,7 @@ def _on_grid(numbers: NDArray[Any], step: float, down: bool) -> NDArray[Any]:
     return np.asarray(np.rint(numbers * parts) / parts, dtype=np.float64)
 
 
-def _bounded(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
+def _bound_numbers(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) -> NDArray[Any]:
     """The numbers within the column's range or as far outside as the base, on the side of the base they are.
 
     A declared range is kept whatever the base is. Rounding must not carry a number across its base where no
@@ -391,7 +391,7 @@ def _bounded(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) -> NDA
     return np.asarray(np.clip(found, ends[0], ends[-1]) if column.within else found)
 
 
-def _held(numbers: NDArray[Any], column: Binned, dtype: str) -> NDArray[Any]:
+def _store_numbers(numbers: NDArray[Any], column: Binned, dtype: str) -> NDArray[Any]:
     """The numbers as the column's storage holds them."""
     if isinstance(column, Whole):
         return numbers

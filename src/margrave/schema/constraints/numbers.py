@@ -31,7 +31,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 CHUNK = 1 << 18
 """Rows whose inequalities are held at once."""
-TINY = 2.0**-40
+STRICT_MARGIN = 2.0**-40
 """By how much numbers that are not whole must differ under a strict order, over the largest bound."""
 
 
@@ -180,9 +180,9 @@ class NumberRules:
         """
         live = ~np.isnan(low)
         outside = (live & ~((values >= low) & (values <= high))).any(axis=0)
-        return np.asarray(outside | self.disobeyed(values, live, rounding))
+        return np.asarray(outside | self.find_disobeyed(values, live, rounding))
 
-    def disobeyed(self, values: Floats, live: Truths, rounding: float = ROUNDING) -> Truths:
+    def find_disobeyed(self, values: Floats, live: Truths, rounding: float = ROUNDING) -> Truths:
         """Whether numbers break an order or a sum, [rows]; live: which are not missing, [numbers, rows]."""
         wrong = np.zeros(values.shape[1], dtype=np.bool_)
         for factors, bound, slack in self.linear:
@@ -269,7 +269,7 @@ class NumberRules:
         factors = [0] * len(self.numbers)
         if isinstance(rule, Ordered):
             factors[place[rule.low]], factors[place[rule.high]] = 1, -1
-            apart = 1.0 if self.whole[rule.low] and self.whole[rule.high] else TINY * self.scale
+            apart = 1.0 if self.whole[rule.low] and self.whole[rule.high] else STRICT_MARGIN * self.scale
             return [(tuple(factors), -apart if rule.strict else 0.0, 0.0)]
         if isinstance(rule, Sum):
             factors[place[rule.total]] = 1

@@ -66,7 +66,7 @@ class Rule(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the rule's kind and fields; the share of declared rules is left out."""
-        fields = {field.name: _listed(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        fields = {field.name: _to_lists(getattr(self, field.name)) for field in dataclasses.fields(self)}
         if fields.get("share", ...) is None:
             del fields["share"]
         return {"kind": self.kind, **fields}
@@ -345,7 +345,7 @@ def rule_from_json(entry: Any) -> Rule:
             invalid(f"rule {kind.kind!r}", f"made of {sorted(known)}", "Remove the rest.", got=extra)
         )
     try:
-        return kind(**{key: _tupled(value) for key, value in entry.items() if key != "kind"})
+        return kind(**{key: _to_tuples(value) for key, value in entry.items() if key != "kind"})
     except (TypeError, ValueError) as error:
         if isinstance(error, SchemaError):
             raise
@@ -379,11 +379,11 @@ def _check_values(values: Iterable[Any]) -> None:
         raise SchemaError(invalid("values of rules", "texts, numbers, truth values or null", "Check them."))
 
 
-def _listed(value: Any) -> Any:
+def _to_lists(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_listed(inner) for inner in value]
+        return [_to_lists(inner) for inner in value]
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(inner) for inner in value) if isinstance(value, list) else value
+def _to_tuples(value: Any) -> Any:
+    return tuple(_to_tuples(inner) for inner in value) if isinstance(value, list) else value

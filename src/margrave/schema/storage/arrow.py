@@ -60,7 +60,7 @@ def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
     if kind is None:
         kind = _natural(column)
     if clock.is_temporal(kind):
-        return clock.from_ticks(_shifted(ticks, column.read, clock.meaning(kind)), kind)
+        return clock.from_ticks(_shift_ticks(ticks, column.read, clock.temporal_kind(kind)), kind)
     if pa.types.is_null(kind):
         return pa.nulls(len(ticks))
     coded = ticks.dictionary_encode()
@@ -88,10 +88,10 @@ def _natural(column: Binned) -> Any:
     return pa.time64(unit) if unit == "us" else pa.time32(unit)
 
 
-def _shifted(ticks: Any, held: str, wanted: str) -> Any:
+def _shift_ticks(ticks: Any, held: str, wanted: str) -> Any:
     """Days as microseconds, or the other way round, where the type wanted holds the other."""
     if held == "date" and wanted != "date":
-        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MOST // iso.DAY
+        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MAX_TICKS // iso.DAY
         return pa.array(np.clip(values, -most, most) * iso.DAY, mask=np.asarray(ticks.is_null()))
     if held in ("moment", "time", "duration") and wanted == "date":
         values = np.asarray(pc.fill_null(ticks, 0)) // iso.DAY
@@ -165,7 +165,7 @@ def is_text_type(kind: Any) -> bool:
 def _instants(entries: list[Any], kind: Any) -> Any:
     """Labels in ISO form as dates or times; null where they are something else."""
     texts = ["" if entry is None else entry for entry in entries]
-    values, known = readings(pa.array(texts, pa.large_string()), clock.meaning(kind))
+    values, known = readings(pa.array(texts, pa.large_string()), clock.temporal_kind(kind))
     return clock.from_ticks(pa.array(values, mask=~known), kind)
 
 
@@ -187,7 +187,7 @@ def _label(value: Scalar, kind: Any) -> Any:
         return _whole(value, kind)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return forms.number_of(TRUTHS.get(value, value) if isinstance(value, str) else value)
-    return forms.spelling(value)
+    return forms.spell_value(value)
 
 
 def _whole(value: Scalar, kind: Any) -> int | None:

@@ -20,12 +20,20 @@ from numpy.typing import NDArray
 from margrave.schema.storage import iso
 from margrave.schema.storage.iso import DAY
 
-__all__ = ["from_ticks", "held", "is_temporal", "meaning", "spelt", "ticks", "unit_of"]
+__all__ = [
+    "from_ticks",
+    "is_temporal",
+    "keep_temporal",
+    "spell_temporal",
+    "temporal_kind",
+    "ticks",
+    "unit_of",
+]
 
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MICRO = PER_SECOND["us"]
-LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+MIN_TICKS, MAX_TICKS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 Whole = NDArray[np.int64]
 
 
@@ -34,7 +42,7 @@ def is_temporal(kind: Any) -> bool:
     return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
 
 
-def meaning(kind: Any) -> str:
+def temporal_kind(kind: Any) -> str:
     """What an Arrow temporal type holds: "date", "moment", "time" or "duration"."""
     if pa.types.is_date(kind):
         return "date"
@@ -48,7 +56,7 @@ def unit_of(kind: Any) -> int:
     return 1 if pa.types.is_date(kind) else max(MICRO // PER_SECOND[kind.unit], 1)
 
 
-def held(array: Any) -> Any:
+def keep_temporal(array: Any) -> Any:
     """Temporal values as they are kept in memory: dates by day, nothing finer than a microsecond."""
     kind = array.type
     if pa.types.is_date64(kind):
@@ -77,17 +85,17 @@ def ticks(array: Any) -> Any:
 
 
 def _times(values: Whole, factor: int) -> Whole:
-    return np.clip(values, -(MOST // factor), MOST // factor) * factor
+    return np.clip(values, -(MAX_TICKS // factor), MAX_TICKS // factor) * factor
 
 
-def spelt(values: Any, kind: Any) -> list[str]:
+def spell_temporal(values: Any, kind: Any) -> list[str]:
     """Whole numbers of a temporal type as text: ISO form, durations as microseconds.
 
     Args:
         values: An int64 Arrow array without nulls.
         kind: The Arrow type they come from.
     """
-    held, numbers = meaning(kind), values.to_pylist()
+    held, numbers = temporal_kind(kind), values.to_pylist()
     if held == "date":
         return [iso.date_text(value) for value in numbers]
     if held == "time":

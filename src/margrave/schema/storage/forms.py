@@ -21,23 +21,23 @@ from margrave.errors import InputError, invalid
 from margrave.schema.storage import clock
 
 __all__ = [
-    "EXACT",
-    "held",
+    "MAX_EXACT_FLOAT",
     "is_text",
-    "listed",
+    "keep_column",
+    "list_values",
     "normal",
     "number_of",
     "number_spelling",
     "number_texts",
     "numbers",
     "parse",
-    "spelling",
+    "spell_value",
     "texts",
     "whole",
 ]
 
 
-EXACT = float(1 << 53)
+MAX_EXACT_FLOAT = float(1 << 53)
 """Whole numbers beyond it are not exact in float64 and count as numbers that are not whole."""
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -87,7 +87,7 @@ def normal(array: Array, name: str) -> Array:
     )
 
 
-def held(array: Array, name: str) -> Array:
+def keep_column(array: Array, name: str) -> Array:
     """The column as it is kept in memory: as `normal`, but dates and times keep their own type.
 
     Raises:
@@ -95,10 +95,10 @@ def held(array: Array, name: str) -> Array:
     """
     if not clock.is_temporal(array.type):
         return normal(array, name)
-    return clock.held(_one_chunk(array) if isinstance(array, pa.ChunkedArray) else array)
+    return clock.keep_temporal(_one_chunk(array) if isinstance(array, pa.ChunkedArray) else array)
 
 
-def listed(array: Array, name: str) -> Array:
+def list_values(array: Array, name: str) -> Array:
     """As `normal`, for columns read by value: dates and times are text in ISO form.
 
     Raises:
@@ -107,7 +107,7 @@ def listed(array: Array, name: str) -> Array:
     if not clock.is_temporal(array.type):
         return normal(array, name)
     coded = normal(array, name).dictionary_encode()
-    labels = pa.array(clock.spelt(coded.dictionary, array.type), pa.large_string())
+    labels = pa.array(clock.spell_temporal(coded.dictionary, array.type), pa.large_string())
     return pa.DictionaryArray.from_arrays(coded.indices, labels)
 
 
@@ -142,7 +142,7 @@ def _finite(array: Array) -> Array:
 
 def _recode(array: Array, name: str) -> Array:
     """Dictionary-coded values of any kind as dictionary-coded distinct text without null entries."""
-    values = listed(array.dictionary, name)
+    values = list_values(array.dictionary, name)
     codes, labels = texts(values)
     entries = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), labels)
     return pa.DictionaryArray.from_arrays(pc.take(entries.indices, array.indices), labels)
@@ -177,7 +177,7 @@ def number_texts(values: Array) -> Array:
 
 def whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which values are whole numbers of at most 2^53 in size."""
-    result: NDArray[np.bool_] = (values == np.floor(values)) & (np.abs(values) <= EXACT)
+    result: NDArray[np.bool_] = (values == np.floor(values)) & (np.abs(values) <= MAX_EXACT_FLOAT)
     return result
 
 
@@ -226,7 +226,7 @@ def number_of(label: object) -> float | None:
     return float(label) if isinstance(label, (bool, int, float)) and np.isfinite(label) else None
 
 
-def spelling(label: object) -> str | None:
+def spell_value(label: object) -> str | None:
     """A declared value's text: itself, "true" or "false", or the canonical spelling of a number."""
     if isinstance(label, bool):
         return "true" if label else "false"

@@ -13,7 +13,7 @@ from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage.arrow import decode_column, label_array
 
-__all__ = ["dtype_text", "series", "supported"]
+__all__ = ["dtype_text", "is_supported", "series"]
 
 
 PLAIN: dict[str, Any] = {
@@ -49,7 +49,7 @@ def dtype_text(dtype: Any) -> str:
     return f"Decimal({dtype.precision}, {dtype.scale})" if name == "Decimal" else name
 
 
-def supported(text: str) -> bool:
+def is_supported(text: str) -> bool:
     """Whether columns of this type can be encoded."""
     return _wide(text) is not None or text in PLAIN
 

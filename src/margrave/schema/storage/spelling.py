@@ -79,7 +79,7 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     else:
         _, sound = (iso.moments if read == "moment" else iso.times)(distinct)
         for place in np.flatnonzero(sound):
-            places[place] = known.index(_spelling(distinct[int(place)].as_py(), read))
+            places[place] = known.index(_find_spelling(distinct[int(place)].as_py(), read))
     return np.bincount(places[codes], minlength=len(known) + 1)[:-1].astype(np.int64)
 
 
@@ -124,7 +124,7 @@ def _spell(value: float, least: int, most: int) -> str:
     return text if text.strip("-0.") else text.removeprefix("-")
 
 
-def _spelling(text: str, read: str) -> str:
+def _find_spelling(text: str, read: str) -> str:
     blank, clock = (text[DATE_LETTERS], text[DATE_LETTERS + 1 :]) if read == "moment" else ("", text)
     zone = "Z" if clock.endswith("Z") else "+00:00" if "+" in clock or "-" in clock else ""
     clock = clock.removesuffix("Z").split("+")[0].split("-")[0]

@@ -349,7 +349,7 @@ class TextFormat:
         if self.dates is not None:
             date_format(self.dates, "dates")
         for name in self.columns:
-            self._parsed(name)
+            self._parse_format(name)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -396,12 +396,12 @@ class TextFormat:
 
     def number(self, name: str) -> NumberFormat:
         """How numbers of a column are written."""
-        found = self._parsed(name)
+        found = self._parse_format(name)
         return found if isinstance(found, NumberFormat) else self._usual_number()
 
     def date(self, name: str) -> DateFormat | None:
         """How dates of a column are written; None for ISO 8601."""
-        found = self._parsed(name)
+        found = self._parse_format(name)
         if isinstance(found, DateFormat):
             return found
         return None if self.dates is None else date_format(self.dates, "dates")
@@ -410,7 +410,7 @@ class TextFormat:
         point = "." if self.decimal == "," else ""
         return NumberFormat(decimal=self.decimal, thousands=self.thousands or point)
 
-    def _parsed(self, name: str) -> NumberFormat | DateFormat | None:
+    def _parse_format(self, name: str) -> NumberFormat | DateFormat | None:
         written = self.columns.get(name)
         if written is None or written == AS_TEXT:
             return None

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_cliques",
-    "apportioned",
+    "apportion_rho",
     "buy_one_ways",
     "closure",
+    "find_unmeasured",
     "measure_shares",
     "released_one_ways",
-    "unmeasured",
 ]
 
 
@@ -41,7 +41,7 @@ CLASSES = 8
 """Classes of shares for each factor of 2: noise moves by 4 % at most."""
 
 
-def unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
+def find_unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
     """One-way cliques without a measurement of average noise up to `sigma`.
 
     Discovery leaves one-way marginals behind; buying them again at more noise would be waste.
@@ -69,7 +69,7 @@ def closure(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
     return sorted(subsets, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
 
 
-def apportioned(weights: Mapping[Clique, float], rho: Fraction) -> dict[Clique, Fraction]:
+def apportion_rho(weights: Mapping[Clique, float], rho: Fraction) -> dict[Clique, Fraction]:
     """Exact parts of rho, together all of it, in proportion to the weights; none for a weight of 0."""
     whole = math.fsum(weights.values())
     grains = {c: max(round(GRAIN * weight / whole), 1) for c, weight in weights.items() if weight > 0}
@@ -102,7 +102,7 @@ Floats = NDArray[np.float64]
 def buy_one_ways(curator: Curator, rho: Fraction, on_step: OnStep) -> None:
     """Measure the one-ways alike for rho in all; those that discovery left with no more noise are not."""
     share = rho / max(len(curator.domain), 1)
-    singles = unmeasured(curator.domain, curator.measurements, curator.sigma(share))
+    singles = find_unmeasured(curator.domain, curator.measurements, curator.sigma(share))
     on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
     if singles:
         curator.measure(singles, share)

@@ -51,9 +51,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-SURE = 2.0
+MIN_CODE_DEVIATIONS = 2.0
 """Standard deviations of noise that a code's share must exceed to count for an attribute's perplexity."""
-VAGUE = 0.1
+MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
 CELL_DISTANCE = 1.0 / math.sqrt(2.0 * math.pi)
 """Total variation of a cell's noise over its standard deviation."""
@@ -101,7 +101,7 @@ def summarise_one_ways(curator: Curator) -> OneWays:
     for name, share in shares.items():
         found = [m for m in curator.measurements if m.clique == (name,)]
         sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
-        clear = share > SURE * sigma
+        clear = share > MIN_CODE_DEVIATIONS * sigma
         # A share cut at 0 is off on one side only.
         off[name] = CELL_DISTANCE * sigma * float(clear.sum() + 0.5 * (~clear).sum())
         held = share[clear] / share[clear].sum() if clear.any() else share[share > 0]
@@ -152,7 +152,7 @@ def estimate_dependence(
         chance = ways.chance(pair)
         explained = ways.off[pair[0]] ** 2 + ways.off[pair[1]] ** 2 + chance**2
         apart = max(float(error), 0.0) / (2.0 * ways.rows)
-        spread = noise + VAGUE * chance
+        spread = noise + MAX_CHANCE_SPREAD * chance
         low, high = (math.sqrt(max(d**2 - explained, 0.0)) for d in (apart, apart + spread))
         found[pair] = Dependence(low, max(high - low, noise))
     return found
@@ -218,16 +218,17 @@ def independent_tables(
 MAX_TRIPLES, MAX_CELLS, MAX_UPDATES = 4096, 1 << 22, 1 << 31
 """Triples that one query asks about at most; cells of all their tables; triples times rows. They bound the
 time and the memory of counting."""
-PART, WHOLE = Fraction(1, 30), Fraction(1, 10)
+MAX_TRIPLE_SHARE, MAX_TRIPLES_SHARE = Fraction(1, 30), Fraction(1, 10)
 """Of all rho, the most that one triple gets, and the most that all get together."""
-AFFORDABLE = 0.1
-"""Total variation of a triple's noise if it got PART, from which on it is not asked about."""
-FINER = 10.0
+MAX_TRIPLE_NOISE = 0.1
+"""Total variation of a triple's noise if it got MAX_TRIPLE_SHARE, from which on it is not asked about."""
+FINENESS_OVER_INTERACTION = 10.0
 """How many times finer than its interaction a triple is measured. At 6, sums modulo five of 24,000 rows are
 0.08 off at epsilon 1 (bench/LOG.md)."""
-FINE, COARSE = 0.08, 0.35
-"""The interaction that a query is to find: FINE if it can, for as little as that costs; a query that would
-miss COARSE is not asked. That of c = a xor b is 0.5, and pairs explain real tables to within 0.03."""
+FINE_INTERACTION, COARSE_INTERACTION = 0.08, 0.35
+"""The interaction that a query is to find: FINE_INTERACTION if it can, for as little as that costs; a query
+that would miss COARSE_INTERACTION is not asked. That of c = a xor b is 0.5, and pairs explain real tables to
+within 0.03."""
 MAX_ATTRIBUTES = 80
 """Attributes, those of fewest codes, whose triples are thought of: 30 of them have MAX_TRIPLES already, and a
 list of all triples of 400 columns takes a minute."""
@@ -273,7 +274,7 @@ class KnownPairs:
     shares: Mapping[Clique, Floats]
     off: Mapping[Clique, float]
 
-    def implied(self, triples: Sequence[Clique]) -> tuple[list[Floats], list[float]]:
+    def imply_triples(self, triples: Sequence[Clique]) -> tuple[list[Floats], list[float]]:
         """What the pairs imply of each triple, in rows, and by how much rows without interaction differ.
 
         The second is a total variation: of rows drawn from the table, and of the pairs' own noise.
@@ -336,7 +337,9 @@ def plan_query(
         for triple in combinations([name for name in domain.names if name in fewest], 3)
         if all(pair in pairs for pair in combinations(triple, 2))
     }
-    affordable = (triple for triple in noise if noise[triple] <= AFFORDABLE * math.sqrt(PART))
+    affordable = (
+        triple for triple in noise if noise[triple] <= MAX_TRIPLE_NOISE * math.sqrt(MAX_TRIPLE_SHARE)
+    )
     able = sorted(affordable, key=lambda triple: (target not in triple, noise[triple]))
     cells = np.cumsum([domain.size(triple) for triple in able])
     most = min(MAX_TRIPLES, int(MAX_UPDATES / ways.rows), int(np.searchsorted(cells, MAX_CELLS, "right")))
@@ -346,11 +349,11 @@ def plan_query(
         before = len(asked)
         visible = _largest_of(before) * _deviation(curator, before, ways.rows, largest)
         asked = [triple for triple in asked if min(bound[name] for name in triple) > visible]
-    if not asked or visible > COARSE:
+    if not asked or visible > COARSE_INTERACTION:
         return None
     asked.sort(key=lambda triple: [domain.index(name) for name in triple])
     # The deviation falls with the root of rho.
-    rho = largest * min(Fraction(math.ceil(1000 * (visible / FINE) ** 2), 1000), Fraction(1))
+    rho = largest * min(Fraction(math.ceil(1000 * (visible / FINE_INTERACTION) ** 2), 1000), Fraction(1))
     deviation = _deviation(curator, len(asked), ways.rows, rho)
     return TripleQuery(tuple(asked), tuple(noise[triple] for triple in asked), rho, deviation)
 
@@ -358,22 +361,23 @@ def plan_query(
 def find_triples(curator: Curator, query: TripleQuery, known: KnownPairs) -> dict[Clique, Fraction]:
     """The triples whose interaction stands above noise, and the rho that each is worth.
 
-    A triple is to be measured FINER times finer than its interaction. Those of the largest interaction come
-    first, while they get no more than PART each and WHOLE together.
+    A triple is to be measured FINENESS_OVER_INTERACTION times finer than its interaction. Those of the
+    largest interaction come first, while they get no more than MAX_TRIPLE_SHARE each and MAX_TRIPLES_SHARE
+    together.
 
     **Privacy.** One appraisal, which costs `query.rho`; the rest looks at its answer and at releases.
     """
-    tables, floors = known.implied(query.triples)
+    tables, floors = known.imply_triples(query.triples)
     errors = curator.appraise(query.triples, tables, query.rho)
     found: dict[Clique, tuple[float, float]] = {}
     for triple, error, floor, noise in zip(query.triples, errors, floors, query.noise, strict=True):
         interaction = float(error) / (2.0 * known.model.total) - floor
         if interaction > query.visible:
-            found[triple] = interaction, (FINER * noise / interaction) ** 2
+            found[triple] = interaction, (FINENESS_OVER_INTERACTION * noise / interaction) ** 2
     bought: dict[Clique, Fraction] = {}
-    left = WHOLE
+    left = MAX_TRIPLES_SHARE
     for triple, (_, share) in sorted(found.items(), key=lambda item: -item[1][0]):
-        part = min(max(Fraction(round(share * 10**6), 10**6), Fraction(1, 1000)), PART)
+        part = min(max(Fraction(round(share * 10**6), 10**6), Fraction(1, 1000)), MAX_TRIPLE_SHARE)
         if part <= left:
             bought[triple] = curator.total * part
             left -= part
