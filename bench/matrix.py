@@ -52,6 +52,8 @@ Written by `python bench/matrix.py`, which asks the code; edit nothing here. A n
   anything is spent.
 - `TopQ` with one marginal a round (`q=1`) is the selection of MWEM and GEM, with five that of RAP. `AllKWay`
   is shown with pairs (`degree=2`), `Fixed` with a chain of pairs.
+- No column is public here: `PrivatePairs` and `ConditionalAIM` buy what they buy then, and `gated` and
+  `conditional_pgm` draw every column. `Slices` is asked under its adjacency `replace_one`.
 """
 
 
@@ -147,6 +149,12 @@ def made(name: str, columns: Sequence[str] = tuple(WIDE)) -> Any:
     return kind(**quick.get(name, {}))
 
 
+def adjacency(selector: str) -> Any:
+    """An adjacency under which a selector can be asked: the first of its own, where it answers under few."""
+    able = getattr(selectors, selector).adjacencies
+    return "add_remove" if able is None else min(able)
+
+
 def wide_table() -> pa.Table:
     """Rows whose every pair of columns is dependent."""
     rng = np.random.default_rng(0)
@@ -163,6 +171,7 @@ def answer(selector: str, generator: str, table: pa.Table) -> str:
         model=Scout(resolve(generator)),
         epsilon=10.0,
         delta=1e-6,
+        adjacency=adjacency(selector),
         schema=Schema.from_sizes(WIDE),
     )
     try:

@@ -56,7 +56,8 @@ def test_every_command_is_in_the_readme_with_its_options() -> None:
 
 def test_every_method_is_in_the_guide() -> None:
     start = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in start for name in METHODS)
+    missing = [name for name in METHODS if f"`{name}`" not in start]
+    assert not missing, f"docs/start.md does not name {missing}"
 
 
 def test_the_architecture_page_lists_every_room() -> None:
@@ -70,12 +71,13 @@ def test_the_architecture_page_lists_every_room() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_on_the_page_of_methods_with_the_link_to_its_own(name: str) -> None:
     folder, page = ROOT / "docs" / "methods", METHODS[name].page
-    assert (ROOT / "docs" / page).exists()
+    assert page, f"METHODS['{name}'] in methods.py says no page="
+    assert (ROOT / "docs" / page).is_file(), f"docs/{page}, the page= of {name}, is not there"
     rows = [
         row for row in (folder / "README.md").read_text(encoding="utf-8").splitlines() if f"`{name}`" in row
     ]
     link = page.removeprefix("methods/") if page.startswith("methods/") else f"../{page}"
-    assert any(f"({link})" in row for row in rows)
+    assert any(f"({link})" in row for row in rows), f"docs/methods/README.md: `{name}`, ({link})"
 
 
 def test_methods_that_need_an_extra_say_so() -> None:
@@ -138,7 +140,7 @@ def test_every_public_argument_is_in_the_glossary() -> None:
     words = set(_glossary())
     for name, value in _public_callables():
         missing = set(inspect.signature(value).parameters) - words - {"self"}
-        assert not missing, f"{name}: {sorted(missing)}"
+        assert not missing, f"{name}: docs/glossary.md, Arguments, lacks {sorted(missing)}"
 
 
 def test_the_glossary_has_no_argument_that_is_gone() -> None:

@@ -77,6 +77,7 @@ METHODS: dict[str, Method] = {
             "gated",
             "Every pair with a private column, dependent ones at less noise; a mixture over the public rows.",
             "docs/public.md",
+            page="public.md",
         ),
         Method(
             "conditional_aim",
@@ -84,6 +85,7 @@ METHODS: dict[str, Method] = {
             "conditional_pgm",
             "AIM on marginals with a private column; a graphical model drawn given the public columns.",
             "arXiv 2504.10987",
+            page="methods/conditional_aim.md",
         ),
         Method(
             "batched",
