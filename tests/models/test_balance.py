@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from margrave import limits
+from margrave.models._sampling import balance as balance_module
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 
@@ -114,3 +116,47 @@ def test_the_same_generator_gives_the_same_rows(drawn):
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
     assert any((a != b).any() for a, b in zip(one, other, strict=True))
     assert all(np.array_equal(a, b) for a, b in zip(columns, kept, strict=True))
+
+
+class Clock:
+    """Stands where the machine's clock is read, and goes on by a second at each reading."""
+
+    def __init__(self):
+        self.readings = 0
+
+    def monotonic_ns(self):
+        self.readings += 1
+        return self.readings * 10**9
+
+
+def test_the_deadline_is_kept_while_pairs_are_counted_and_while_codes_are_swapped(drawn, monkeypatch):
+    """A reading for each part of the work: a deadline after `looks` of them leaves that much undone."""
+    _, _, columns, groups, expected = drawn
+    counting = -(-ROWS // 32)
+    monkeypatch.setattr(balance_module, "COUNTED_AT_ONCE", 32)
+    monkeypatch.setattr(balance_module, "WORK_A_LOOK", ROWS * len(SIZES))  # one column at a time
+    whole = balance(columns, groups, expected, SIZES, 2, np.random.default_rng(3))
+    squares = []
+    for looks in (1, counting, counting + 1, counting + 3, counting + 2 * len(SIZES), 10_000):
+        clock = Clock()
+        monkeypatch.setattr(limits, "time", clock)
+        deadline = limits.Deadline(looks + 0.5, limits.Stopwatch())
+        before = clock.readings
+        found = balance(columns, groups, expected, SIZES, 2, np.random.default_rng(3), deadline=deadline)
+        assert clock.readings - before <= looks + 1
+        for column, now, size in zip(columns, found, SIZES, strict=True):
+            assert np.array_equal(np.bincount(groups * size + column), np.bincount(groups * size + now))
+        if looks <= counting:
+            assert all(np.array_equal(a, b) for a, b in zip(columns, found, strict=True))
+        squares.append((excess(found, expected) ** 2).sum())
+    assert squares[1] > squares[2] > squares[3] > squares[4] == squares[5]
+    assert all(np.array_equal(a, b) for a, b in zip(whole, found, strict=True))
+
+
+def test_rows_counted_in_parts_are_balanced_as_in_one(drawn, monkeypatch):
+    _, _, columns, groups, expected = drawn
+    found = []
+    for at_once in (1, 1000, ROWS):
+        monkeypatch.setattr(balance_module, "COUNTED_AT_ONCE", at_once)
+        found.append(balance(columns, groups, expected, SIZES, 2, np.random.default_rng(3)))
+    assert all(np.array_equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))

@@ -68,6 +68,12 @@ Singles = NDArray[np.float32]
 MAX_SWAPS_A_PASS = 1 << 17
 """Most swaps tried for one column in one pass: of many rows a part is enough, their counts are close."""
 
+WORK_A_LOOK = 1 << 26
+"""Cells of pairs that are touched between two looks at the clock: a tenth of a second, about."""
+
+COUNTED_AT_ONCE = 1 << 8
+"""Rows whose pairs are counted at once: what a core's cache holds of a thousand columns."""
+
 SWAP_REACH = 64
 """How far apart in the order of groups two rows may lie to be tried for a swap in `balance_column`."""
 
@@ -98,7 +104,8 @@ def balance(
         most: Swaps tried for an attribute in one pass, at most: spread over the rows.
         movable: Positions of the columns whose codes may be swapped; all when None.
         apart: Groups of their own for some columns, by position, each of shape [rows].
-        deadline: After it no pass begins.
+        deadline: After it no swap is tried. It is looked at after every WORK_A_LOOK cells that are touched,
+            in counting as well; what is counted in part only is of no use, and the rows stay as they were.
 
     Returns: the columns, rows in the order given.
     """
@@ -108,14 +115,30 @@ def balance(
     by = order_by_group(groups, int(groups.max()) + 1)
     codes = lines_of(columns, starts, by)
     excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
-    _count(codes, excess)
+    if not _count_within(codes, excess, deadline):
+        return [np.array(column, dtype=np.int64) for column in columns]
     plans = _plans(by, groups, range(len(columns)) if movable is None else movable, apart or {})
     state, step = fresh_state(rng), max(1, len(by) // most)
-    for turn, plan in product(range(passes), plans):
-        if deadline is not None and deadline.passed:
-            break
-        _swap(codes, *plan, excess, turn % step, step, state)
+    at_once = max(1, WORK_A_LOOK * step // codes.size)
+    for turn, (order, ends, moved) in product(range(passes), plans):
+        for first in range(0, len(moved), at_once):
+            if deadline is not None and deadline.passed:
+                return columns_of(codes, starts, by)
+            _swap(codes, order, ends, moved[first : first + at_once], excess, turn % step, step, state)
     return columns_of(codes, starts, by)
+
+
+def _count_within(codes: Ints, excess: Singles, deadline: Deadline | None) -> bool:
+    """Add all rows to the excess of all pairs, some at a time; False if the deadline came before the end."""
+    counts = np.zeros(excess.shape, dtype=np.int32)
+    rows, width = codes.shape
+    at_once = max(1, min(COUNTED_AT_ONCE, WORK_A_LOOK // width**2))
+    for first in range(0, rows, at_once):
+        if deadline is not None and deadline.passed:
+            return False
+        _count(codes[first : first + at_once], counts)
+    _add_both_ways(counts, excess)
+    return True
 
 
 def _plans(
@@ -185,14 +208,19 @@ def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
 
 
 @compile_kernel
-def _count(codes: Ints, excess: Singles) -> None:
-    """Add the rows to the excess of all pairs, both ways round."""
-    counts = np.zeros(excess.shape, dtype=np.int32)
+def _count(codes: Ints, counts: NDArray[np.int32]) -> None:
+    """Count all pairs of the rows, the later column first: one column's few lines of counts at a time."""
     rows, width = codes.shape
-    for i in range(rows):
-        for u in range(width):
+    for u in range(width):
+        for i in range(rows):
+            line = counts[codes[i, u]]
             for v in range(u):
-                counts[codes[i, u], codes[i, v]] += 1
+                line[codes[i, v]] += 1
+
+
+@compile_kernel
+def _add_both_ways(counts: NDArray[np.int32], excess: Singles) -> None:
+    """Add counts, which are below the diagonal, to the excess on both sides of it."""
     for a in range(len(counts)):
         for b in range(a):
             excess[a, b] += counts[a, b]
