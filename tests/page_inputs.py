@@ -98,7 +98,15 @@ def prepare_runs(names: dict[str, Any]) -> None:
 
 
 def prepare_regression(names: dict[str, Any]) -> None:
-    names.update(synthesis=fit_people(), frame=make_people(20, 8).to_pandas())
+    synthesis = fit_people()
+    write_people()
+    names.update(synthesis=synthesis, schema=synthesis.schema, frame=make_people(20, 8).to_pandas())
+
+
+def prepare_public(names: dict[str, Any]) -> None:
+    write_people()
+    table = make_people(300, 7)
+    names.update(frame=table, other_people=make_people(20, 9).select(["age", "sex"]))
 
 
 def prepare_engines(names: dict[str, Any]) -> None:
@@ -117,6 +125,7 @@ PREPARATIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "docs/engines.md": prepare_engines,
     "docs/metrics.md": prepare_runs,
     "docs/privacy/ledger.md": prepare_files,
+    "docs/public.md": prepare_public,
     "docs/questions.md": prepare_questions,
     "docs/regression.md": prepare_regression,
     "docs/report.md": prepare_files,

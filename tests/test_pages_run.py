@@ -71,7 +71,7 @@ def run_page(page: str, names: dict[str, Any]) -> None:
     """Run the blocks of a page in order; schema.json and spec.toml are saved, as the page says."""
     for part in parts_of(page):
         if part.language == "python":
-            exec(compile(part.text, page, "exec"), names)  # noqa: S102  # the page is ours
+            exec(compile(part.text, page, "exec", dont_inherit=True), names)  # noqa: S102  # the page is ours
         elif part.language == "json" and "margrave_schema" in part.text:
             Path("schema.json").write_text(part.text, encoding="utf-8")
         elif part.language == "toml":

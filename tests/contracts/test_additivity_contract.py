@@ -173,7 +173,7 @@ def double_keys(honest: Any) -> Any:
     ("place", "fault", "seen"),
     [
         ("ibis.source.PushdownSource._group_values", name_groups_by_a_row, "values of"),
-        ("ibis.engine._lookup", double_keys, r"\(\) of"),
+        ("ibis.engine._make_lookup", double_keys, r"\(\) of"),
     ],
 )
 def test_planted_faults_break_the_contract(

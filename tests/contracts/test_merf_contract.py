@@ -51,7 +51,7 @@ def test_units_adjacencies_and_the_ends_of_epsilon(
     tmp_path: Path, max_rows: int | None, adjacency: str, epsilon: float
 ) -> None:
     options: dict[str, Any] = {"adjacency": adjacency, "epsilon": epsilon}
-    table, _ = contract._mix_components(400)
+    table, _ = contract._mixed(400)
     if max_rows is not None:
         table = table.append_column("who", pa.array(np.arange(400) // 5, pa.int64()))
         options["unit"] = mg.Unit("who", max_rows)

@@ -208,7 +208,7 @@ def test_one_scan_gives_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_source(table)[0]
     asked: list[object] = []
     for module in ("ibis.source", "ibis.engine"):
-        name = f"margrave.engines.{module}.fetched"
+        name = f"margrave.engines.{module}.fetch_rows"
         monkeypatch.setattr(name, _recorded(asked))
     for ask in (
         lambda: source.histogram("r", np.array([0.0, 1.0]), absent=True),

@@ -19,6 +19,8 @@ from faithful_door import Recorder, Replayed, budget, chain, opened
 import margrave as mg
 from margrave.models.auto import Auto
 from margrave.models.compressed import Compressed
+from margrave.models.conditional import ConditionalPGM
+from margrave.models.gated import Gated
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.models.networks.merf import Merf
@@ -38,8 +40,10 @@ from margrave.select import (
     AllKWay,
     AllPairs,
     Batched,
+    ConditionalAIM,
     Fixed,
     MeanEmbedding,
+    PrivatePairs,
     PrivMRF,
     PrivSyn,
     ResidualPlanner,
@@ -60,9 +64,11 @@ LIGHT: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "all pairs": (AllPairs, lambda: Mixture(components=6, steps=15)),
     "auto": (AllPairs, Auto),
     "batched": (Batched, lambda: Compressed(PGM())),
+    "conditional aim": (lambda: ConditionalAIM(degree=2), ConditionalPGM),
     "fixed": (lambda: Fixed([("a", "b"), ("d",)]), Independent),
     "mst": (MST, PGM),
     "private gsd": (AllKWay, lambda: Genetic(rows=200, rounds=4)),
+    "private pairs": (PrivatePairs, lambda: Gated(components=6, steps=15)),
     "privmrf": (lambda: PrivMRF(theta=0.2), PGM),
     "privsyn": (PrivSyn, lambda: GUM(rows=200, iterations=5)),
     "residual planner": (ResidualPlanner, lambda: Residual(rows=GUM(rows=200, iterations=5))),
@@ -117,8 +123,9 @@ def test_every_strategy_of_the_library_is_among_them() -> None:
 
     used = {strategy().name for strategy, _ in (LIGHT | TORCH).values()}
     names = {getattr(room, name).name for name in room.__all__ if hasattr(getattr(room, name), "name")}
-    # `Training` asks for one answer, a trained network, and its learner is tested where it is trained.
-    assert used == names - {"training"}
+    # `Training` asks for one answer, a trained network, and its learner is tested where it is trained;
+    # `Slices` asks for one as well, and refuses one of the adjacencies above.
+    assert used == names - {"slices", "training"}
 
 
 def test_a_strategy_that_reads_more_than_answers_is_caught() -> None:

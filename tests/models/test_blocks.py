@@ -19,7 +19,7 @@ CHAIN = [(a, b) for a, b in itertools.combinations(range(9), 2) if b - a < 6]
 def dealt(monkeypatch):
     """Even the smallest nodes are dealt out."""
     monkeypatch.setattr("margrave.models.pgm.inference.MIN_DEALT_CELLS", 2)
-    for name in ("ALONE", "RUN", "COPIED"):
+    for name in ("MIN_BLOCK_CELLS", "RUN", "COPY_DIVISOR"):
         monkeypatch.setattr(blocks, name, 1)
 
 

@@ -43,7 +43,7 @@ TIMED = [
     for name in METHODS
     if name != "tabddpm"
 ]
-ROUNDS = {"aim", "aim_grem", "batched", "gem", "mwem", "privmrf", "rap", "rap_pp"}
+ROUNDS = {"aim", "aim_grem", "batched", "conditional_aim", "gem", "mwem", "privmrf", "rap", "rap_pp"}
 """Methods that ask in rounds, so that time can end them early; that of others ends a fit."""
 A_READING = 1_000_000
 """Nanoseconds that the clock of these tests goes on by itself whenever somebody reads it."""

@@ -136,7 +136,7 @@ def calls_of(function: str, *, keyword: str = "") -> set[str]:
 def test_only_ledger_and_synthesizer_make_repeatable_bits() -> None:
     """The synthesizer only to check the seed; which rows an owner keeps is settled by the curator alone."""
     assert calls_of("RepeatableSource") == {"privacy/ledger/ledger.py", "run/synthesizer.py"}
-    assert calls_of("bounded", keyword="key") == {"measure/curator.py"}
+    assert calls_of("bound_owners", keyword="key") == {"measure/curator.py"}
 
 
 def test_a_private_ledger_takes_no_repeatable_bits() -> None:

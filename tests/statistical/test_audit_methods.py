@@ -24,6 +24,7 @@ import margrave.measure.mechanisms.gaussian as door
 from margrave import Integer, Schema, Synthesis, Synthesizer
 from margrave.measure.mechanisms.moments import sum_embedded, wave
 from margrave.methods import METHODS
+from margrave.models.gated import Gated
 from margrave.models.networks.merf import Merf
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
@@ -41,6 +42,7 @@ SCHEMA = Schema(
 EPSILON, DELTA, RUNS = 8.0, 1e-5, 160
 WAVE = wave(1 << 14)
 FITTERS: dict[str, Callable[[], Any]] = TINY | {
+    "gated": lambda: Gated(components=4, steps=10),
     "genetic": lambda: Genetic(rows=100, rounds=2),
     "merf": lambda: Merf(network=TINY["network"](), features=8),
     "residual": lambda: Residual(rows=GUM(rows=100, iterations=2)),
@@ -48,6 +50,7 @@ FITTERS: dict[str, Callable[[], Any]] = TINY | {
 SMALLER: dict[str, dict[str, Any]] = {
     "aim_grem": {"rounds": 8},
     "dp_merf": {"target": "c", "frequencies": 15},
+    "gated": {},
     "gem": {"rounds": 3},
     "mwem": {"rounds": 3},
     "private_gsd": {},
@@ -67,8 +70,9 @@ BY_STRATEGY = {
     "residual_planner": "residual planner",
 }
 """Methods whose strategy is audited in `test_audit.py`, by the name it has there."""
-ELSEWHERE = {"tabddpm"}
-"""Methods that answer no marginals alone and are audited where their verb is."""
+ELSEWHERE = {"conditional_aim", "slicing", "tabddpm"}
+"""Methods that answer no marginals alone and are audited where their verb is; and `conditional_aim`, whose
+draws and measurements are those of `aim`."""
 
 
 def _tables(adjacency: Adjacency) -> tuple[pa.Table, pa.Table]:
