@@ -68,6 +68,16 @@ def test_the_architecture_page_lists_every_room() -> None:
         assert entry.name in page, entry.name
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/extending.md"])
+def test_files_that_contributors_are_sent_to_are_there(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
+    gone = [
+        name for name in named if not any((at / name).exists() for at in (ROOT, ROOT / "src" / "margrave"))
+    ]
+    assert not gone, f"{page} names {gone}"
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_on_the_page_of_methods_with_the_link_to_its_own(name: str) -> None:
     folder, page = ROOT / "docs" / "methods", METHODS[name].page

@@ -19,6 +19,7 @@ from margrave.evaluation import METRICS, Score, Task, score_metrics, score_refer
 from margrave.evaluation.learners import LEARNERS
 from margrave.evaluation.references import bootstrap_rows, shuffled_rows
 from margrave.evaluation.rows import Rows
+from margrave.evaluation.score import Facts
 from margrave.schema.columns import Binned, Categorical, Real
 from margrave.schema.constraints.rules import Ordered, Within
 from margrave.schema.schema import Schema
@@ -52,7 +53,7 @@ def test_every_metric_runs_on_one_thread() -> None:
     seen: list[int] = []
 
     class Threads:
-        facts = METRICS["average_tv"].facts
+        facts = Facts("threads", "What it is.", reads="rows")
 
         def run(self, task: Task) -> Score:
             seen.extend(entry["num_threads"] for entry in threadpool_info())
@@ -121,6 +122,18 @@ def test_scores_come_in_the_order_asked_for_and_unknown_ones_are_refused() -> No
         score_metrics(task, ["accuracy of all"])
     with pytest.raises(InputError, match="metrics must be of distinct names"):
         score_metrics(task, ["average_tv", METRICS["average_tv"]])
+
+
+def test_a_metric_that_says_counts_and_names_no_cliques_is_told_what_to_say() -> None:
+    class Own:
+        facts = Facts("own", "What its writer counts.")
+
+        def run(self, task: Task) -> Score:
+            return self.facts.score(0.0, "none")
+
+    own: list[Any] = [Own()]
+    with pytest.raises(InputError, match=r"metric 'own' must be one with `cliques`.*reads='rows'"):
+        score_metrics(Task(made(20, 0), made(20, 1), SCHEMA), own)
 
 
 def test_without_a_target_all_that_need_none_are_run() -> None:
@@ -201,7 +214,8 @@ def test_every_metric_is_in_the_guide() -> None:
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     lines = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 8]
     for name, one in METRICS.items():
-        row = next(line for line in lines if f"`{name}`" in line)
+        row = next((line for line in lines if f"`{name}`" in line), "")
+        assert row, f"docs/metrics.md has no row for {name}"
         cells = [cell.strip() for cell in row.split("|")]
         assert cells[2] == one.facts.better, name
         assert cells[6] == one.facts.reads, name

@@ -8,7 +8,7 @@ from margrave.schema.schema import KINDS
 
 def test_no_column_has_an_attribute_dictionary() -> None:
     for kind in KINDS.values():
-        assert not any("__dict__" in vars(base) for base in kind.__mro__), kind
+        assert not any("__dict__" in vars(base) for base in kind.__mro__), f"{kind}: slots=True"
 
 
 def test_of_several_bases_at_most_one_has_generated_slots() -> None:

@@ -42,7 +42,8 @@ def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> 
             a target, held-out rows or rules only if the task has them.
 
     Raises:
-        InputError: There is no such metric, or two have one name.
+        InputError: There is no such metric, two have one name, or one says that it reads "counts" and is not
+            `Counted`.
         MissingExtraError: A metric needs scikit-learn, which is not installed.
 
     Example:
@@ -95,7 +96,13 @@ def _choose_metrics(task: Task, metrics: Sequence[str | Metric] | None) -> list[
 
 
 def _counts_cliques(one: Metric) -> TypeGuard[Counted]:
-    return one.facts.reads == "counts"
+    if one.facts.reads != "counts":
+        return False
+    if not isinstance(one, Counted):
+        must = "one with `cliques`, `of` and `unseen`, since its facts have reads='counts', the default"
+        remedy = "Give its Facts reads='rows' or reads='values', or see margrave.evaluation.task.Counted."
+        raise InputError(invalid(f"metric {one.facts.name!r}", must, remedy))
+    return True
 
 
 class _Held(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from zlib import crc32
 
 import numpy as np
@@ -42,6 +42,7 @@ class Metric(Protocol):
         """The score of the task's synthetic table."""
 
 
+@runtime_checkable
 class Counted(Metric, Protocol):
     """A metric made from tables of counts, one clique at a time, so that several can share a pass."""
 
