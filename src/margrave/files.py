@@ -9,6 +9,7 @@ Spec files: what one small TOML or JSON file says about a grid, a method or a ta
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import importlib
@@ -178,15 +179,18 @@ def _write_text_file(table: pa.Table, path: Path, suffix: str, missing: str, tex
     packed = suffix == ".csv.gz"
     plain = text.encoding is None
     relation = duckdb.connect().from_arrow(write_cells(_spell_table(table), text))
-    relation.write_csv(
-        str(path),
-        sep="\t" if suffix == ".tsv" else text.separator or usual,
-        na_rep=missing,
-        header=text.headed,
-        compression="gzip" if packed and plain else "none",
-        quotechar=quote,
-        escapechar=quote,
-    )
+    try:
+        relation.write_csv(
+            str(path),
+            sep="\t" if suffix == ".tsv" else text.separator or usual,
+            na_rep=missing,
+            header=text.headed,
+            compression="gzip" if packed and plain else "none",
+            quotechar=quote,
+            escapechar=quote,
+        )
+    except duckdb.IOException:  # a RuntimeError, and its message names the hidden file
+        raise OSError(errno.EIO, "the disk is full or its folder cannot be written") from None
     if not plain:
         _encode_file(path, str(text.encoding), packed)
 

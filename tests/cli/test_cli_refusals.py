@@ -327,6 +327,26 @@ def test_a_failure_nobody_foresaw_shows_neither_message_nor_traceback(
     assert files(tmp_path) == {"t.csv", "out.csv.ledger.jsonl", "out.csv.ledger.jsonl.answers"}
 
 
+def test_a_disk_that_fills_up_while_rows_are_written_is_said_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import duckdb
+
+    def fail(*args: object, **options: object) -> None:
+        raise duckdb.IOException(f"Could not write file {CANARY}: No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(duckdb.DuckDBPyRelation, "write_csv", fail)
+        done = call(*synthesize(table(tmp_path), tmp_path))
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "the disk is full" in done.err
+    assert "--resume" in done.err
+    assert CANARY not in done.err
+    assert files(tmp_path) == {"t.csv", "out.csv.ledger.jsonl", "out.csv.ledger.jsonl.answers"}
+    assert call(*synthesize(tmp_path / "t.csv", tmp_path, "--resume")).code == 0
+    assert "out.csv" in files(tmp_path)
+
+
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import margrave.files
 

@@ -232,6 +232,21 @@ def test_an_existing_file_is_never_touched(tmp_path: Path) -> None:
         ledger(tmp_path / "no" / "folder.jsonl")
 
 
+@pytest.mark.parametrize("broken", ["fsync", "write"])
+def test_a_new_file_that_a_full_disk_cut_short_is_not_in_the_way_of_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(f"margrave.privacy.ledger.journal.os.{broken}", fail)
+        with pytest.raises(InputError, match="No space left on device"):
+            ledger(tmp_path / "ledger.jsonl")
+    assert list(tmp_path.iterdir()) == []
+    ledger(tmp_path / "ledger.jsonl").record(EVENTS[0])
+
+
 @pytest.mark.parametrize("broken", ["fsync", "write", "open"])
 def test_a_failing_disk_fails_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     book = ledger(tmp_path / "ledger.jsonl")

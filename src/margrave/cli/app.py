@@ -163,7 +163,8 @@ def main() -> None:
     except MemoryError:
         _fail("out of memory; declare coarser columns or lower max_cells", 1)
     except OSError as error:
-        _fail(f"a file could not be written or read: {error.strerror}; free the disk and run again", 1)
+        said = f"a file could not be written or read: {error.strerror}; free the disk and run again"
+        _fail(f"{said}, a release with --resume: what was spent is in its ledger file", 1)
     except Exception as error:  # its message and its traceback may quote the table: neither is shown
         _fail(f"unexpected {type(error).__name__}{locate_error(error)}; please report it", 1)
     if code == INTERRUPTED_EXIT_CODE:

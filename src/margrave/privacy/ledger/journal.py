@@ -354,14 +354,21 @@ def _lines(records: Sequence[Mapping[str, object]]) -> bytes:
 
 
 def _write(path: Path, lines: bytes, flags: int) -> None:
-    """Append lines to a file and wait until they are on disk; a file that has vanished is noticed."""
-    handle = open_binary(path, os.O_WRONLY | os.O_APPEND | flags)
+    """Append lines to a file and wait until they are on disk; a file that has vanished is noticed.
+
+    A file that is made here (O_EXCL) and cannot be written whole is removed: nothing has been spent on it,
+    and what is left of it would be in the way of the next try.
+    """
+    handle, whole = open_binary(path, os.O_WRONLY | os.O_APPEND | flags), False
     try:
         if os.write(handle, lines) != len(lines):
             raise OSError(0, "the lines were written in part only")
         os.fsync(handle)
+        whole = True
     finally:
         os.close(handle)
+        if flags & os.O_EXCL and not whole:
+            path.unlink(missing_ok=True)
 
 
 def _open_ledger(path: Path, flags: int) -> int:
