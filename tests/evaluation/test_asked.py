@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
-from margrave.evaluation import METRICS, Score, Task
+from margrave.evaluation import Score, Task
 from margrave.evaluation.observed import observed_schema, widen_schema
+from margrave.evaluation.score import Facts
 from margrave.evaluation.scoring import score_request
 from margrave.report.comparison.page import render_comparison
 from margrave.schema.schema import Schema
@@ -83,7 +84,7 @@ def test_models_are_trained_with_one_thread() -> None:
     seen = []
 
     class Threads:
-        facts = METRICS["average_tv"].facts
+        facts = Facts("threads", "What it is.", reads="rows")
 
         def run(self, task: Task) -> Score:
             seen.extend(entry["num_threads"] for entry in threadpool_info())

@@ -4,27 +4,26 @@ up."""
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pytest
 
-from margrave.engines.opening import open_source
+from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.values import (
     Histogram,
     are_single,
-    has_spikes,
+    atom_edges,
+    find_spikes,
+    place_atoms,
+    round_numbers,
     split_atoms,
 )
 from margrave.privacy.accounting.accountants import ZCDP
-from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.columns import Binned, Integer, Real
+from margrave.schema.columns import Binned, Date, Integer, Moment, Real
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
@@ -33,10 +32,10 @@ ROWS = 40_000
 PLAIN = Real(name="x")
 
 
-def _discovered(table: Any, seed: int = 0, partition: Fraction = Fraction(1, 10**7)) -> tuple[Schema, Ledger]:
+def _discovered(table: pa.Table, seed: int = 0) -> tuple[Schema, Ledger]:
     source, _ = open_source(table)
     ledger = Ledger(
-        epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=partition
+        epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=Fraction(0)
     )
     return Curator(source, ledger, SeededSource(seed)).discover(None, ledger.total / 3), ledger
 
@@ -94,83 +93,61 @@ def test_a_value_of_few_rows_is_never_made_an_atom() -> None:
         assert 777.25 not in _weights(column)[0]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "column", "some"),
+    [
+        (96.0, 104.0, PLAIN, [96.0, 99.9, 100.0]),
+        (0.25, 0.5, PLAIN, [0.3, 0.33, 0.4]),
+        (992.0, 1008.0, Integer(name="x"), [992.0, 999.0, 1007.0]),
+        (-8.0, -4.0, PLAIN, [-7.5, -5.0]),
+        (0.0, 6e10, Moment(name="x"), [0.0, 5.94e10]),
+        (18_000.0, 18_031.0, Date(name="x"), [18_000.0, 18_030.0]),
+        (1.0, 2.0, Real(name="x", grids=((0.25, 1.0),)), [1.0, 1.25, 1.75]),
+    ],
+)
+def test_round_numbers_of_a_cell(low: float, high: float, column: Binned, some: list[float]) -> None:
+    found = round_numbers(low, high, 100, column)
+    assert set(some) <= set(found.tolist())
+    assert len(found) <= 100
+    assert ((found >= low) & (found < high)).all()
+    edges = atom_edges([(low, high)], column)
+    assert (np.diff(edges) > 0).all()
+    assert (edges[0], edges[-1]) == (low, high)
+
+
 def test_cells_that_stand_out_are_found_and_slopes_are_not() -> None:
     edges = np.arange(0.0, 101.0)
     noisy = np.linspace(0.0, 2000.0, 100)
-    assert not has_spikes(edges, noisy, 10.0, 0.0)
+    assert find_spikes(edges, noisy, 10.0, 0.0) == []
     noisy[40] += 900.0
-    assert has_spikes(edges, noisy, 10.0, 0.0)
-    assert not has_spikes(edges, noisy, 10.0, 1.0)  # each cell is one number already
+    assert find_spikes(edges, noisy, 10.0, 0.0) == [(40.0, 41.0)]
+    assert find_spikes(edges, noisy, 10.0, 1.0) == []  # each cell is one number already
 
 
-def test_numbers_that_are_not_round_are_found_to_the_last_bit() -> None:
-    rng = np.random.default_rng(4)
-    sizes = np.log([1, 2, 3, 4, 5, 6])
-    values = rng.choice(sizes, ROWS, p=[0.1, 0.15, 0.2, 0.3, 0.15, 0.1])
-    schema, ledger = _discovered(pa.table({"size": values}))
-    column = schema["size"]
-    assert isinstance(column, Binned)
-    low, _, weights = _weights(column)
-    found = dict(zip(low.tolist(), weights.tolist(), strict=True))
-    for size in sizes:
-        assert found[size] == pytest.approx((values == size).mean(), abs=0.01)
-    assert not [event for event in ledger.events if event.what == "grids of size"]  # nothing else is left
-
-
-def test_numbers_in_text_and_dates_are_found_as_well(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    rare = rng.random(ROWS) < 0.4
-    days = np.datetime64("1990-01-01") + rng.integers(0, 9000, ROWS)
-    amounts = np.where(rare, 17.25, rng.lognormal(8, 1, ROWS).round(2))
-    text = np.where(rng.random(ROWS) < 0.5, [f"{value:.2f}" for value in amounts], amounts.astype(str) + "0")
-    day = np.where(rare, np.datetime64("1999-12-31"), days)
-    pa_csv.write_csv(pa.table({"day": day, "text": text.tolist()}), tmp_path / "table.csv")
-    schema, _ = _discovered(tmp_path / "table.csv")
-    for name, value in (("day", 10_956.0), ("text", 17.25)):
-        column = schema[name]
-        assert isinstance(column, Binned)
-        low, _, weights = _weights(column)
-        assert weights[low.tolist().index(value)] == pytest.approx(0.4, abs=0.05)
-
-
-def test_a_search_is_in_the_ledger_with_its_share_of_delta() -> None:
-    values = np.where(np.arange(ROWS) % 3 == 0, 777.25, np.random.default_rng(6).normal(0, 300, ROWS))
-    _, ledger = _discovered(pa.table({"x": values}))
-    (event,) = (event for event in ledger.events if event.what == "atoms of x")
-    assert isinstance(event, PartitionEvent)
-    assert event.delta <= Fraction(1, 10**7)
-    assert event.threshold > 5 * float(event.sigma_squared) ** 0.5
-
-
-def test_without_delta_no_number_is_searched_for() -> None:
-    table = pa.table({"x": np.where(np.arange(ROWS) % 3 == 0, 777.25, np.arange(ROWS) / 7.0)})
-    schema, ledger = _discovered(table, partition=Fraction(0))
-    assert not [event for event in ledger.events if "atoms" in event.what]
-    assert schema.known
-
-
-def test_a_rest_that_is_not_evident_gets_little_weight() -> None:
-    edges, cells = np.array([0.0, 10.0, 20.0, 30.0]), np.array([10.0, 300.0, 20.0])
-    found = Histogram(edges, cells, np.full(3, 100.0), cells, are_single(edges, 0.0))
-    split = split_atoms(found, [(12.5, 260.0)], 20.0, PLAIN)
-    at = split.edges[:-1].tolist().index(12.5)
-    assert split.weights[at] == pytest.approx(260.0 + 40.0 * 400.0 / 500.0)
-    assert split.weights[[at - 1, at + 1]].sum() == pytest.approx(4.0)
-    clear = split_atoms(found, [(12.5, 100.0)], 20.0, PLAIN)
-    assert clear.weights[at] == pytest.approx(100.0)
-    assert clear.weights[[at - 1, at + 1]].sum() == pytest.approx(200.0)
+def test_an_atom_between_two_round_numbers_is_looked_for_once_more() -> None:
+    spikes = [(100.0, 116.0)]
+    edges = atom_edges(spikes, PLAIN)
+    counts = np.histogram(np.full(500, 107.123), edges)[0].astype(float)
+    atoms, closer = place_atoms(spikes, edges, counts, 5.0, PLAIN)
+    assert atoms == []
+    (low, high), *rest = closer
+    assert low < 107.123 < high
+    assert not rest
+    edges = atom_edges(closer, PLAIN)
+    counts = np.histogram(np.full(500, 107.123), edges)[0].astype(float)
+    assert place_atoms(closer, edges, counts, 5.0, PLAIN)[0] == [(107.123, 500.0)]
 
 
 def test_splitting_keeps_the_sums() -> None:
     cells = np.array([10.0, 300.0, 20.0])
     edges = np.array([0.0, 10.0, 20.0, 30.0])
     found = Histogram(edges, cells, np.full(3, 4.0), cells, are_single(edges, 0.0))
-    split = split_atoms(found, [(12.5, 200.0), (10.0, 30.0), (99.0, 5.0)], 3.0, PLAIN)
+    split = split_atoms(found, [(12.5, 250.0), (10.0, 30.0), (99.0, 5.0)], 3.0, PLAIN)
     assert split.noisy.sum() == pytest.approx(330.0)
     assert split.weights.sum() == pytest.approx(330.0)
     assert (np.diff(split.edges) > 0).all()
     at = split.edges[:-1].tolist().index(12.5)
     assert split.alone[at]
-    assert (split.noisy[at], split.variances[at]) == (200.0, 9.0)
+    assert (split.noisy[at], split.variances[at]) == (250.0, 9.0)
     assert split.edges[at + 1] == np.nextafter(12.5, np.inf)
     assert split.alone.sum() == 2

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.measure.discovery.occupancy import (
-    CHANGES,
-    EMPTY_STRETCH,
-    LEVELS,
-    MOST_TOGETHER,
     expected_counts,
-    smoothed_counts,
     spread_counts,
     trimmed_range,
     weigh_cells,
@@ -132,79 +125,3 @@ def test_counts_are_spread_over_finer_cells() -> None:
     finer = spread_counts(np.array([0.0, 4.0, 8.0]), np.array([40.0, 80.0]), np.array([0.0, 2.0, 4.0, 5.0]))
     assert finer.tolist() == [20.0, 20.0, 80.0]
     assert trimmed_range(np.zeros(5)) == (0, 5)
-
-
-def _by_enumeration(noisy: np.ndarray, sigma: float, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What `smoothed_counts` says, from all partitions one by one and sums over a fine grid of multiples."""
-    cells = len(noisy)
-    levels = np.asarray(LEVELS, dtype=float)
-    shares = 2.0 ** np.where(levels > 0, -0.5 * levels, 0.25 * levels)
-    shares *= (1.0 - EMPTY_STRETCH) / shares.sum()
-    multiples = np.linspace(0.0, 12.0, 60_001)[1:] - 1e-4
-    step = multiples[1] - multiples[0]
-    prior = sum(
-        share * 2.0**-level * np.exp(-multiples * 2.0**-level)
-        for level, share in zip(levels, shares, strict=True)
-    )
-    total, counts, held = 0.0, np.zeros(cells), np.zeros(cells)
-    for change in CHANGES:
-        for ends in itertools.product([False, True], repeat=cells - 1):
-            starts = [0, *(place + 1 for place, end in enumerate(ends) if end), cells]
-            weight = change ** (len(starts) - 1) * (1.0 - change) ** (cells - len(starts) + 1)
-            found, full = np.zeros(cells), np.zeros(cells)
-            for first, last in itertools.pairwise(starts):
-                y, w = noisy[first:last], means[first:last]
-                empty = EMPTY_STRETCH * np.exp(-0.5 * (y**2).sum() / sigma**2)
-                fits = -0.5 * ((y[:, None] - w[:, None] * multiples) ** 2).sum(axis=0) / sigma**2
-                some = prior * np.exp(fits) * step
-                weight *= empty + some.sum()
-                full[first:last] = some.sum() / (empty + some.sum())
-                found[first:last] = w * (some * multiples).sum() / (empty + some.sum())
-            total += weight
-            counts += weight * found
-            held += weight * full
-    return counts / total, held / total
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_smoothed_counts_average_over_all_partitions(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    means = rng.uniform(50.0, 150.0, 5)
-    noisy = np.array([0.0, 1.0, 1.0, 4.0, 0.3]) * means + rng.normal(0.0, 40.0, 5)
-    counts, held = smoothed_counts(noisy, 40.0, means)
-    again, full = _by_enumeration(noisy, 40.0, means)
-    assert counts == pytest.approx(again, rel=0.01, abs=0.5)
-    assert held == pytest.approx(full, abs=0.01)
-
-
-def test_smoothing_brings_smooth_counts_nearer_and_keeps_spikes() -> None:
-    cells = np.arange(100)
-    smooth = np.exp(-0.5 * ((cells - 45) / 15) ** 2)
-    spikes = np.isin(cells, [3, 10, 40]).astype(float)
-    for shape, sigma, least in ((smooth, 100.0, 0.75), (spikes, 100.0, 0.8)):
-        truth = 10_000 * shape / shape.sum()
-        far, near = [], []
-        for seed in range(5):
-            noisy = truth + np.random.default_rng(seed).normal(0.0, sigma, 100)
-            counts, _ = expected_counts(noisy, sigma, _even(100, 10_000), leave=0.04)
-            far.append(np.abs(counts - truth).sum())
-            near.append(np.abs(weigh_cells(noisy, sigma, _even(100, 10_000)) - truth).sum())
-        assert np.mean(near) < least * np.mean(far)
-
-
-def test_without_noise_smoothing_changes_nothing_in_many_cells() -> None:
-    truth = np.random.default_rng(1).permutation(2 * MOST_TOGETHER + 7) * 10.0
-    counts, held = smoothed_counts(truth, 0.01, _even(len(truth), truth.sum()))
-    assert counts == pytest.approx(truth, rel=1e-3, abs=0.1)
-    assert (held > 0.5).sum() >= len(truth) - 1
-
-
-@given(st.integers(1, 40), st.floats(0.01, 1e9), st.integers(0, 1000))
-@settings(max_examples=50, deadline=None)
-def test_smoothed_counts_are_finite_and_never_negative(cells: int, sigma: float, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    noisy = rng.normal(0.0, sigma, cells) + rng.integers(0, 2, cells) * 1e6
-    counts, held = smoothed_counts(noisy, sigma, rng.uniform(0.0, 1e4, cells))
-    assert np.isfinite(counts).all()
-    assert (counts >= 0).all()
-    assert ((held >= 0) & (held <= 1 + 1e-9)).all()

@@ -41,8 +41,8 @@ def _vector(codes: tuple[int, int]) -> NDArray[np.float64]:
 def _answer(adjacency: Adjacency, gdp: int, canary: bool, rows: int) -> tuple[float, float]:
     """The log-likelihood ratio of one run's rows, up to a constant, and rho.
 
-    Under zero_out an emptied row has a vector of zeros, which no table holds: its noisy copy is made by taking
-    the canary's vector off the row that the door gave.
+    Under zero_out an emptied row has a vector of zeros, which no table holds: its noisy copy is made by
+    taking the canary's vector off the row that the door gave.
     """
     ledger = Ledger(
         epsilon=6.0, delta=1e-5, neighbours=Neighbours(Unit(), adjacency), accountant=GDP() if gdp else ZCDP()
@@ -91,7 +91,7 @@ def _violated(adjacency: Adjacency, gdp: int, runs: int, rows: int = 1) -> bool:
 
 def _halve_the_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = door.bound_change
-    monkeypatch.setattr(door, "bound_change", lambda *args: honest(*args) // 2)
+    monkeypatch.setattr(door, "bound_change", lambda *args: honest(*args) // 4)
 
 
 def _forget_an_attribute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,38 +220,6 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: Patch) -> None:
     assert kind in _findings(**options)
 
 
-def _count_numbers_twice(patch: Patch) -> None:
-    """A row counts for its number two times."""
-    seen = partition._exact
-
-    def doubled(source: Any, name: str) -> Any:
-        return ((texts, 2 * counts) for texts, counts in seen(source, name))
-
-    patch.setattr(partition, "_exact", doubled)
-
-
-@pytest.mark.parametrize(
-    ("plant", "kind"), [(_lower_the_threshold, "delta"), (_count_numbers_twice, "sensitivity")]
-)
-def test_a_fault_in_the_search_for_numbers_is_found(
-    plant: Callable[[Patch], None], kind: str, monkeypatch: Patch
-) -> None:
-    """The pay of most rows is a multiple of 1000, which stands out; one row has a number of its own."""
-    tables = pair("extreme numbers", ("pay",), "add_remove", 0)
-
-    def find() -> set[str]:
-        options = {"whole": False, "epsilon": 60.0}
-        first, second = (fitting(one, "independent", ("pay",), "add_remove", 0, **options) for one in tables)
-        tape, found = audited(first, second, rows=tables[0].num_rows + 1)
-        assert tape.error is None
-        assert any(event.what == "atoms of pay" for question in tape.questions for event in question.events)
-        return {finding.split(":")[0] for finding in found}
-
-    assert find() == set()
-    plant(monkeypatch)
-    assert kind in find()
-
-
 def test_a_join_that_fans_out_is_found_unless_the_door_refuses_it(monkeypatch: Patch) -> None:
     """The door counts the rows of an answer where its engine is held to their number."""
     _count_twice(monkeypatch)

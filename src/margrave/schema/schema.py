@@ -165,7 +165,7 @@ def register_column(kind: type[Column]) -> None:
     if not issubclass(kind, Listed | Binned):
         remedy = "Derive it from margrave.schema.columns.Listed or Binned."
         raise InputError(invalid("column kind", "one that can be encoded", remedy, got=kind.__name__))
-    if not isinstance(kind.kind, str):
+    if not isinstance(vars(kind).get("kind"), str):
         remedy = 'Write kind: ClassVar[str] = "..." in the class.'
         raise InputError(invalid("column kind", "one with a name of its own", remedy, got=kind.__name__))
     add_entry(KINDS, kind.kind, kind, "the column kind")

@@ -22,7 +22,7 @@ from margrave.measure.discovery.pairs import may_relate
 from margrave.measure.discovery.relations import SHARE, Relations
 from margrave.measure.discovery.text import TextSearch
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import OTHER, find_numbers, rest_of, rows_of
+from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
@@ -113,12 +113,7 @@ def open_share(column: Column) -> Fraction:
 
 def searches_values(schema: Schema) -> bool:
     """Whether discovery may have to look for unknown values, which needs a share of delta."""
-    return any(_searches(column) for column in schema.columns)
-
-
-def _searches(column: Column) -> bool:
-    """Whether a column's looks may search for values: of text, or those that many numbers share."""
-    return bool(needs(column) & {"values", "atoms"})
+    return any("values" in needs(column) for column in schema.columns)
 
 
 PAIR_CELL = 2.5
@@ -160,9 +155,9 @@ class Discovery:
        Where declared bounds lie close together *spread* stands in: a few equal cells between them.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared ones, or the declared bins where rare ones are to be merged. Bins and weights are cut from it.
-    4. *atoms*: where a cell of the detail look stands out from those beside it, each number that occurs;
-       only numbers whose noisy count passes a threshold are released (`find_numbers`), which costs a share of
-       delta as well.
+    4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
+       by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
+       follow from the released counts of the looks before (`margrave.measure.discovery.values`).
     5. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
        (`margrave.measure.discovery.grids`); rows without a number are in no cell.
     6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
@@ -242,14 +237,14 @@ class Discovery:
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         found, completed = [], []
         weights = [self._weight(column) for column in open_columns]
-        weight, searches = sum(weights, Fraction(0)), sum(map(_searches, open_columns))
+        weight, searches = sum(weights, Fraction(0)), sum("values" in needs(one) for one in open_columns)
         for column, own in zip(open_columns, weights, strict=True):
             delta = self._ledger.planned_delta / searches if searches else Fraction(0)
             known, marginal = self._complete(
                 column, (self._ledger.planned - left - reserve - depends) / weight, delta
             )
             # What this column has left of its share goes to those that follow it.
-            weight, searches = weight - own, searches - _searches(column)
+            weight, searches = weight - own, searches - ("values" in needs(column))
             completed.append(known)
             found += [] if marginal is None else [marginal]
         discovered = frozenset(column.name for column in schema.columns if not column.known)
@@ -314,8 +309,7 @@ class Discovery:
             text = isinstance(self._stored.get(column.name), Unknown)
             (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
             looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
-            atoms = functools.partial(self._find_numbers, delta) if delta > 0 else None
-            known, marginal = Looking(self._source, column, *looks, atoms).run()
+            known, marginal = Looking(self._source, column, *looks).run()
             if not text or not isinstance(known, Binned):
                 return known, marginal
             ask = functools.partial(self._look, every_row=False)
@@ -325,13 +319,6 @@ class Discovery:
         where = (self._source, self._gaussian, self._ledger)
         search = TextSearch(*where, unit, SHARES, delta, rows_of(self._totals), self._tell)
         return search.run(column, attribute=column.name in self._attributes)
-
-    def _find_numbers(
-        self, delta: Fraction, column: Binned, rho: Fraction
-    ) -> tuple[list[tuple[float, float]], float]:
-        """The numbers that many rows of a column hold, and the noise of their counts."""
-        self._tell(f"atoms of {column.name}")
-        return find_numbers(column, self._source, self._gaussian, self._ledger, rho, delta)
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""

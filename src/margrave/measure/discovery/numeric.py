@@ -41,8 +41,10 @@ from margrave.measure.discovery.values import (
     Histogram,
     Tail,
     are_single,
+    atom_edges,
+    find_spikes,
     fit_tail,
-    has_spikes,
+    place_atoms,
     refine_tail,
     split_atoms,
     unit_of,
@@ -78,6 +80,8 @@ SHARES = {
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 
 Z_BOUNDS = 4.5
+ATOM_LOOKS = 2
+"""Looks at single values, at most: at the roundest numbers of a cell, then at those between two of these."""
 FEW_OCTAVES = 2
 SPARSE_SHARE = 0.05
 """Expected share of the rows, half of it at either end, that cells of equal width need not resolve."""
@@ -85,17 +89,14 @@ LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 FINER_BOUNDS_WEIGHT = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
-CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
-"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look:
-bench/LOG.md."""
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 12.0, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
 SPREAD_CELLS = 16
 """Cells of the look at where rows are between declared bounds that lie close together."""
 MOST_DAYS = 1100
 """Days between declared bounds up to which each has a cell of its own, if there are rows enough."""
-NEARLY_NONE = 0.05
-"""Share of the numbers that are not alone in their cell below which grids are not asked for."""
 TIME_CELLS = 288
 """Cells of the look at times of day: five minutes each."""
 
@@ -120,8 +121,6 @@ class Looking:
         doubt: Its variance.
         sigma: Standard deviation of the noise that a cost of rho buys.
         text: Whether the column is text, as the profile has told.
-        atoms: Searches for the numbers that many rows of a column hold, at a cost of rho; their noisy counts,
-            and its sigma. None where there is no delta for a search.
     """
 
     source: Source
@@ -134,7 +133,6 @@ class Looking:
     doubt: float
     sigma: Callable[[Fraction], float]
     text: bool
-    atoms: Callable[[Binned, Fraction], tuple[list[tuple[float, float]], float]] | None
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
@@ -177,15 +175,36 @@ class Looking:
         return None if tail is None else dataclasses.replace(tail, end=min(tail.end, self._ends()[1]))
 
     def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
-        """The detail look with a cell for each value that holds many rows, after a search where there may be
-        some."""
+        """The detail look with a cell for each value that holds rows of its own, after up to two more
+        looks."""
         column, cells = self.column, len(noisy)
         unit, weights = unit_of(column), weigh_cells(noisy, sigma, prior)
         found = Histogram(edges, noisy, np.full(cells, sigma**2), weights, are_single(edges, unit))
-        if self.atoms is None or not has_spikes(edges, noisy, sigma, unit):
-            return found
-        atoms, spread = self.atoms(column, self.unit * SHARES["atoms"])
-        return split_atoms(found, atoms, spread, column)
+        spikes = find_spikes(edges, noisy, sigma, unit)
+        for _ in range(ATOM_LOOKS):
+            if not spikes:
+                break
+            cuts = atom_edges(spikes, column)
+            counts, spread = self._values_alone(cuts)
+            atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
+            found = split_atoms(found, atoms, spread, column)
+        return found
+
+    def _values_alone(self, edges: Array) -> tuple[Array, float]:
+        """A noisy look at single values and what is between them; rows outside all are in two more cells."""
+        column = self.column
+        ends = np.nextafter(edges[[0, -1]], [-np.inf, np.inf])
+        if isinstance(column, Whole):  # far from zero the next float is further than the next number
+            ends = np.array([min(edges[0] - 1.0, ends[0]), max(edges[-1] + 1.0, ends[1])])
+        cells = np.concatenate([ends[:1], edges, ends[1:]])
+
+        def exact() -> NDArray[np.int64]:
+            return self.source.histogram(column.name, cells, column.read).reveal()
+
+        noisy, sigma = self.look(
+            f"atoms of {column.name}", exact, self.unit * SHARES["atoms"] / ATOM_LOOKS, False
+        )
+        return noisy[1:-1], sigma
 
     def _merge_declared(self) -> tuple[Column, NoisyMarginal]:
         """The declared bins, rare ones merged, and their weights; all else stays as it is declared."""
@@ -251,8 +270,6 @@ class Looking:
 
     def _grids(self, steps: tuple[float, ...], found: Histogram) -> tuple[tuple[float, float], ...]:
         column = self.column
-        if float(found.weights[~found.alone].sum()) < NEARLY_NONE * float(found.weights.sum()):
-            return column.grids
 
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()

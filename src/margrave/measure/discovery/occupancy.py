@@ -39,19 +39,6 @@ FAINT_SHARE = 1e-3
 TAIL_SERIES_DEVIATIONS = 30.0
 """Standard deviations beyond which a tail of the normal law is computed by its series."""
 LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
-CHANGES = (0.02, 0.1, 0.4)
-"""Chances that a stretch of cells of like counts ends with a cell; bench/LOG.md."""
-LEVELS = tuple(range(-12, 13, 3))
-"""The multiple of a stretch that is not empty has a mean of 2 ** level: the means are averaged over."""
-EMPTY_STRETCH = 0.5
-"""Chance that a stretch is empty."""
-SHARPEST = 1e-5
-"""Noise as a share of the greatest count below which double precision does not tell partitions apart."""
-CLEAR = 20.0
-"""Noise standard deviations of rows from which counts are smoothed: below that, noise hides all but where
-rows are, and far cells together would weigh too much; bench/LOG.md."""
-MOST_TOGETHER = 128
-"""Cells whose partitions are averaged over together: time goes with their square."""
 FLOOR = 0.05
 """Least count expected of a cell, as a share of the mean over all cells: heavy single values have narrow
 cells."""
@@ -89,9 +76,8 @@ def expected_counts(
 def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     """Weights by which numbers are drawn from the cells of a histogram, 0 beyond its range: shape [cells].
 
-    The range is that of the expected counts, and the weights inside are the smoothed ones; but of a cell that
-    is likelier empty than not only a part, so that the range stays wide where noise hides its ends and few
-    numbers are drawn there.
+    The expected counts; but of a cell that is likelier empty than not only a part, so that the range stays
+    wide where noise hides its ends and few numbers are drawn there.
 
     Args:
         noisy: Noisy counts, shape [cells].
@@ -100,114 +86,11 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     """
     counts, held = expected_counts(noisy, sigma, prior, leave=min(LEAVES / len(noisy), MOST_LEAVES))
     first, last = trimmed_range(counts)
-    if last - first > 1 and float(prior.sum()) >= CLEAR * sigma:
-        inside = slice(first, last)
-        counts, held = counts.copy(), held.copy()
-        counts[inside], held[inside] = smoothed_counts(noisy[inside], sigma, prior[inside])
     weights = np.where(held > 0.5, counts, DOUBT * counts)
     weights[:first] = weights[last:] = 0.0
     faint = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1]) < 1.0
     weights[faint] *= FAINT_SHARE
     return weights
-
-
-def smoothed_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array]:
-    """Posterior mean of each cell's count, and the chance that it holds rows, where stretches are alike.
-
-    The model: the cells in order are parted into stretches at random, a new one beginning at each cell with
-    a chance that is one of CHANGES, by how likely they make the noisy counts. In a stretch the count of
-    each cell is one multiple of what was expected before the look: 0 with chance EMPTY_STRETCH, else
-    exponential with a mean of 2 ** level, averaged over LEVELS. So neighbours that noise cannot tell apart
-    share what they say, and a cell that stands out keeps its own count. All partitions are averaged over, by
-    sums over first and last cells; of more than MOST_TOGETHER cells each so many have partitions of their
-    own.
-
-    Source: the product partition model of Barry and Hartigan 1993 (A Bayesian analysis for change point
-    problems), with another prior for the level of a stretch.
-
-    Args:
-        noisy: Noisy counts, shape [cells].
-        sigma: Standard deviation of the noise in each cell.
-        prior: Counts expected before the look, shape [cells].
-    """
-    cells = len(noisy)
-    means = np.maximum(prior, max(float(prior.sum()), 1e-9) * FLOOR / cells)
-    sigma = max(sigma, SHARPEST * float(np.abs(noisy).max()))
-    blocks = np.array_split(np.arange(cells), math.ceil(cells / MOST_TOGETHER))
-    parts = [_smoothed_block(noisy[block], sigma, means[block]) for block in blocks]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-
-
-def _smoothed_block(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array]:
-    """As `smoothed_counts`, of so few cells that all first and last cells of a stretch are held at once."""
-    cells = len(noisy)
-    likelihood, multiple, held = _stretches(noisy, sigma, means)
-    length = np.arange(cells + 1)[None, :] - np.arange(cells + 1)[:, None]
-    changes = np.asarray(CHANGES)[:, None, None]
-    joint = likelihood + np.log(changes) + np.maximum(length - 1, 0) * np.log1p(-changes)
-    forward = np.full((len(CHANGES), cells + 1), -np.inf)
-    backward = forward.copy()
-    forward[:, 0] = backward[:, cells] = 0.0
-    for end in range(1, cells + 1):
-        forward[:, end] = _log_sum(forward[:, :end] + joint[:, :end, end])
-    for start in range(cells - 1, -1, -1):
-        backward[:, start] = _log_sum(joint[:, start, start + 1 :] + backward[:, start + 1 :])
-    chances = np.exp(forward[:, :, None] + joint + backward[:, None, :] - forward[:, cells].max())
-    # By first cell and the one after the last; normed, since CHANGES are averaged over as well.
-    chances = chances.sum(axis=0) / np.exp(forward[:, cells] - forward[:, cells].max()).sum()
-
-    def over_cells(values: Array | float) -> Array:
-        weighted = chances * values
-        return np.asarray(np.maximum(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:cells], 0.0))
-
-    covered = np.maximum(over_cells(1.0), 1e-9)  # 1 but for rounding
-    return over_cells(multiple) * means / covered, np.minimum(over_cells(held) / covered, 1.0)
-
-
-def _stretches(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array, Array]:
-    """Of every stretch [first, end): log likelihood, mean multiple and chance not to be empty.
-
-    With precision A = sum of means^2 / sigma^2 and B = sum of means * noisy / sigma^2 the likelihood of a
-    multiple x is exp(B x - A x^2 / 2), up to what is the same for all stretches together. Each has shape
-    [cells + 1, cells + 1]; where there is no stretch the likelihood is 0.
-    """
-    from scipy.special import log_ndtr  # a tenth of a second, for what a declared schema never asks
-
-    cells = len(noisy)
-    first, end = np.triu_indices(cells + 1, k=1)
-    precision = np.append(0.0, np.cumsum(means**2)) / sigma**2
-    seen = np.append(0.0, np.cumsum(means * noisy)) / sigma**2
-    root = np.sqrt(np.maximum(precision[end] - precision[first], 1e-300))
-    levels = np.asarray(LEVELS, dtype=np.float64)
-    chances = 2.0 ** np.where(levels > 0, -0.5 * levels, 0.25 * levels)
-    chances *= (1.0 - EMPTY_STRETCH) / chances.sum()
-    logs, given = [np.full(len(first), math.log(EMPTY_STRETCH))], [np.zeros(len(first))]
-    for level, chance in zip(levels, chances, strict=True):
-        z = (seen[end] - seen[first] - 2.0**-level) / root
-        depth = np.maximum(-z, TAIL_SERIES_DEVIATIONS)
-        tail = np.where(
-            z < -TAIL_SERIES_DEVIATIONS,
-            -np.log(depth) - 1.0 / depth**2,
-            0.5 * z**2 + log_ndtr(np.maximum(z, -TAIL_SERIES_DEVIATIONS)) + LOG_ROOT,
-        )
-        logs.append(math.log(chance) - level * math.log(2.0) - np.log(root) + tail)
-        mean = np.where(
-            z < -TAIL_SERIES_DEVIATIONS, 1.0 / depth - 2.0 / depth**3, z + np.exp(-np.minimum(tail, 700.0))
-        )
-        given.append(np.maximum(mean, 0.0) / root)
-    stacked = np.stack(logs)
-    total = _log_sum(stacked.T)
-    shares = np.exp(stacked - total)
-    found = np.full((3, cells + 1, cells + 1), 0.0)
-    found[0] = -np.inf
-    found[:, first, end] = total, (shares * np.stack(given)).sum(axis=0), 1.0 - shares[0]
-    return found[0], found[1], found[2]
-
-
-def _log_sum(values: Array) -> Array:
-    """The logarithm of the sum of exponentials over the last axis, which holds a finite number."""
-    most = values.max(axis=-1)
-    return np.asarray(most + np.log(np.exp(values - most[..., None]).sum(axis=-1)))
 
 
 def _emissions(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array]:

@@ -2,9 +2,9 @@
 in.
 
 A cell of the detail look that holds more rows than the cells beside it lead to expect may hold one value many
-times. Where there is one, the column's frequent numbers are searched for
-(`margrave.measure.mechanisms.partition.find_numbers`). Everything here is post-processing of released noisy
-counts.
+times. Its round numbers are then counted each by itself, and where the rows are between two of those, the
+numbers between them. Everything here is post-processing of released noisy counts; the looks are those of
+`Looking`.
 
 The upper tail of amounts, from a generalised Pareto law fitted to noisy counts.
 
@@ -31,10 +31,12 @@ from margrave.schema.columns import Binned, Whole
 __all__ = [
     "Histogram",
     "Tail",
-    "are_single",
+    "atom_edges",
+    "find_spikes",
     "fit_tail",
-    "has_spikes",
+    "place_atoms",
     "refine_tail",
+    "round_numbers",
     "split_atoms",
     "unit_of",
     "weigh_tail",
@@ -43,13 +45,14 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-Z_SPIKE = 4.0
-"""Deviations of noise by which a cell has to stand out for values in it to be searched for."""
-Z_REST, FAINT_REST = 2.0, 0.1
-"""Deviations of noise by which rows beside the atoms of a cell have to be evident, and what is left of their
-weight where they are not."""
+Z_SPIKE, Z_ATOM = 4.0, 4.5
+"""Deviations of noise by which a cell has to stand out to be looked at, and a number to be an atom."""
 NEIGHBOUR_CELLS = 3
 """Cells on either side that a cell is held against."""
+MOST_SPIKES, MOST_NUMBERS = 8, 1024
+"""Cells that are looked at, and numbers in all of them together that are counted by themselves."""
+CLOCK = tuple(float(10**6 * seconds) for seconds in (1, 60, 300, 900, 1800, 3600, 21_600, 86_400))
+"""Steps of moments, times and durations, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ class Histogram:
     alone: NDArray[np.bool_]
 
 
-def has_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> bool:
-    """Whether a cell of more than one number stands out from those beside it.
+def find_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> list[tuple[float, float]]:
+    """Cells of more than one number that stand out from those beside them, the heaviest ones, in order.
 
     Args:
         edges: Cell edges, shape [cells + 1].
@@ -80,7 +83,9 @@ def has_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> bool:
         sigma: Standard deviation of the noise in each cell.
         unit: Distance of neighbouring numbers; 0 where there is none.
     """
-    wide, width = ~are_single(edges, unit), np.diff(edges)
+    wide = ~are_single(edges, unit)
+    excess = np.full(len(noisy), -np.inf)
+    width = np.diff(edges)
     for cell in np.flatnonzero(wide):
         around, spread = 0.0, sigma
         for near in _beside(int(cell), wide):  # the denser side: where numbers begin, a cell is like one side
@@ -89,8 +94,10 @@ def has_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> bool:
             if held > around:
                 around, spread = held, sigma * (1.0 + len(near) * share**2) ** 0.5
         if noisy[cell] - around > Z_SPIKE * spread:
-            return True
-    return False
+            excess[cell] = noisy[cell] - around
+    heaviest = np.argsort(-excess)[:MOST_SPIKES]
+    found = sorted(int(cell) for cell in heaviest if np.isfinite(excess[cell]))
+    return [(float(edges[cell]), float(edges[cell + 1])) for cell in found]
 
 
 def _beside(cell: int, wide: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
@@ -118,10 +125,85 @@ def unit_of(column: Binned) -> float:
     return max(column.grids[-1][0] if fixed else 0.0, whole)
 
 
+def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
+    """The roundest numbers in [low, high), in order: multiples of one step.
+
+    Args:
+        low: First number.
+        high: The end.
+        most: How many there may be.
+        column: Its kind decides on the steps: 1, 2 and 5 times the powers of ten, or those of the clock.
+    """
+    unit = unit_of(column)
+    step = _step((high - low) / most, column)
+    step = max(np.ceil(step / unit) * unit, unit) if unit > 0 else step
+    first, last = np.ceil(low / step), np.ceil(high / step) - 1
+    # Below 1 a division by a whole number, to be exact in decimals, as `schema.draws` has them.
+    times, over = (step, 1) if step >= 1 else (1.0, round(1 / step))
+    numbers = np.arange(first, last + 1) * times / over
+    numbers = numbers[(numbers >= low) & (numbers < high)][:most]
+    return np.asarray(numbers + 0.0, dtype=np.float64)
+
+
+def _step(least: float, column: Binned) -> float:
+    """The smallest step of the column's kind that is not below one."""
+    if column.read in ("moment", "time", "duration"):
+        return next((step for step in CLOCK if step >= least), float(np.ceil(least / CLOCK[-1]) * CLOCK[-1]))
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(
+        next(power * times for times in (1.0, 2.0, 5.0, 10.0) if power * times >= least * (1 - 1e-9))
+    )
+
+
 def next_number(value: float, column: Binned) -> float:
     """The end of a cell that holds one number."""
     after = float(np.nextafter(value, np.inf))  # far from zero floats are further apart than numbers
     return max(value + unit_of(column), after)
+
+
+def atom_edges(spikes: list[tuple[float, float]], column: Binned) -> Array:
+    """Cells of a look at spikes: each of their round numbers alone, and what is between: shape [cells + 1].
+
+    Args:
+        spikes: Cells [low, high), in order and apart.
+        column: What kind of numbers they hold.
+    """
+    found: list[float] = []
+    most = MOST_NUMBERS // max(len(spikes), 1)
+    for low, high in spikes:
+        found += [low, high]
+        for value in round_numbers(low, high, most, column):
+            found += [float(value), min(next_number(float(value), column), high)]
+    return np.unique(np.asarray(found))
+
+
+def place_atoms(
+    spikes: list[tuple[float, float]], edges: Array, noisy: Array, sigma: float, column: Binned
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """The atoms that a look at spikes shows, and the stretches between numbers to be looked at more closely.
+
+    Args:
+        spikes: Cells that were looked at.
+        edges: Edges of the look, those of `atom_edges`, shape [cells + 1].
+        noisy: Its noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        column: What kind of numbers they hold.
+
+    Returns:
+        Pairs of an atom and its noisy count; and cells [low, high).
+    """
+    wide = ~are_single(edges, unit_of(column))
+    atoms, between = [], []
+    for low, high in spikes:
+        for cell in range(int(np.searchsorted(edges, low)), int(np.searchsorted(edges, high))):
+            if noisy[cell] <= Z_ATOM * sigma:
+                continue
+            if wide[cell]:
+                between.append((float(noisy[cell]), float(edges[cell]), float(edges[cell + 1])))
+            else:
+                atoms.append((float(edges[cell]), float(noisy[cell])))
+    heaviest = sorted(between, reverse=True)[:MOST_SPIKES]
+    return atoms, sorted((low, high) for _, low, high in heaviest)
 
 
 def split_atoms(
@@ -129,9 +211,7 @@ def split_atoms(
 ) -> Histogram:
     """The histogram with a cell for each atom.
 
-    An atom's count is what its own look says; the rest of its cell is what is left of the cell's count. Where
-    that is not evident, the weights are those of a cell that holds atoms only: they meet the cell's count as
-    well, by least squares, and little weight is left for the rest.
+    An atom's count is what its own look says; the rest of its cell is what is left of the cell's count.
 
     Args:
         found: After the detail look.
@@ -139,20 +219,9 @@ def split_atoms(
         sigma: Standard deviation of the noise of those counts.
         column: What kind of numbers they are.
     """
-    split = found
     for value, count in sorted(atoms, key=lambda pair: -pair[1]):
-        split = _split(split, value, next_number(value, column), count, sigma**2)
-    owner = np.searchsorted(found.edges, split.edges[:-1], side="right") - 1
-    weights, fresh = split.weights.copy(), split.alone & ~found.alone[owner]
-    for cell in np.unique(owner[fresh]):
-        parts, atom = owner == cell, (owner == cell) & fresh
-        variance, own = float(found.variances[cell]), sigma**2 * int(atom.sum())
-        rest = float(found.noisy[cell] - split.noisy[atom].sum())
-        if rest < Z_REST * math.sqrt(variance + own):
-            weights[parts] *= FAINT_REST
-            shares = split.noisy[atom] + rest * sigma**2 / (variance + own)
-            weights[atom] = np.maximum(shares, 0.0)
-    return dataclasses.replace(split, weights=weights)
+        found = _split(found, value, next_number(value, column), count, sigma**2)
+    return found
 
 
 def _split(found: Histogram, low: float, high: float, count: float, variance: float) -> Histogram:

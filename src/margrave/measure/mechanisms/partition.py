@@ -1,4 +1,4 @@
-"""listed_values, find_numbers: what occurs in a column, by a noisy count and a threshold.
+"""listed_values: which texts occur in a column, by a noisy count and a threshold.
 
 **Privacy.** Unit and adjacency: the ledger's; k rows an owner. Think of the histogram over all texts
 there are and one cell for missing rows: Gaussian noise on it costs rho (`Gaussian`). Releasing only
@@ -22,7 +22,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -32,8 +31,7 @@ from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Binned, Column, Listed, Whole
-from margrave.schema.queries import readings
+from margrave.schema.columns import Column, Listed
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -42,7 +40,6 @@ __all__ = [
     "MIN_DEVIATIONS",
     "OTHER",
     "Parts",
-    "find_numbers",
     "find_texts",
     "listed_values",
     "may_be_missing",
@@ -138,36 +135,6 @@ def find_texts(
     event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
     found = ledger.ask([event], exact, lambda parts: _passing_values(parts, gaussian, variance, bar))
     return found, gaussian.sigma(rho)
-
-
-def find_numbers(
-    column: Binned, source: Source, gaussian: Gaussian, ledger: Ledger, rho: Fraction, delta: Fraction
-) -> tuple[list[tuple[float, float]], float]:
-    """The numbers that many rows of a column hold, with their noisy counts, and the noise of one spelling.
-
-    **Privacy.** Costs rho and delta; proof at the head of this file: it is the search for the texts of the
-    column's cells, numbers in their one spelling. What follows is post-processing: released texts that are
-    no number, date or time of the column's kind are left out, and spellings of one number are added.
-
-    Args:
-        column: Of numbers, dates or times.
-        source: The private table.
-        gaussian: The mechanism.
-        ledger: Where the spend is recorded.
-        rho: What it may cost of rho; `delta`, of delta.
-
-    Returns:
-        Pairs of a number and its noisy count, in the order of the numbers; whole numbers where the column's
-        are. The standard deviation of the noise of a number that is written in one way.
-    """
-    what = f"atoms of {column.name}"
-    found, sigma = find_texts(what, lambda: _exact(source, column.name), gaussian, ledger, rho, delta)
-    values, known = readings(pa.array(found.texts, pa.large_string()), column.read, column.name)
-    numbers: dict[float, float] = {}
-    for value, count in zip(values[known].tolist(), found.arrays[0][:-1][known].tolist(), strict=True):
-        number = math.floor(value) if isinstance(column, Whole) else value
-        numbers[float(number)] = numbers.get(float(number), 0.0) + count
-    return sorted(numbers.items()), sigma
 
 
 def _exact(source: Source, name: str) -> Parts:
