@@ -206,7 +206,7 @@ def test_the_limit_of_aim_itself_does_not_count_the_table_either(
 def test_discovery_is_not_counted_either(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     """Nothing is declared: everything about the columns is asked before the strategy starts."""
     (first, told), (second, _) = [
-        _fit(monkeypatch, clock, _table(cell), "aim", schema=None, max_seconds=0.2) for cell in ("Ulm", LONG)
+        _fit(monkeypatch, clock, _table(cell), "aim", schema=None, max_seconds=0.1) for cell in ("Ulm", LONG)
     ]
     same(first, second)
     assert sum("time is nearly up" in step.message for step in told) == 1

@@ -194,7 +194,8 @@ def test_a_run_killed_after_its_first_answers_is_resumed(
 def test_the_command_plans_every_method(tmp_path: Path, name: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\nx,1\ny,2\n")
-    done = call("plan", path, "--method", name, "-e", 1)
+    adjacency = _adjacency(name).get("adjacency", "add_remove")
+    done = call("plan", path, "--method", name, "-e", 1, "--adjacency", adjacency)
     assert done.code == 0
     assert f"method      {name}\n" in done.out
     assert "spent       nothing" in done.out
