@@ -28,13 +28,13 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 
-SIZES = {"a": 2, "b": 3}
+SIZES = {"a": 2, "b": 3, "c": 2, "d": 2}
 SCHEMA = Schema.from_sizes(SIZES)
-PLAIN, CANARY = (0, 0), (1, 2)
+PLAIN, CANARY = (0, 0, 0, 0), (1, 2, 1, 1)
 CASES = [(adjacency, gdp) for adjacency in ("replace_one", "zero_out") for gdp in (0, 1)]
 
 
-def _vector(codes: tuple[int, int]) -> NDArray[np.float64]:
+def _vector(codes: tuple[int, ...]) -> NDArray[np.float64]:
     return np.concatenate([np.eye(size)[code] for size, code in zip(SIZES.values(), codes, strict=True)])
 
 
@@ -48,7 +48,7 @@ def _answer(adjacency: Adjacency, gdp: int, canary: bool, rows: int) -> tuple[fl
         epsilon=6.0, delta=1e-5, neighbours=Neighbours(Unit(), adjacency), accountant=GDP() if gdp else ZCDP()
     )
     table = np.array([PLAIN] * (rows - 1) + [CANARY if canary or adjacency == "zero_out" else PLAIN])
-    curator = Curator(open_source(pa.table({"a": table[:, 0], "b": table[:, 1]}))[0], ledger)
+    curator = Curator(open_source(pa.table(dict(zip(SIZES, table.T, strict=True))))[0], ledger)
     if adjacency == "zero_out" and not canary:
         honest = door.build_vectors
         empty = _vector(CANARY).astype(np.int64)
@@ -63,7 +63,7 @@ def _answer(adjacency: Adjacency, gdp: int, canary: bool, rows: int) -> tuple[fl
             found = _release(curator, ledger)
     else:
         found = _release(curator, ledger)
-    other = np.zeros(5) if adjacency == "zero_out" else _vector(PLAIN)
+    other = np.zeros(sum(SIZES.values())) if adjacency == "zero_out" else _vector(PLAIN)
     base, high = _vector(PLAIN), _vector(CANARY)
     values, variance = found.values, found.sigma**2
 
