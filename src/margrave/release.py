@@ -334,13 +334,10 @@ class Guarantee:
         if self.warning:
             return (("NOT PRIVATE", self.warning.removeprefix("NOT PRIVATE: ")),)
         who = self.neighbours
-        verb = "adding or removing one" if who.adjacency == "add_remove" else "replacing one"
-        if who.adjacency == "replace_private":
-            verb = f"replacing its private columns; public are {', '.join(who.public)}"
         return (
             ("epsilon", f"{self.epsilon:g}"),
             ("delta", f"{self.delta:g}"),
-            ("protects", f"{who.unit}, {verb}"),
+            ("protects", f"{who.unit}, {who.change}"),
             ("accounting", f"{self.accountant.removeprefix('accounting ')}, rho = {self.rho:.6g}"),
         )
 

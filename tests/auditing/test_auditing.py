@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +16,9 @@ from margrave import Schema
 from margrave.auditing import audit, audit_in_one_run, generated, worlds_of
 from margrave.auditing.canary import best_detector, runner, together
 from margrave.auditing.evidence import Evidence
+from margrave.auditing.shadow import shadow_attack
 from margrave.errors import InputError
-from margrave.privacy.unit import Adjacency
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.encoded import Encoded
 from margrave.select import AllKWay
@@ -190,6 +193,22 @@ def test_what_cannot_be_audited_is_refused() -> None:
         worlds_of(pa.table({"age": [1], "town": ["west"]}), MIXED, canary={"age": 0, "town": 7})
     with pytest.raises(InputError, match="table must be"):
         worlds_of(pa.table({"age": pa.array([], pa.int64()), "town": pa.array([], pa.string())}), MIXED)
+
+
+@pytest.mark.parametrize("adjacency", sorted(set(get_args(Adjacency)) - {"add_remove", "replace_one"}))
+def test_a_canary_is_added_or_replaces_and_nothing_else(adjacency: Adjacency) -> None:
+    """Under zero_out an exchanged row would be two steps away, and public columns have no canary."""
+    world, table = generated(rows=10), pa.table({"age": [1, 30], "town": ["west", "east"]})
+    public = ("a",) if adjacency == "replace_private" else ()
+    tries: tuple[Callable[[], object], ...] = (
+        lambda: generated(adjacency=adjacency),
+        lambda: worlds_of(table, MIXED, adjacency=adjacency),
+        lambda: shadow_attack("mst", table, MIXED, rows=1, adjacency=adjacency),
+        lambda: dataclasses.replace(world, neighbours=Neighbours(Unit(), adjacency, public)),
+    )
+    for attempt in tries:
+        with pytest.raises(InputError, match=r"adjacency must be one of \['add_remove', 'replace_one'\]"):
+            attempt()
 
 
 @pytest.mark.slow

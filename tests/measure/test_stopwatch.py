@@ -143,6 +143,7 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
 }
 """Whatever may touch the rows, each done once."""
 PRICES = dict.fromkeys(("answer", "appraise", "choose", "measure"), price_question(2, 3 + 3 * 2))
+PRICES["sums"] = price_question(4, 1 + 3 + 2 + 3 * 2)
 """Seconds that a verb counts for, by the number and the size of its tables, however long it takes."""
 TRIED = [
     pytest.param(verb, marks=pytest.mark.needs_extra("torch")) if verb == "train" else verb

@@ -180,6 +180,16 @@ def test_neighbours_convert_or_are_refused(
     assert total.delta >= charge.delta * (1 if count == 1 else Fraction(1 + math.exp(0.25)))
 
 
+@pytest.mark.parametrize(
+    "neighbours", [Neighbours(Unit(), "zero_out"), Neighbours(Unit(), "replace_private", ("a",))]
+)
+def test_a_cap_is_for_rows_that_come_go_or_are_replaced_alone(tmp_path: Path, neighbours: Neighbours) -> None:
+    kept = Book.create(tmp_path / "caps.book")
+    with pytest.raises(InputError, match=r"one of \['add_remove', 'replace_one'\] for a cap"):
+        kept.cap("people", 1.0, 1e-6, neighbours)
+    assert not kept.accounts()
+
+
 def test_a_cap_that_says_nothing_about_old_runs_is_refused(tmp_path: Path) -> None:
     kept = book(tmp_path)
     opened(kept)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from margrave.auditing.bounds import highest_rate, lowest_rate
 from margrave.auditing.canary import LEAST_RUNS, Run, runner
 from margrave.auditing.evidence import rows_of
-from margrave.auditing.world import World, worlds_of
+from margrave.auditing.world import World, check_adjacency, worlds_of
 from margrave.errors import InputError, invalid
 from margrave.evaluation.attacks.membership import area, area_error
 from margrave.evaluation.learners import fit_quietly, one_thread, part
@@ -279,6 +279,7 @@ class _Game:
     def __init__(
         self, reference: Any, schema: Schema, rows: int, adjacency: Adjacency, rng: np.random.Generator
     ) -> None:
+        check_adjacency(adjacency)
         self._reference, self._schema = reference.select(list(schema.names)), schema
         self._rows, self._adjacency, self._rng = rows, adjacency, rng
         self._codes, self._seed = encode(self._reference, schema), int(rng.integers(1 << 31))

@@ -17,11 +17,20 @@ from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 
-__all__ = ["OWNER", "World", "generated", "worlds_of"]
+__all__ = ["OWNER", "World", "check_adjacency", "generated", "worlds_of"]
 
 
 OWNER = "canary owner"
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 3}
+AUDITED: tuple[Adjacency, ...] = ("add_remove", "replace_one")
+"""The adjacencies under which a canary makes two tables neighbours: it is added, or takes a row's place."""
+
+
+def check_adjacency(adjacency: str) -> None:
+    """Raise InputError unless a table with a canary and one without it are neighbours under the adjacency."""
+    if adjacency not in AUDITED:
+        remedy = "A canary is a row that is added, or that takes the place of another: audit one of these."
+        raise InputError(invalid("adjacency", f"one of {list(AUDITED)} in an audit", remedy, got=adjacency))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,6 +43,9 @@ class World:
         present: The neighbour that holds it.
         canary: Its codes, by column.
         neighbours: Whom the guarantee protects, and under which adjacency the tables are neighbours.
+
+    Raises:
+        InputError: The adjacency is neither "add_remove" nor "replace_one".
     """
 
     schema: Schema
@@ -41,6 +53,9 @@ class World:
     present: Any
     canary: Mapping[str, int]
     neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        check_adjacency(self.neighbours.adjacency)
 
     def codes(self, present: bool) -> Encoded:
         """The rows of one of the tables as codes."""
@@ -67,7 +82,11 @@ def generated(
         max_rows: Rows of the canary, all alike; above 1 there is an owner column.
         adjacency: Whether the canary is added, or takes the place of ordinary rows.
         seed: Of the rows.
+
+    Raises:
+        InputError: There are too few rows, or the adjacency is neither "add_remove" nor "replace_one".
     """
+    check_adjacency(adjacency)
     schema = Schema.from_sizes(SIZES if sizes is None else sizes)
     if rows < 2:
         raise InputError(invalid("rows", "2 or more", "Try rows=200.", got=rows))
@@ -103,8 +122,10 @@ def worlds_of(
         seed: Draws numbers inside the canary's bins.
 
     Raises:
-        InputError: A column is not known, the table holds no row, or the canary is no row of it.
+        InputError: A column is not known, the table holds no row, the canary is no row of it, or the
+            adjacency is neither "add_remove" nor "replace_one".
     """
+    check_adjacency(adjacency)
     unit = Unit(None if max_rows == 1 else OWNER, max_rows)
     codes = encode(table.select(list(schema.names)), schema)
     if codes.rows == 0:

@@ -19,7 +19,7 @@ from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
 from margrave.measure.mechanisms.slices import slices
-from margrave.measure.mechanisms.sums import sums
+from margrave.measure.mechanisms.sums import needed_cliques, sums
 from margrave.measure.mechanisms.verb import Verb, read_exact
 from margrave.measure.public import PublicPart
 from margrave.privacy.ledger.ledger import Ledger
@@ -336,7 +336,9 @@ class Curator:
             rho: What the answer may cost, above 0.
         """
         numbers.check(self.domain)
-        return sums(self._counts, numbers, rho, self._ledger, self._noise)
+        found = sums(self._counts, numbers, rho, self._ledger, self._noise)
+        self._charge(needed_cliques(numbers))
+        return found
 
     @stop_clock
     def slices(self, numbers: RowNumbers, rho: Fraction, longest: float | None = None) -> NoisySlices:

@@ -2,16 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["Adjacency", "Neighbours", "Unit"]
+__all__ = ["ADJACENCY_WORDS", "Adjacency", "AdjacencyWords", "Neighbours", "Unit"]
 
 
 Adjacency = Literal["add_remove", "replace_one", "replace_private", "zero_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdjacencyWords:
+    """What is said of an adjacency, to readers of a promise.
+
+    Args:
+        noun: What it is called.
+        change: What happens to a unit between neighbours, in words that follow "for one row, ".
+        difference: How neighbours differ, in words that follow "one row " or "the rows of one owner, ";
+            {others} is what may come instead.
+        doubt: What an attacker who knows all else cannot be sure of, in words that follow "wants to learn ".
+        comparison: Which two runs epsilon compares, in words that follow "times as likely ".
+    """
+
+    noun: str
+    change: str
+    difference: str
+    doubt: str
+    comparison: str
+
+
+ADJACENCY_WORDS: Final[Mapping[Adjacency, AdjacencyWords]] = {
+    "add_remove": AdjacencyWords(
+        noun="add or remove",
+        change="added or removed",
+        difference="being present or absent",
+        doubt="whether a person's data were used",
+        comparison="with somebody's data as without",
+    ),
+    "replace_one": AdjacencyWords(
+        noun="replace one",
+        change="replaced",
+        difference="being exchanged for any {others}",
+        doubt="whether a person's data were these or others",
+        comparison="with somebody's data as with any others in their place",
+    ),
+    "replace_private": AdjacencyWords(
+        noun="replace the private part",
+        change="its private columns replaced",
+        difference="having all private values exchanged for any others",
+        doubt="whether a person's private values were these or others",
+        comparison="with somebody's private values as with any others in their place",
+    ),
+    "zero_out": AdjacencyWords(
+        noun="erase one",
+        change="its values erased",
+        difference="having all values erased, while it still counts as a row of the table",
+        doubt="whether a person's values were there or erased",
+        comparison="with somebody's values as with these erased",
+    ),
+}
+"""For each adjacency what a guarantee, a report and an audit say of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +197,16 @@ class Neighbours:
         exchanged = self.adjacency == "replace_one" and self.unit.owner is None
         return exchanged or self.adjacency in ("replace_private", "zero_out")
 
-    def moves(self, names: Iterable[str]) -> bool:
-        """Whether the marginal of these columns can differ between neighbours: not if all are public."""
-        return self.adjacency != "replace_private" or not set(names) <= set(self.public)
-
     @property
     def change(self) -> str:
         """What happens to a unit between neighbours, in words that follow "for one row, "."""
-        if self.adjacency == "add_remove":
-            return "added or removed"
-        if self.adjacency == "replace_one":
-            return "replaced"
-        if self.adjacency == "zero_out":
-            return "emptied"
-        return f"its private columns replaced (public: {', '.join(self.public)})"
+        public = f" (public: {', '.join(self.public)})" if self.public else ""
+        return f"{self.words.change}{public}"
+
+    @property
+    def words(self) -> AdjacencyWords:
+        """What is said of the adjacency."""
+        return ADJACENCY_WORDS[self.adjacency]
 
     @property
     def new_values(self) -> int:

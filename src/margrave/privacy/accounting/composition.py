@@ -100,7 +100,12 @@ class Charge:
 
 
 def steps(run: Neighbours, cap: Neighbours) -> int | None:
-    """How many of the run's steps lead from a table to the cap's neighbour of it; None if not known."""
+    """How many of the run's steps lead from a table to the cap's neighbour of it; None if not known.
+
+    Towards a replace_private cap a zero_out run counts two: the row's values are erased, which is one step,
+    and the row with other private values is erased to the same table, which is another; the number of rows is
+    public under both. An add_remove run counts two as well: the row goes and the other comes.
+    """
     if run.unit.owner != cap.unit.owner:
         return None
     if cap.adjacency == "replace_private":

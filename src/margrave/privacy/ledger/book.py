@@ -28,12 +28,14 @@ from margrave.privacy.ledger.book_run import (
 )
 from margrave.privacy.ledger.history import LedgerHeader, check_facts
 from margrave.privacy.ledger.journal import header_to_json
-from margrave.privacy.unit import Neighbours, Unit
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
 
 __all__ = ["Book"]
 
 
 ROWS = Neighbours()
+CAPPED: tuple[Adjacency, ...] = ("add_remove", "replace_one")
+"""The adjacencies that a cap can be for. A run under another one counts towards no cap: see `steps`."""
 
 
 class Book:
@@ -97,9 +99,11 @@ class Book:
         check_budget(epsilon, delta)
         _check_name("dataset", dataset)
         _check_name("analyst", analyst, empty=True)
-        if neighbours.public:
-            remedy = "A cap does not keep which columns are public: use 'replace_one'."
-            raise InputError(invalid("adjacency", "'add_remove' or 'replace_one' for a cap", remedy))
+        if neighbours.adjacency not in CAPPED:
+            remedy = "Runs under another one count towards no cap: cap and run under 'replace_one'."
+            raise InputError(
+                invalid("adjacency", f"one of {list(CAPPED)} for a cap", remedy, got=neighbours.adjacency)
+            )
         made = Cap(dataset, analyst, _bare(neighbours), float(epsilon), float(delta), current_minute())
         with self._file.begin_write() as db:
             for booked in runs_in(db, dataset, analyst):

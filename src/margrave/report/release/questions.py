@@ -20,7 +20,7 @@ from margrave.report.release.record import (
     describe_texts,
     list_identifiers,
 )
-from margrave.report.release.summary import ADJACENCIES, FALSE_ALARM, attack_power, describe_difference
+from margrave.report.release.summary import FALSE_ALARM, attack_power, describe_difference
 from margrave.report.release.usefulness import Usefulness
 
 __all__ = ["QUESTIONS", "Question", "question_links", "questions_section"]
@@ -110,16 +110,16 @@ def _epsilon(case: Case) -> Markup:
     factor = significant(math.exp(min(guarantee.epsilon, 700)), 3)
     return join(
         f"ε = {significant(guarantee.epsilon)}: no result of the run is more than {factor} times as likely "
-        f"with somebody's data as without. δ = {significant(guarantee.delta)} is a probability with which "
+        f"{case.neighbours.words.comparison}. δ = {significant(guarantee.delta)} is a probability with which "
         "that may fail; it should be far below one over the number of people. Smaller is more private, for "
         "both."
     )
 
 
 def _adjacency(case: Case) -> Markup:
-    name = ADJACENCIES[case.neighbours.adjacency]
+    noun = case.neighbours.words.noun
     return join(
-        f"Adjacency says which two tables the promise compares ({name}): those that differ by ",
+        f"Adjacency says which two tables the promise compares ({noun}): those that differ by ",
         describe_difference(case.neighbours),
         ".",
     )
@@ -136,10 +136,10 @@ def _rho(case: Case) -> Markup:
 
 def _attacker(case: Case) -> Markup:
     return join(
-        "Somebody who knows every other row and wants to learn whether a given person was in the table: if "
-        f"they wrongly accuse at most {percent(FALSE_ALARM, 0)} of those who were not, they find at most "
-        f"{percent(attack_power(case.release.guarantee))} of those who were. It holds whatever else they "
-        "know, have, or compute, now or later."
+        f"Somebody who knows every other row wants to learn {case.neighbours.words.doubt}. If they are to be "
+        f"wrong in at most {percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "
+        f"at most {percent(attack_power(case.release.guarantee))} of the cases in which it is yes. It holds "
+        "whatever else they know, have, or compute, now or later."
     )
 
 

@@ -13,7 +13,6 @@ from margrave.schema.frame import type_warning
 from margrave.schema.schema import describe_rule
 
 __all__ = [
-    "ADJACENCIES",
     "FALSE_ALARM",
     "attack_power",
     "describe_difference",
@@ -238,14 +237,6 @@ def _storage(release: Release) -> str:
     return ", ".join(sorted(set(release.dtypes.values())))
 
 
-ADJACENCIES = {
-    "add_remove": "add or remove",
-    "replace_one": "replace one",
-    "replace_private": "replace the private part",
-}
-"""What each adjacency is called in a report."""
-
-
 def describe_unit(neighbours: Neighbours) -> Markup:
     """Whom the guarantee protects."""
     unit = neighbours.unit
@@ -258,23 +249,14 @@ def describe_unit(neighbours: Neighbours) -> Markup:
 def describe_difference(neighbours: Neighbours) -> Markup:
     """How two neighbouring tables differ."""
     unit = neighbours.unit
-    gone = neighbours.adjacency == "add_remove"
-    if neighbours.adjacency == "replace_private":
-        shown = join(
-            "the values of its private columns being exchanged for any others; ", _names(neighbours.public)
-        )
-        if unit.owner is None:
-            return join("one row, ", shown, " stay as they are and are public")
-        rows = "one row" if unit.max_rows == 1 else f"at most {unit.max_rows} rows"
-        whose = join(f"{rows} of any one owner, as told by the column ", mark_name(unit.owner), ", ")
-        return join(whose, shown, " stay as they are and are public")
+    others = "other row" if unit.owner is None else f"others (at most {unit.max_rows})"
+    difference = neighbours.words.difference.format(others=others)
+    public = join("; ", _names(neighbours.public), " stay as they are and are public")
+    after = join(difference, public if neighbours.public else "")
     if unit.owner is None:
-        return join(
-            "one row being present or absent" if gone else "one row being exchanged for any other row"
-        )
+        return join("one row ", after)
     rows = "the row" if unit.max_rows == 1 else f"the rows (at most {unit.max_rows}, drawn at random)"
-    verb = "being present or absent" if gone else f"being exchanged for any others (at most {unit.max_rows})"
-    return join(f"{rows} of any one owner, as told by the column ", mark_name(unit.owner), f", {verb}")
+    return join(f"{rows} of any one owner, as told by the column ", mark_name(unit.owner), ", ", after)
 
 
 def _sentence(guarantee: Guarantee) -> Markup:
@@ -334,19 +316,13 @@ def _one_in(delta: float) -> str:
 
 
 def _adjacency(neighbours: Neighbours) -> Markup:
-    name = ADJACENCIES[neighbours.adjacency]
-    return join(f"{name}: neighbouring tables differ by ", describe_difference(neighbours))
+    return join(f"{neighbours.words.noun}: neighbouring tables differ by ", describe_difference(neighbours))
 
 
 def _explain_guarantee(guarantee: Guarantee) -> str:
-    owner = guarantee.neighbours.unit.owner is not None
-    whose = "a person's rows" if owner else "a person's row"
-    what = "was used" if guarantee.neighbours.adjacency == "add_remove" else "was this one or another"
-    if guarantee.neighbours.adjacency == "replace_private":
-        what = "had these private values or others"
     return (
         "Suppose that somebody knows every other row of the table and wants to tell from "
-        f"the release whether {whose} {what}. If they are to be wrong in at most "
+        f"the release {guarantee.neighbours.words.doubt}. If they are to be wrong in at most "
         f"{percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "
         f"at most {percent(attack_power(guarantee), 1)} of the cases in which it is yes; pure "
         f"guessing finds {percent(FALSE_ALARM, 0)}."
