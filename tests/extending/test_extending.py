@@ -273,7 +273,7 @@ def test_a_verb_whose_answer_is_not_what_it_stated_is_refused() -> None:
         def l2_squared(self, neighbours: Any) -> int:
             return 0
 
-    curator = _curator(30, Neighbours())
     for verb, said in ((Long, "of its shape"), (Fractional, "of its shape"), (Free, "l2_squared")):
+        curator = _curator(30, Neighbours())
         with pytest.raises(InputError, match=said):
             curator.answer(verb("a", 1), curator.remaining / 10)

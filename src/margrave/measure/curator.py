@@ -48,7 +48,7 @@ CACHED_CELLS = 1 << 26
 def stop_clock(
     verb: Callable[Concatenate[Curator, Arguments], Answer],
 ) -> Callable[Concatenate[Curator, Arguments], Answer]:
-    """The verb, run while the curator's stopwatch stands still.
+    """The verb, run while the curator's stopwatch stands still, and refused where the curator is closed.
 
     It wraps the verb from outside, so that the stopwatch goes on only after everything that the verb held
     has been freed: giving a large private array back to the system takes time as well.
@@ -56,6 +56,7 @@ def stop_clock(
 
     @functools.wraps(verb)
     def run(curator: Curator, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        curator._check_open()
         with curator.stopwatch.pause():
             return verb(curator, *args, **kwargs)
 
@@ -71,7 +72,8 @@ class Curator:
     is drawn. Verbs compose adaptively: the ledger's accountant adds their costs. In a resumed run the verbs
     give the stored answers again, as long as there are any, and then go on: what they ask for depends on
     answers and public things only, as ever. Where owners' rows are cut, each process draws its own; the
-    sensitivities hold for any draw, made for each owner apart.
+    sensitivities hold for any draw, made for each owner apart. After a failure of a verb from outside the
+    package (`answer`) it refuses everything.
 
     *Time.* How long the table takes to answer follows its rows. Whatever may touch them is wrapped in
     `stop_clock`, and `stopwatch` is what deadlines are read from: how long a verb takes decides nothing. A
@@ -98,6 +100,7 @@ class Curator:
         self._measurements: list[NoisyMarginal] = []
         self._cache: dict[Clique, NDArray[np.int64]] = {}
         self._total = ledger.planned
+        self._closed = False
 
     def _bound_owners(self, source: Source, owner: str, max_rows: int) -> Source:
         """The table with each owner's rows cut; the seed of a run that is not private settles which stay."""
@@ -174,7 +177,12 @@ class Curator:
 
     @property
     def measurements(self) -> tuple[NoisyMarginal, ...]:
-        """All marginals released so far, those of discovery included."""
+        """All marginals released so far, those of discovery included.
+
+        Raises:
+            InputError: A verb from outside the package has failed.
+        """
+        self._check_open()
         return tuple(self._measurements)
 
     @property
@@ -294,16 +302,25 @@ class Curator:
             The noisy answer, of the verb's shape, and the standard deviation of its noise.
 
         Raises:
-            InputError: The sensitivity is not a whole number above 0, or the answer is not what was stated.
+            InputError: The sensitivity is not a whole number above 0; or the verb failed, or its answer is
+                not what was stated: then rho is spent, and the curator refuses everything from there on.
             BudgetError: rho does not fit.
         """
+        words, shape = verb.words, tuple(verb.shape)
         cliques, l2_squared = self._check_cliques(verb.cliques), verb.l2_squared(self._ledger.neighbours)
         if not isinstance(l2_squared, int) or l2_squared < 1:
             remedy = "Scale the answer to whole numbers."
             raise InputError(invalid("l2_squared", "a whole number above 0", remedy, got=l2_squared))
         gaussian = self._gaussian.with_sensitivity(l2_squared)
-        (found,), sigma = gaussian.ask([verb.words], rho, lambda: [read_exact(verb, self._counts(cliques))])
-        if found.shape != verb.shape:
+
+        def make(tables: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+            self._closed = True  # however the verb ends, unless it answers
+            exact = read_exact(verb, shape, tables)
+            self._closed = False
+            return [exact]
+
+        (found,), sigma = gaussian.ask([words], rho, lambda: self._counts(cliques), make)
+        if found.shape != shape:
             raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
         self._charge(cliques)
         return found, sigma
@@ -381,6 +398,18 @@ class Curator:
         """
         course, rows = Course(steps, rate, clip, on_gradient), self._rows()
         return train(lambda: rows, learner, rho, course, self._ledger, self._noise)
+
+    def _check_open(self) -> None:
+        """Refuse to go on after a failure of a verb from outside the package.
+
+        That it failed is a fact about the rows. Nothing more is told, so that a run tells one at most.
+
+        Raises:
+            InputError: One has failed.
+        """
+        if self._closed:
+            remedy = "What was asked stays spent. Mend `exact` of the verb, then start a new run."
+            raise InputError(invalid("curator", "one of whose verbs none has failed", remedy))
 
     def _charge(self, cliques: Sequence[Clique]) -> None:
         """Count a question's public price on the stopwatch, which stands still while it is answered."""

@@ -21,6 +21,12 @@ __all__ = ["Gaussian", "sigma_for"]
 GRID = 1 << 30
 """sigma^2 is rounded up to a multiple of 1 / GRID, so that it is a small exact fraction."""
 
+Tables = Sequence[NDArray[np.int64]]
+
+
+def _keep(tables: Tables) -> Tables:
+    return tables
+
 
 class Gaussian:
     """The Gaussian mechanism on tables of integers, by default of counts.
@@ -66,14 +72,21 @@ class Gaussian:
         return _deviation(self.sigma_squared(rho), self.rounded)
 
     def ask(
-        self, names: Sequence[str], rho: Fraction, exact: Callable[[], Sequence[NDArray[np.int64]]]
+        self,
+        names: Sequence[str],
+        rho: Fraction,
+        exact: Callable[[], Tables],
+        make: Callable[[Tables], Tables] = _keep,
     ) -> tuple[list[NDArray[np.float64]], float]:
         """Tables plus noise, and its sigma; each table costs rho.
 
         Args:
             names: What each table is, in public words, for the ledger.
             rho: What each of them may cost, above 0.
-            exact: Counts the tables; not called when a resumed run has the answer already.
+            exact: Counts the tables; not called when a resumed run has the answer already. It is called
+                before the spends are recorded, so it may be the package's own counting only.
+            make: What is made of them before noise is added: one table a name. It is called once the spends
+                are recorded, so that what a foreign function tells by failing is paid for.
 
         Raises:
             BudgetError: The spends do not fit; none is recorded.
@@ -83,7 +96,7 @@ class Gaussian:
             return [], _deviation(variance, self.rounded)
         events = [GaussianEvent(name, self.l2_squared, variance, self.rounded) for name in names]
         found = self._ledger.ask(
-            events, exact, lambda tables: Answer(tuple(self.noisy(table, variance) for table in tables))
+            events, exact, lambda tables: Answer(tuple(self.noisy(table, variance) for table in make(tables)))
         )
         return list(found.arrays), _deviation(variance, self.rounded)
 

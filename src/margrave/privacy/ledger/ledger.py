@@ -328,12 +328,14 @@ class Ledger:
         """One call at the door: count, spend, draw, store, in this order; or the stored answer.
 
         **Privacy.** The events are recorded, all in one write, before `answer` draws any noise. What
-        `exact` returns is private and goes nowhere else. A stored answer is given again without a look at
+        `exact` returns is private and goes nowhere else. It runs before the record, so that a count that
+        fails costs nothing: whatever may fail by what the rows hold, foreign code above all, belongs into
+        `answer`, where it is paid for. A stored answer is given again without a look at
         the rows and without a spend, and only if the call is the recorded one.
 
         Args:
             events: What the call costs; one or more.
-            exact: Looks at the private rows.
+            exact: Counts the private rows, and does nothing else.
             answer: Draws the noise and returns all that is released.
 
         Raises:
