@@ -190,3 +190,11 @@ def test_numbers_are_separated_value_by_value() -> None:
     assert alone is not None
     assert alone.edges == (1, 2, 8, 9)
     assert separate_values(Integer(name="n", lower=0, upper=9, missing=False)) is None
+
+
+def test_a_public_column_follows_from_none() -> None:
+    sides = [side("a", [50.0] * 8), side("b", [100.0] * 4)]
+    both = find_pairs(sides, lambda m: 0.1)
+    assert [(by.column.name, of.column.name) for by, of in both] == [("a", "b")]
+    assert find_pairs(sides, lambda m: 0.1, fixed=("b",)) == []
+    assert find_pairs(sides, lambda m: 0.1, fixed=("a",)) == both

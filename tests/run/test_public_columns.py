@@ -14,6 +14,7 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
+from margrave.schema.columns import Relative
 from margrave.select.aim import AIM
 
 PUBLIC = ["key", "age", "sex", "when"]
@@ -173,3 +174,79 @@ def test_a_table_that_is_not_in_memory_is_refused(tmp_path) -> None:
 def test_a_strategy_of_ones_own_is_told_nothing_and_still_works() -> None:
     synthesis = mg.Synthesizer("aim", select=AIM(rounds=4), schema=SCHEMA, **FAST).fit(people())
     pd.testing.assert_frame_equal(synthesis.sample(rng=0)[PUBLIC], people()[PUBLIC])
+
+
+def payments(rows: int = 4_000, seed: int = 3) -> pd.DataFrame:
+    """A public number with three private ones that follow it: later, and the parts of which it is the sum."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, 500, rows), rng.integers(0, 700, rows)
+    billed = first + second
+    return pd.DataFrame(
+        {"billed": billed, "paid": billed + rng.integers(0, 4, rows), "first": first, "second": second}
+    )
+
+
+def with_weights(frame: pd.DataFrame, name: str) -> mg.Integer:
+    """A column as discovery leaves it, with its fine bins and their weights."""
+    column = mg.Synthesizer("independent", epsilon=20.0).fit(frame[[name]]).release.schema[name]
+    assert isinstance(column, mg.Integer)
+    assert column.weights
+    return column
+
+
+def test_a_public_column_is_the_base_of_private_ones_and_never_relative() -> None:
+    frame = payments()
+    schema = mg.Schema((with_weights(frame, "billed"),))
+    options = {"epsilon": 20.0, "adjacency": "replace_private", "public": ["billed"], "schema": schema}
+    synthesis = mg.Synthesizer("auto", **options).fit(frame)
+    found = {c.name: c.bases for c in synthesis.release.schema.columns if isinstance(c, Relative)}
+    assert "billed" not in found
+    assert found["paid"] == ("billed",)
+    assert (synthesis.sample(rng=0)["billed"] == frame["billed"]).all()
+
+
+EDGES = (0, 300, 600, 900, 1_301)
+
+
+def relative(name: str, base: str) -> Relative:
+    own = mg.Integer(name=name, lower=0, upper=1_300, edges=EDGES, missing=False)
+    part = mg.Integer(name=name, lower=0, upper=3, edges=(0, 1, 2, 3, 4), missing=False)
+    return Relative(name=name, base=base, own=own, part=part, missing=False)
+
+
+def test_a_public_column_that_is_declared_relative_to_a_private_one_is_refused(tmp_path) -> None:
+    billed = mg.Integer(name="billed", lower=0, upper=1_300, edges=EDGES, missing=False)
+    schema = mg.Schema((billed, relative("paid", "billed")))
+    options = {"epsilon": 5.0, "adjacency": "replace_private", "schema": schema}
+    frame, ledger = payments(300)[["billed", "paid"]], tmp_path / "ledger.jsonl"
+    with pytest.raises(InputError, match="relative to public columns alone"):
+        mg.Synthesizer("auto", public=["paid"], ledger=ledger, **options)
+    assert not ledger.exists()
+    rows = mg.Synthesizer("auto", public=["billed"], **options).fit(frame).sample(rng=0)
+    assert (rows["billed"] == frame["billed"]).all()
+
+
+@pytest.mark.parametrize("adjacency", ["replace_private", "zero_out", "replace_one"])
+def test_files_whose_cells_decide_how_many_rows_there_are_are_refused(adjacency, tmp_path) -> None:
+    public = ["age"] if adjacency == "replace_private" else []
+    run = mg.Synthesizer("independent", epsilon=1.0, adjacency=adjacency, public=public)
+    (tmp_path / "people.xlsx").write_bytes(b"no sheet: nothing of it is read")
+    for name in ("people.xlsx", "people.xlsx::Sheet2"):
+        with pytest.raises(InputError, match="Excel file does not: save it as Parquet, or as CSV"):
+            run.fit(str(tmp_path / name))
+        with pytest.raises(InputError, match="Excel file does not"):
+            run.plan(str(tmp_path / name))
+    (tmp_path / "one.csv").write_text("age\n1\n\n2\n")
+    run = mg.Synthesizer(
+        "independent", epsilon=1.0, adjacency=adjacency, public=public, text=mg.TextFormat(separator=",")
+    )
+    with pytest.raises(InputError, match="text file of one column does not"):
+        run.fit(tmp_path / "one.csv")
+
+
+@pytest.mark.parametrize("cell", ["", "x"])
+def test_a_private_cell_of_a_text_file_decides_about_no_row(cell, tmp_path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("where,ill\n" + "a,x\nb,y\n" * 100 + f",{cell}\n")
+    options = {"epsilon": 1.0, "adjacency": "replace_private", "public": ["where"]}
+    assert mg.Synthesizer("auto", **options).fit(path).sample(rng=0).num_rows == 201

@@ -14,6 +14,7 @@ from margrave.errors import InputError
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.regression.perturbed import fit_sums, residual_noise
 from margrave.release import NoisySums
+from margrave.run import planning
 from margrave.run.regressor import Regressor
 from margrave.schema.row_numbers import RowNumbers
 
@@ -135,3 +136,32 @@ def test_a_target_that_may_be_missing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="every code has a number"):
         Regressor(target="pay", schema=schema, epsilon=1.0, ledger=tmp_path / "l.jsonl").fit(_table(50))
     assert not (tmp_path / "l.jsonl").exists()
+
+
+def test_public_columns_are_refused() -> None:
+    with pytest.raises(InputError, match="public must be left out of a regression"):
+        Regressor(target="pay", schema=SCHEMA, epsilon=1.0, public=["age"], adjacency="replace_private")
+
+
+def test_a_row_outside_its_declaration_and_too_little_memory_are_refused_before_a_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.jsonl"
+    given: dict[str, Any] = {"target": "pay", "epsilon": 1.0, "ledger": path}
+    narrow = mg.Schema((mg.Integer(name="age", lower=20, upper=50, bins=6, missing=False),))
+    with pytest.raises(InputError, match="within"):
+        Regressor(schema=narrow, **given).fit(_table(200))
+    monkeypatch.setattr(planning, "machine_memory", lambda: 1)
+    monkeypatch.setattr(planning, "MIN_MEMORY", 1)
+    with pytest.raises(InputError, match="max_memory"):
+        Regressor(schema=SCHEMA, **given).fit(_table(200))
+    assert not path.exists()
+
+
+def test_a_run_says_that_it_is_a_regression_and_is_resumed_as_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    Regressor(target="pay", schema=SCHEMA, epsilon=1.0, ledger=path).fit(_table(200))
+    run = read_ledger(path)[0].run
+    assert (run["strategy"], run["model"]) == ("regression", "ssp of pay")
+    with pytest.raises(InputError, match="another"):
+        mg.Synthesizer("independent", schema=SCHEMA, epsilon=1.0, ledger=path).fit(_table(200), resume=True)

@@ -17,7 +17,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.schema import Schema
 
-EPSILON, DELTA, RUNS, SURE = 6.0, 1e-5, 8_000, 0.95
+EPSILON, DELTA, RUNS, SURE = 6.0, 1e-5, 16_000, 0.95
 PRIVATE = Neighbours(Unit(), "replace_private", ("a",))
 SCHEMA = Schema.from_sizes({"a": 2, "x": 3})
 ROWS = ([0, 0, 1, 1, 1], [0, 1, 2, 0, 0]), ([0, 0, 1, 1, 1], [1, 1, 2, 0, 0])

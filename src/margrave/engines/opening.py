@@ -74,6 +74,7 @@ def open_source(
     engine: str = "auto",
     held: int = MAX_CODE_BYTES,
     choose: Choose = all_columns,
+    fixed_rows: bool = False,
 ) -> tuple[Source, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -89,6 +90,8 @@ def open_source(
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
         held: Most bytes of codes that streaming holds in memory.
         choose: Picks the columns to read by their names, which are public; others may store anything.
+        fixed_rows: Refuse a file in which the content of cells decides how many rows there are, before a row
+            is read: where neighbouring tables have the same number of rows.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -96,6 +99,8 @@ def open_source(
     """
     if engine not in ENGINES:
         raise InputError(invalid("engine", f"one of {list(ENGINES)}", "Leave it out.", got=engine))
+    if fixed_rows:
+        _check_rows_fixed(data, text)
     if _is_ibis(data):
         from margrave.engines.ibis.source import open_table
 
@@ -109,6 +114,30 @@ def open_source(
             raise InputError(invalid("engine", "left out for a table in memory", "Pass a file to stream."))
         return memory.open_source(data, missing=missing, text=text, choose=choose)
     return _from_path(str(data), missing, text, engine, held, choose)
+
+
+def _check_rows_fixed(data: Any, text: TextFormat) -> None:
+    """Refuse Excel files, and text files of one column.
+
+    A row of a sheet of which all cells are empty is no row, and what a program writes of empty cells, at the
+    end of a sheet above all, is up to that program. An empty line of a text file is no row either: in a file
+    of two columns or more no row is written so, in one of a single column a row without a value may be.
+
+    Raises:
+        InputError: It is one of these; or the head of a text file cannot be used.
+    """
+    if not isinstance(data, (str, os.PathLike)):
+        return
+    constraint = "a file that says how many rows it has, whatever its cells hold, under this adjacency"
+    for path in (Path(str(data)), Path(str(data).partition("::")[0])):
+        if path.name.lower().endswith(".xlsx"):
+            remedy = "An Excel file does not: save it as Parquet, or as CSV of two columns or more."
+            raise InputError(invalid("data", constraint, remedy, got=path.name))
+        if path.is_file() and is_text_file(path):
+            head = read_head(path, text)
+            if text_table(_first_line(path, head), head, ()).num_columns == 1:
+                remedy = "A text file of one column does not: save it as Parquet."
+                raise InputError(invalid("data", constraint, remedy, got=path.name))
 
 
 def open_here(
@@ -249,6 +278,7 @@ def open_head(
     text: TextFormat = DEFAULT_TEXT_FORMAT,
     engine: str = "auto",
     choose: Choose = all_columns,
+    fixed_rows: bool = False,
 ) -> tuple[Source, Frame]:
     """A table without its rows: a source whose `columns` are those of `open_source`, and the frame.
 
@@ -263,6 +293,7 @@ def open_head(
         text: As there.
         engine: As there.
         choose: As there.
+        fixed_rows: As there.
 
     Raises:
         InputError: The table cannot be used, as far as its head tells.
@@ -274,6 +305,8 @@ def open_head(
         return open_source(empty, missing=missing, text=text, engine=engine, choose=choose)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
+    if fixed_rows:
+        _check_rows_fixed(data, text)
     name, _, sheet = str(data).partition("::")
     if name.lower().endswith(".xlsx"):
         return _sheet_head(Path(name), sheet or None, missing, text, choose)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
 from margrave.privacy.accounting.subsampling import best_order, check_sampled
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance
-from margrave.schema.columns import Binned, Unknown
+from margrave.schema.columns import Binned, Relative, Unknown
 from margrave.schema.schema import Schema
 from margrave.schema.selection import Selection
 from margrave.select.strategy import Strategy as BaseStrategy
@@ -198,6 +199,7 @@ def declared_schema(
     outside: str,
     owner: str | None = None,
     selection: Selection = ALL_COLUMNS,
+    public: Sequence[str] = (),
 ) -> Schema | None:
     """The schema that a run is given, without the owner's column and others that are not released.
 
@@ -206,15 +208,23 @@ def declared_schema(
         outside: One of `OUTSIDE`: what becomes of values that the schema rules out.
         owner: Name of the column that says whose row it is.
         selection: The columns that are released.
+        public: Names of public columns, which are read without the private ones.
 
     Raises:
-        InputError: The file cannot be read, or outside is not one of `OUTSIDE`.
+        InputError: The file cannot be read, outside is not one of `OUTSIDE`, or a public column is relative
+            to a private one.
         SchemaError: A rule is about a column that is not released.
     """
     if outside not in OUTSIDE:
         raise InputError(invalid("outside", f"one of {list(OUTSIDE)}", "Leave it out.", got=outside))
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
     released = selection.restrict(None if known is None else known.without(owner))
+    for column in () if released is None else released.columns:
+        private = set(column.bases) - set(public) if isinstance(column, Relative) else set()
+        if private and column.name in public:
+            constraint = f"relative to public columns alone, as it is public, and not to {sorted(private)}"
+            remedy = "Declare it by bins of its own, or the private column relative to it."
+            raise InputError(invalid(f"column {column.name!r}", constraint, remedy))
     return released.absorb_outside() if released is not None and outside == "absorb" else released
 
 

@@ -21,7 +21,7 @@ from margrave.regression.encoding import (
 )
 from margrave.regression.perturbed import PerturbedFit, fit_sums
 from margrave.release import Guarantee, NoisySums
-from margrave.run.options import check_no_oracle
+from margrave.run.options import check_no_oracle, check_rows
 from margrave.run.synthesizer import Synthesizer
 from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
@@ -100,7 +100,10 @@ class Regressor:
         intercept: Whether there is a constant.
         level: Of the intervals.
         options: Other arguments of `Synthesizer`: epsilon, delta, unit, adjacency, schema, ledger and so on.
-            What the schema leaves open is discovered with a part of the budget.
+            What the schema leaves open is discovered with a part of the budget. A target whose kind, values
+            or missing values are discovered may turn out to have no number for every code: the run then ends
+            with an error after discovery has been paid for, so declare the target. There are no public
+            columns: all that is summed gets noise.
 
     Raises:
         InputError: An argument cannot be used as given.
@@ -140,6 +143,9 @@ class Regressor:
         ):
             remedy = "List other columns, each once."
             raise InputError(invalid("features", f"distinct columns other than {target!r}", remedy))
+        if options.get("public"):
+            remedy = "Leave it out, with 'add_remove' or 'replace_one'; or regress from a release of rows."
+            raise InputError(invalid("public", "left out of a regression, whose sums all get noise", remedy))
         self.method, self.target, self.features = method, target, features
         self.encodings, self.reference, self.positive = encodings, reference, positive
         self.intercept, self.level = intercept, level
@@ -153,8 +159,9 @@ class Regressor:
             data: As for `Synthesizer.fit`.
 
         Raises:
-            InputError: The table, the schema or a column cannot be used. What only the schema tells is found
-                before anything is spent on the sums.
+            InputError: The table, the schema or a column cannot be used, or the run needs more memory than
+                there is. It is found before a ledger is opened, but for a column that is discovered: whether
+                that can be used is known only after discovery has spent its share.
             BudgetError: A spend would pass the budget; nothing was released by it.
         """
         return self._door.regress(data, self)
@@ -254,6 +261,8 @@ class _SumsDoor(Synthesizer):
     @one_blas_thread()
     def regress(self, data: Any, regressor: Regressor) -> PerturbedRegression:
         """Open a table, complete its schema, and spend what is left on the sums."""
+        from margrave.run.planning import check_costs
+
         check_no_oracle(self.schema, self.place)
         with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
@@ -261,7 +270,11 @@ class _SumsDoor(Synthesizer):
             declared = self._declare_columns(source)
             if not declared.open:
                 regressor.encode(declared)  # refuses what can be refused before a ledger is opened
-            curator, ledger = self._door(source, declared, False, attempt)
+            check_costs(self, declared)
+            if attempt is None:
+                check_rows(source, declared)
+            asked = f"{regressor.method} of {regressor.target}"
+            curator, ledger = self._door(source, declared, False, attempt, strategy="regression", model=asked)
             with ledger:
                 rho = ledger.total * self.discovery_share(declared)
                 named = (regressor.target, *(regressor.features or ()))

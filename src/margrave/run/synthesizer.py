@@ -174,7 +174,7 @@ class Synthesizer:
         self.neighbours = Neighbours(whom, adjacency, tuple(public))
         self.selection = Selection(columns, drop)
         self.selection.check_owner(whom.owner)
-        self.schema = declared_schema(schema, outside, whom.owner, self.selection)
+        self.schema = declared_schema(schema, outside, whom.owner, self.selection, public)
         self._given_schema, self.provenance = schema, provenance or Provenance()
         self.limits = Limits(max_memory, max_seconds)
         self.strategy = check_deadline(
@@ -309,7 +309,8 @@ class Synthesizer:
     def _reading(self) -> dict[str, Any]:
         """How the table is read, and which of its columns."""
         choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
-        return {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
+        reading = {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
+        return reading | {"fixed_rows": self.neighbours.rows_are_public}
 
     def _check_owner(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
@@ -328,14 +329,14 @@ class Synthesizer:
         return check_rows_held(source, self.strategy), frame
 
     def _door(
-        self, source: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None
+        self, source: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None, **asked: str
     ) -> tuple[Curator, Ledger]:
-        """The curator of a table, with its ledger."""
+        """The curator of a table, with its ledger; `asked` are facts about a run that asks for no rows."""
         from margrave.measure.curator import Curator
 
         if resume is not False:
             check_clockless(self)
-        keep = self.place.keep(facts(self, source.columns, declared), resume, attempt)
+        keep = self.place.keep(facts(self, source.columns, declared) | asked, resume, attempt)
         ledger = self.new_ledger(self.searches(declared), keep)
         try:
             check_unfinished(ledger)
@@ -375,8 +376,7 @@ class Synthesizer:
         """Whether discovery may have to look for unknown values of private columns."""
         from margrave.measure.discovery.discover import searches_values
 
-        private = tuple(c for c in schema.columns if c.name not in self.neighbours.public)
-        return bool(private) and searches_values(Schema(private))
+        return searches_values(schema, self.neighbours.public)
 
     def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
         """A ledger of this run's budget.

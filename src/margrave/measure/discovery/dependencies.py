@@ -151,7 +151,9 @@ def _sides(schema: Schema, released: Sequence[NoisyMarginal]) -> list[Side]:
     return found
 
 
-def find_pairs(sides: Sequence[Side], sigma: Callable[[int], float]) -> list[tuple[Side, Side]]:
+def find_pairs(
+    sides: Sequence[Side], sigma: Callable[[int], float], fixed: Collection[str] = ()
+) -> list[tuple[Side, Side]]:
     """The ordered pairs (determining, following) that the released rows leave open and the noise would tell.
 
     As many pairs as possible, those of the nearest entropies first: of a chain of dependencies the links, and
@@ -160,8 +162,10 @@ def find_pairs(sides: Sequence[Side], sigma: Callable[[int], float]) -> list[tup
     Args:
         sides: The columns.
         sigma: The noise of each cell if so many tables are counted together.
+        fixed: Names of columns that follow from none.
     """
-    open_pairs = [(by, of) for by, of in permutations(sides, 2) if _may_follow(by, of)]
+    free = [(by, of) for by, of in permutations(sides, 2) if of.column.name not in fixed]
+    open_pairs = [(by, of) for by, of in free if _may_follow(by, of)]
     open_pairs.sort(key=lambda pair: abs(pair[0].entropy - pair[1].entropy))
     best: list[tuple[Side, Side]] = []
     most = MOST_PAIRS
@@ -289,6 +293,7 @@ class Dependencies:
         source: The private table.
         gaussian: The mechanism for one table.
         look: Takes the looks at single pairs: prices, records and adds the noise.
+        fixed: Names of columns that follow from none, as public columns do: others may follow from them.
     """
 
     def __init__(
@@ -296,10 +301,12 @@ class Dependencies:
         source: Source,
         gaussian: Gaussian,
         look: Callable[[str, Callable[[], Longs], Fraction, bool], tuple[Array, float]],
+        fixed: Collection[str] = (),
     ) -> None:
         self._source = source
         self._gaussian = gaussian
         self._look = look
+        self._fixed = frozenset(fixed)
 
     def run(
         self, schema: Schema, released: Sequence[NoisyMarginal], rho: Fraction
@@ -312,7 +319,8 @@ class Dependencies:
             rho: What may be spent; what is not needed is left.
         """
         share = rho * SCREEN
-        pairs = find_pairs(_sides(schema, released), lambda m: self._gaussian.joint(m).sigma(share))
+        sides = _sides(schema, released)
+        pairs = find_pairs(sides, lambda m: self._gaussian.joint(m).sigma(share), self._fixed)
         if not pairs:
             return schema, list(released)
         seen, sigma, spent = self._screen(pairs, share)

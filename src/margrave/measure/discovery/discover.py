@@ -111,9 +111,11 @@ def open_share(column: Column) -> Fraction:
     return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / whole, Fraction(1))
 
 
-def searches_values(schema: Schema) -> bool:
-    """Whether discovery may have to look for unknown values, which needs a share of delta."""
-    return any("values" in needs(column) for column in schema.columns)
+def searches_values(schema: Schema, public: Collection[str] = ()) -> bool:
+    """Whether discovery may have to look for unknown values of columns that are not public, which needs a
+    share of delta.
+    """
+    return any("values" in needs(column) for column in schema.columns if column.name not in public)
 
 
 PAIR_CELL = 2.5
@@ -253,7 +255,8 @@ class Discovery:
             profiled, found = self._find_relations(profiled, found, reserve)
         if depends > 0:
             self._tell("columns that follow from others")
-            looks = Dependencies(self._source, self._gaussian, self._look)
+            public = self._ledger.neighbours.public
+            looks = Dependencies(self._source, self._gaussian, self._look, public)
             profiled, found = looks.run(
                 profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found], depends
             )
@@ -273,7 +276,8 @@ class Discovery:
     ) -> tuple[Schema, list[NoisyMarginal]]:
         """Code columns by their relations to others; the looks at their own bins are no measurements then."""
         rows = rows_of(self._totals)
-        relations = Relations(self._source, self._gaussian, self._look, (self._least, self._most), rows)
+        cutting, public = (self._least, self._most), self._ledger.neighbours.public
+        relations = Relations(self._source, self._gaussian, self._look, cutting, rows, public)
         self._tell("relations between columns")
         columns, measured = relations.run(schema, rho, self._bounded)
         coded = {column.name for column in columns}

@@ -112,12 +112,13 @@ def may_relate(columns: Iterable[Column], ruled: Collection[str]) -> bool:
     return len(set(families)) < len(families)
 
 
-def pair_up(columns: Sequence[Binned], most: int) -> list[Pair]:
+def pair_up(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()) -> list[Pair]:
     """At most so many pairs of columns of one family, those first that are most alike one by one.
 
     Args:
         columns: Of known bins and weights.
         most: How many pairs, at most.
+        fixed: Names of columns that keep their own bins: no pair is of two of them.
     """
     if most <= 0:
         return []
@@ -125,7 +126,7 @@ def pair_up(columns: Sequence[Binned], most: int) -> list[Pair]:
     alike, in_order = [], _Sorted(draws)
     families = [_family(column) for column in columns]
     for (place, base), (other, column) in combinations(enumerate(columns), 2):
-        if families[place] == families[other]:
+        if families[place] == families[other] and not (base.name in fixed and column.name in fixed):
             comparison = Comparison.between(column, base)
             alike.append((in_order.likeness(comparison, base.name, column.name), base, column))
     alike.sort(key=lambda entry: -entry[0])
@@ -196,20 +197,25 @@ def _greatest_distance(left: Array, right: Array) -> float:  # pragma: no cover 
     return greatest
 
 
-def choose_links(pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) -> list[Link]:
+def choose_links(
+    pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, fixed: Collection[str] = ()
+) -> list[Link]:
     """The relations to look at more closely: those that tell most, no two ways between two columns.
 
     In each set of columns that hang together the one with the most relations is the base of its neighbours,
-    and these of theirs.
+    and these of theirs. A set has one fixed column at most, which is then the first base: so no fixed column
+    is ever relative to another.
 
     Args:
         pairs: What was looked at.
         noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
         sigma: Standard deviation of their noise.
+        fixed: Names of columns that keep their own bins.
     """
     seen = [(pair, *_evidence(pair, counts, sigma)) for pair, counts in zip(pairs, noisy, strict=True)]
     standing = sorted((entry for entry in seen if entry[1] > 0.0), key=lambda entry: -_preference(*entry[:2]))
     root: dict[str, str] = {}
+    anchored = set(fixed)  # the tops of sets with a fixed column
 
     def top(name: str) -> str:
         while root.get(name, name) != name:
@@ -219,12 +225,16 @@ def choose_links(pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) ->
     near: dict[str, list[Link]] = {}
     for pair, score, sign in standing:
         link = Link(pair.base.name, pair.column.name, sign, score)
-        if top(link.base) != top(link.column):
+        ends = {top(link.base), top(link.column)}
+        if len(ends) == 2 and not ends <= anchored:
+            if ends & anchored:
+                anchored.add(top(link.base))
             root[top(link.column)] = top(link.base)
             near.setdefault(link.base, []).append(link)
             near.setdefault(link.column, []).append(link.turned)
     columns = {column.name: column for pair in pairs for column in (pair.base, pair.column)}
-    return _direct_links(sorted(near, key=lambda name: -_weight(columns[name], near[name])), near)
+    starts = sorted(near, key=lambda name: (name not in fixed, -_weight(columns[name], near[name])))
+    return _direct_links(starts, near)
 
 
 def _preference(pair: Pair, score: float) -> float:
@@ -233,7 +243,7 @@ def _preference(pair: Pair, score: float) -> float:
 
 
 def _direct_links(starts: Sequence[str], near: dict[str, list[Link]]) -> list[Link]:
-    """The trees, each from the column that has the most neighbours, bases before what is relative to them."""
+    """The trees, each from the first of its columns in `starts`, bases before what is relative to them."""
     links: list[Link] = []
     reached: set[str] = set()
     for start in starts:

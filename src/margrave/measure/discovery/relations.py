@@ -196,6 +196,8 @@ class Relations:
         look: Takes the second looks: prices, records and adds the noise.
         cutting: Least mass of a bin, and most bins, from the denoised counts.
         rows: A released guess of the row count, and its variance.
+        fixed: Names of columns that keep their own bins, as public columns do: others may be coded relative
+            to them, and they to none. They are read without the private columns (`PublicPart`).
     """
 
     def __init__(
@@ -205,12 +207,14 @@ class Relations:
         look: Look,
         cutting: tuple[Callable[[Array], float], Callable[[Array], int]],
         rows: tuple[float, float],
+        fixed: Collection[str] = (),
     ) -> None:
         self._source = source
         self._gaussian = gaussian
         self._look = look
         self._least, self._most = cutting
         self._rows = rows
+        self._fixed = frozenset(fixed)
 
     def run(
         self, schema: Schema, rho: Fraction, bounded: Collection[str] = ()
@@ -241,7 +245,7 @@ class Relations:
         """As many pairs as can be seen at the noise that rho buys for all of them together."""
         most = MOST_PAIRS if self._source.holds_rows else MOST_SCANS
         seen = (max(self._rows[0], 0.0) / (NOISE * self._gaussian.sigma(rho))) ** 2
-        return pair_up(self._eligible(schema), min(most, int(min(seen, 1e9))))
+        return pair_up(self._eligible(schema), min(most, int(min(seen, 1e9))), self._fixed)
 
     def _eligible(self, schema: Schema) -> list[Binned]:
         names = self._source.comparable
@@ -254,9 +258,9 @@ class Relations:
         noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
         most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
         seen = (max(self._rows[0], 0.0) / (SUM_NOISE * self._gaussian.sigma(rho * SUMS))) ** 2
-        candidates = find_candidates(pairs, noisy, sigma, min(most, int(min(seen, 1e9))))
+        candidates = find_candidates(pairs, noisy, sigma, min(most, int(min(seen, 1e9))), self._fixed)
         if not candidates:
-            return choose_links(pairs, noisy, sigma), rho * SCREEN
+            return choose_links(pairs, noisy, sigma, self._fixed), rho * SCREEN
         what = f"comparisons of {len(candidates)} columns with sums of others"
         wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
         # No more than the noise asked for needs: few sums of many rows cost next to nothing.
@@ -265,7 +269,7 @@ class Relations:
         cost = rho * SUMS * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
         counts, spread = self._compare_all(what, wanted, cost)
         sums = choose_sums(candidates, counts, spread)
-        return _join_links(sums, pairs, noisy, sigma), rho * SCREEN + cost
+        return _join_links(sums, pairs, noisy, sigma, self._fixed), rho * SCREEN + cost
 
     def _compare_all(self, what: str, asked: Sequence[Question], rho: Fraction) -> tuple[list[Array], float]:
         """Several comparisons as one vector: the noisy counts of each, and sigma."""
@@ -317,21 +321,25 @@ class Relations:
 
 
 def _join_links(
-    sums: Sequence[Link], pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float
+    sums: Sequence[Link],
+    pairs: Sequence[Pair],
+    noisy: Sequence[Array],
+    sigma: float,
+    fixed: Collection[str],
 ) -> list[Link]:
     """The sums, the relations between columns that are no totals, and those of totals with other columns."""
     totals = {link.column for link in sums}
     seen = list(zip(pairs, noisy, strict=True))
     apart = [bool(totals & {pair.base.name, pair.column.name}) for pair in pairs]
     plain = [entry for entry, with_total in zip(seen, apart, strict=True) if not with_total]
-    links = choose_links([pair for pair, _ in plain], [counts for _, counts in plain], sigma)
+    links = choose_links([pair for pair, _ in plain], [counts for _, counts in plain], sigma, fixed)
     more = [
         link
         for (pair, counts), with_total in zip(seen, apart, strict=True)
         if with_total
-        for link in choose_links([pair], [counts], sigma)
+        for link in choose_links([pair], [counts], sigma, fixed)
     ]
-    return attach(sums, links, sorted(more, key=lambda link: -link.score))
+    return attach(sums, links, sorted(more, key=lambda link: -link.score), fixed)
 
 
 def _comparison(column: Binned, bases: Sequence[Binned], sign: int) -> Comparison:

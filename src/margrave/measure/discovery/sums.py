@@ -5,7 +5,7 @@ Everything here is made from public things and released numbers only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -64,7 +64,7 @@ class Candidate:
 
 
 def find_candidates(
-    pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, most: int
+    pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, most: int, fixed: Collection[str] = ()
 ) -> list[Candidate]:
     """Sums that the look at pairs and the released means leave open, those of the nearest means first.
 
@@ -73,6 +73,7 @@ def find_candidates(
         noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
         sigma: Standard deviation of their noise.
         most: How many sums, at most.
+        fixed: Names of columns that keep their own bins: none of them is a total.
     """
     below: dict[str, dict[str, float]] = {}
     columns: dict[str, Binned] = {}
@@ -94,6 +95,8 @@ def find_candidates(
     means = {name: _mean(column) for name, column in columns.items()}
     found: list[tuple[float, Candidate]] = []
     for name, parts in below.items():
+        if name in fixed:
+            continue
         largest = sorted(parts, key=lambda part: -abs(means[part]))[:MOST_PARTS]
         for gap, chosen in _near(means[name], [means[part] for part in largest], most):
             terms = [largest[place] for place in chosen]
@@ -165,7 +168,9 @@ def _above(names: Sequence[str], links: Sequence[Link]) -> set[str]:
     return found
 
 
-def attach(sums: Sequence[Link], links: Sequence[Link], more: Sequence[Link]) -> list[Link]:
+def attach(
+    sums: Sequence[Link], links: Sequence[Link], more: Sequence[Link], fixed: Collection[str] = ()
+) -> list[Link]:
     """Sums, links among other columns, and those links of totals with others that close no circle.
 
     A column that two links speak of gets the one that tells more.
@@ -174,6 +179,7 @@ def attach(sums: Sequence[Link], links: Sequence[Link], more: Sequence[Link]) ->
         sums: Made by `choose_sums`.
         links: Between columns that are no totals.
         more: Between a total and another column, either way, those that tell most first.
+        fixed: Names of columns that keep their own bins.
     """
     totals = {link.column: link for link in sums}
     found = {link.column: link for link in links} | totals
@@ -181,6 +187,8 @@ def attach(sums: Sequence[Link], links: Sequence[Link], more: Sequence[Link]) ->
         link = link.turned if link.column in totals else link
         others = [one for one in found.values() if one.column != link.column]
         told = found[link.column].score if link.column in found else 0.0
-        if link.column not in totals and link.score > told and link.column not in _above([link.base], others):
+        if link.column in totals or link.column in fixed:
+            continue
+        if link.score > told and link.column not in _above([link.base], others):
             found[link.column] = link
     return list(found.values())
