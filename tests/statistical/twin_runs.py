@@ -43,6 +43,8 @@ def columns_of(method: str, whole: bool) -> tuple[str, ...]:
 
 def refused(method: str, adjacency: Adjacency, k: int) -> bool:
     """Whether the method protects no such neighbours, and says so before it looks at any row."""
+    if method == "slicing":
+        return adjacency == "add_remove" or k > 0
     return method == "tabddpm" and (adjacency != "add_remove" or k > 1)
 
 

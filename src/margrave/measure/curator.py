@@ -376,7 +376,7 @@ class Curator:
         numbers.check(self.domain)
         rows = self._rows()
         found = slices(lambda: rows, numbers, rho, self._ledger, self._noise, longest)
-        if len(found.values) != rows.rows:
+        if len(found.values) != self._row_count:  # public under the adjacencies that slices protect
             raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
         self._measurements += found.tables() if found.indicators else []
         return found

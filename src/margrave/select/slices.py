@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from margrave.privacy.unit import Neighbours
     from margrave.protocols import Curator, Fitter, Model
 
 __all__ = ["Slices", "shrink_pairs"]
@@ -62,6 +63,17 @@ class Slices(Strategy):
     def share_marginal(self, columns: int) -> Shares:
         """None: no marginal is bought, all of them follow from the noisy copies."""
         return {}
+
+    def check_neighbours(self, neighbours: Neighbours) -> None:
+        """Check, before anything is spent, that single rows of a public number are protected.
+
+        Raises:
+            InputError: They are not.
+        """
+        Strategy.check_neighbours(self, neighbours)
+        if neighbours.unit.owner is not None:
+            remedy = "Keep one row of each owner first, and leave the owner's column out."
+            raise InputError(invalid("owner", "left out where every row is released with noise", remedy))
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
