@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.pooling import Pooled
+from margrave.models._mixture.model import GroupedMixture, MixtureModel
 from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import NOISE, Misfit
 from margrave.models._products.products import ProductsEstimator, alone, fit_mixture, products_from_state
 from margrave.models._torch.descent import BETAS, MIN_LOSS
 from margrave.models._torch.device import Device, open_device, ready, serial
-from margrave.models.mixture.model import GroupedMixture, MixtureModel
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Network", "NetworkModel"]
 
 
-class NetworkModel(Carried[MixtureModel | GroupedMixture]):
+class NetworkModel(DelegatingModel[MixtureModel | GroupedMixture]):
     """A mixture of products, and the weights of the network that made it.
 
     All answers are the mixture's; the weights are for a later fit to go on from, and are not saved.
