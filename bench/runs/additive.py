@@ -24,7 +24,7 @@ import numpy as np
 from adult import adult_codes
 
 from margrave.models._base.pooling import Pooled
-from margrave.models.mixture.additive import Additive, fit_additive
+from margrave.models._mixture.additive import Additive, fit_additive
 from margrave.schema.domain import Domain
 
 RESULTS = Path(__file__).parent.parent / "results"

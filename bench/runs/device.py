@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
+from margrave.models._mixture.stacked import Stacked
 from margrave.models._torch.device import Device, open_device
 from margrave.models.mixture.descent import Descent, descend
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.stacked import Stacked
 from margrave.models.mixture.tensor import TensorObjective, descend_tensors
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tensor import TensorInference

@@ -3,9 +3,9 @@
     python bench/runs/judge.py --epsilon 0.2 1 3 --tables survey-a loans-a
 
 For each table of the choosing half of the nursery (docs/nursery.md) and each epsilon `auto` measures once.
-Fitted to one half of split noise are then mixtures at 1/2, 1, 2 and 4 times the rule's price, with nests
-and without, and the graphical model of the strongest pairs, each at full size, and all are judged on the
-other half as `auto` judges (`margrave.models._base.pooling.compare`). Printed are the judge's rank
+Fitted to one half of split noise are then mixtures at 1/2, 1, 2 and 4 times the rule's penalty, with latent
+blocks and without, and the graphical model of the strongest pairs, each at full size, and all are judged on
+the other half as `auto` judges (`margrave.models._base.pooling.compare`). Printed are the judge's rank
 correlations (Spearman) with the true errors of the same models: mean total variation of pairs and of 60
 triples, and the share of the pairs' dependence that is lost. `loss` is by how much pairs and triples of the
 chosen model, fitted to everything, are worse than those of the best of all that were fitted to everything,
@@ -106,11 +106,11 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.engines.frames import read_table
     from margrave.limits import FULL
     from margrave.models._base.pooling import mu, pool, rows_of
+    from margrave.models._mixture.latent_blocks import group_attributes
     from margrave.models.auto import Auto, rank_pairs
     from margrave.models.mixture import Mixture
     from margrave.models.mixture.descent import Setting
-    from margrave.models.mixture.fitter import EASED, price_rule
-    from margrave.models.mixture.nest import group_attributes
+    from margrave.models.mixture.fitter import BLOCK_PENALTY_SHARE, penalty_rule
     from margrave.models.mixture.trials import Trials
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
@@ -128,13 +128,13 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     codes = {name: np.asarray(encoded.column(name), dtype=np.int64) for name in domain.names}
     truth = Truth(codes, dict(zip(domain.names, domain.sizes, strict=True)))
 
-    tables, mixture = pool(domain, measurements, inferred=True), Mixture(restarts=1, labels=0)
+    tables, mixture = pool(domain, measurements, inferred=True), Mixture(restarts=1, refinements=0)
     trials = Trials(domain, tables, total, 0, FULL)
     signal = total * mu(tables)
     choice = mixture.choose(domain, tables, total)
     groups = group_attributes(domain, choice.dependence)
     settings = [
-        Setting(factor * price_rule(signal) * (EASED if own else 1.0), own, signal)
+        Setting(factor * penalty_rule(signal) * (BLOCK_PENALTY_SHARE if own else 1.0), own, signal)
         for factor in FACTORS
         for own in dict.fromkeys(((), groups))
     ]

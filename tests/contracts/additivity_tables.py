@@ -75,8 +75,8 @@ POOLS["text"] = [None, *dict.fromkeys(text for family in [*FAMILIES, NUL] for te
 TYPES = {"text": pa.string(), **{kind: arrow for kind, (arrow, _) in KINDS.items()}}
 
 ALONE = (-7.5, 0.0, 0.1, 1.0, 7.0, 100.0)
-ATOMS = np.unique([*ALONE, *np.nextafter(ALONE, np.inf)])
-"""Cells of single numbers, as discovery asks for atoms, and of what is between them."""
+STATES_A_CODE = np.unique([*ALONE, *np.nextafter(ALONE, np.inf)])
+"""Cells of single numbers, as discovery asks for states, and of what is between them."""
 STEPS = (86_400_000_000.0, 1000.0, 5.0, 1.0, 0.25, 0.01)
 EDGES = np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15])
 BEGINNINGS = ("1", "10", "20", "ca", "CA", "a", "A", "\u00df", "s", "x", "Be", "0")
@@ -168,7 +168,7 @@ def answers(source: Any, column: str, kind: str) -> dict[str, Any]:
     reads = ("number", "date", "moment", "time") if kind == "text" else ("number",)
     for read in reads:
         found[f"histogram {read}"] = source.histogram(column, EDGES, read, absent=True).reveal()
-        found[f"atoms {read}"] = source.histogram(column, ATOMS, read, absent=True).reveal()
+        found[f"atoms {read}"] = source.histogram(column, STATES_A_CODE, read, absent=True).reveal()
         found[f"grids {read}"] = source.grids(column, STEPS, read).reveal()
     if kind == "text":
         found["spellings"] = source.spellings(column, "moment").reveal()

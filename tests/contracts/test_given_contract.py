@@ -30,8 +30,8 @@ FITTERS = {
     "independent": Independent(),
     "pgm": PGM(),
     "pgm tree": PGM(),
-    "mixture": Mixture(components=6, restarts=1, labels=0),
-    "grouped": Mixture(components=6, restarts=1, labels=0, largest=3),
+    "mixture": Mixture(components=6, restarts=1, refinements=0),
+    "grouped": Mixture(components=6, restarts=1, refinements=0, largest=3),
 }
 GIVEN = [("d",), ("a", "c"), ("one",), ("b", "c", "d"), ("a", "b", "one", "d"), DOMAIN.names]
 
@@ -132,7 +132,7 @@ def test_every_set_of_given_columns(model):
 
 @pytest.mark.parametrize("names", [("d",), ("a", "d"), ("b",)], ids="+".join)
 def test_a_target_is_given_exactly(names):
-    fitter = Mixture(components=6, restarts=1, labels=0, target="d")
+    fitter = Mixture(components=6, restarts=1, refinements=0, target="d")
     model = fitter.fit(DOMAIN, measured(CLIQUES))
     rows = 20_000
     given = given_rows(names, rows)
@@ -142,7 +142,7 @@ def test_a_target_is_given_exactly(names):
     # The joint of a targeted mixture: the mixture's others, times the additive model of the target.
     others = tuple(name for name in DOMAIN.names if name != "d")
     cells = np.unravel_index(np.arange(DOMAIN.size(others)), DOMAIN.shape(others))
-    shares = model.labels.steps[-1].probabilities(dict(zip(others, cells, strict=True)))
+    shares = model.refinements.steps[-1].probabilities(dict(zip(others, cells, strict=True)))
     joint = (model.project(others).ravel()[:, None] * shares).reshape(DOMAIN.sizes)
     places = [DOMAIN.index(name) for name in names]
     gone = tuple(i for i in range(len(DOMAIN)) if i not in places)

@@ -216,7 +216,7 @@ def obedient(domain, cliques, rows=3000.0, sigma=8.0):
     columns = dict(zip(domain.names, codes, strict=True))
     allowed = domain.rules.possible(columns, domain.size())
     # Values lie evenly in their bins, so that a cell holds what part of its values obeys.
-    joint *= (allowed * domain.rules.room(columns, domain.size())).reshape(domain.sizes)
+    joint *= (allowed * domain.rules.feasible_shares(columns, domain.size())).reshape(domain.sizes)
     joint *= rows / joint.sum()
     made = []
     for clique in cliques:

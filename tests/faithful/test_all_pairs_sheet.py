@@ -1,4 +1,4 @@
-"""All pairs and the mixture against their sheet: the budget, quotas, a price that is right."""
+"""All pairs and the mixture against their sheet: the budget, quotas, a penalty that is right."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 
 import margrave as mg
 from margrave.models._base.pooling import Pooled, compare, halves, mu, pool
-from margrave.models.mixture import Mixture, MixtureModel
-from margrave.models.mixture.fitter import price_rule
+from margrave.models._mixture.model import MixtureModel
+from margrave.models.mixture import Mixture
+from margrave.models.mixture.fitter import penalty_rule
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.release import NoisyMarginal
@@ -95,7 +96,7 @@ def truth(domain: Domain, rows: float, seed: int) -> np.ndarray:
 def test_the_price_that_split_noise_picks_is_nearly_as_good_as_the_best(sigma: float) -> None:
     """Within 3 % of the least pair error, which only the tables without noise can tell.
 
-    The half that was fitted, asked the same, names the price of the least smoothing: it cannot judge.
+    The half that was fitted, asked the same, names the penalty of the least smoothing: it cannot judge.
     """
     domain, rows = Domain(("a", "b", "c", "d"), (10, 8, 9, 12)), 5000.0
     picked, best, fooled = 0.0, 0.0, 0
@@ -108,15 +109,15 @@ def test_the_price_that_split_noise_picks_is_nearly_as_good_as_the_best(sigma: f
         noisy = [NoisyMarginal(c, t + sigma * rng.standard_normal(t.shape), sigma) for c, t in exact.items()]
         tables = pool(domain, noisy)
         fitted, judged = halves(tables, rng)
-        prices = [times * price_rule(rows * mu(tables)) for times in (0.1, 1.0, 20.0)]
-        candidates = priced(domain, fitted, rows, [np.sqrt(0.75) * price for price in prices])
+        penalties = [times * penalty_rule(rows * mu(tables)) for times in (0.1, 1.0, 20.0)]
+        candidates = priced(domain, fitted, rows, [np.sqrt(0.75) * penalty for penalty in penalties])
         chosen = nearest(candidates, judged, rows)
         fooled += nearest(candidates, fitted, rows) == 0
         errors = [
             np.mean(
                 [np.abs(f - exact[t.clique]).sum() / (2 * rows) for f, t in zip(own, tables, strict=True)]
             )
-            for own in priced(domain, tables, rows, prices)
+            for own in priced(domain, tables, rows, penalties)
         ]
         picked, best = picked + errors[chosen], best + min(errors)
         assert max(errors) > 1.3 * min(errors)  # there is something to choose
@@ -129,12 +130,14 @@ def nearest(candidates: Sequence[list[Any]], judged: Sequence[Pooled], rows: flo
     return int(np.argmin([compare(one, candidates[-1], judged, rows)[0] for one in candidates]))
 
 
-def priced(domain: Domain, tables: Sequence[Pooled], rows: float, prices: Sequence[float]) -> list[list[Any]]:
-    """The tables of a mixture fitted at each price of dependence."""
+def priced(
+    domain: Domain, tables: Sequence[Pooled], rows: float, penalties: Sequence[float]
+) -> list[list[Any]]:
+    """The tables of a mixture fitted at each penalty of dependence."""
     asked = [NoisyMarginal(t.clique, t.values, t.sigma) for t in tables]
     found = []
-    for price in prices:
-        fitter = Mixture(components=12, restarts=1, labels=0, steps=300, information=float(price))
+    for penalty in penalties:
+        fitter = Mixture(components=12, restarts=1, refinements=0, steps=300, information=float(penalty))
         model = fitter.fit(domain, asked, total=rows)
         found.append([model.project(t.clique) for t in tables])
     return found

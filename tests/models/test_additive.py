@@ -7,9 +7,9 @@ import pytest
 
 from margrave.errors import InputError, ReleaseError, SchemaError
 from margrave.models._base.pooling import Pooled
-from margrave.models.mixture import additive, additive_dual
-from margrave.models.mixture.additive import Additive, fit_additive, slack
-from margrave.models.mixture.additive_dual import Dual, lowest
+from margrave.models._mixture import additive, additive_dual
+from margrave.models._mixture.additive import Additive, fit_additive, slack
+from margrave.models._mixture.additive_dual import Dual, lowest
 from margrave.schema.domain import Domain
 
 SIZES = {"a": 4, "b": 3, "y": 2, "c": 5}
@@ -99,8 +99,8 @@ def test_the_rows_expectations_meet_the_tables_when_noise_is_small():
 
 
 def ordered_world(lift, rows, seed):
-    """A label of two codes whose log-odds are `lift` of one attribute's code, others that tell nothing, and
-    what a release of its pairs says with a noise of 40 rows."""
+    """A refined attribute of two codes whose log-odds are `lift` of one attribute's code, others that tell
+    nothing, and what a release of its pairs says with a noise of 40 rows."""
     names, codes = ("x", "y", "u", "v"), len(lift)
     sizes, rng = (codes, 2, codes, codes), np.random.default_rng(seed)
     columns = {name: rng.integers(0, codes, rows) for name in "xuv"}

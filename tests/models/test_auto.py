@@ -11,8 +11,8 @@ from margrave.errors import ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models import auto
 from margrave.models._base.pooling import pool
+from margrave.models._mixture.model import MixtureModel
 from margrave.models.auto import Auto, Trees, find_unjudged_model, rank_pairs
-from margrave.models.mixture.model import MixtureModel
 from margrave.protocols import Model
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -21,11 +21,11 @@ SMALL = Domain(("a", "b", "c"), (12, 14, 16))
 LONG = Domain(tuple("abcdefghij"), (24,) * 10)
 
 
-def tables(domain: Domain, rows: float, sigma: float, atoms: int, seed: int = 0) -> list[NoisyMarginal]:
+def tables(domain: Domain, rows: float, sigma: float, states: int, seed: int = 0) -> list[NoisyMarginal]:
     """One-ways and pairs of a random mixture, with noise."""
     rng = np.random.default_rng(seed)
-    weights = rng.dirichlet(np.ones(atoms))
-    parts = {name: rng.dirichlet(np.full(domain[name], 0.05), size=atoms) for name in domain.names}
+    weights = rng.dirichlet(np.ones(states))
+    parts = {name: rng.dirichlet(np.full(domain[name], 0.05), size=states) for name in domain.names}
     made = []
     for clique in [c for k in (1, 2) for c in itertools.combinations(domain.names, k)]:
         table = weights

@@ -1,4 +1,5 @@
-"""Labels with triples: a measured table of three attributes is held, drawn, given, saved and loaded."""
+"""Refined attributes with triples: a measured table of three attributes is held, drawn, given, saved and
+loaded."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import ReleaseError
-from margrave.models.mixture import Mixture, MixtureModel
-from margrave.models.mixture.labels import with_triples
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.refinements import with_triples
+from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -75,15 +77,15 @@ def test_pairs_are_held_beside_them(fitted: MixtureModel) -> None:
 @pytest.mark.parametrize("target", [None, "a", "b", "e"])
 def test_a_triple_is_held_whichever_of_its_attributes_is_drawn_last(target: str | None) -> None:
     model = Mixture(components=40, restarts=1, target=target).fit(DOMAIN, measurements(TRIPLES))
-    assert model.labels is not None
-    assert target is None or target in model.labels.names
+    assert model.refinements is not None
+    assert target is None or target in model.refinements.names
     for clique in TRIPLES:
         assert off(counted(model, clique), clique) < 0.02
 
 
 def test_triples_alone_make_labels() -> None:
-    model = Mixture(components=40, restarts=1, labels=1).fit(DOMAIN, measurements(TRIPLES))
-    assert model.labels is not None
+    model = Mixture(components=40, restarts=1, refinements=1).fit(DOMAIN, measurements(TRIPLES))
+    assert model.refinements is not None
     assert off(counted(model, TRIPLES[0]), TRIPLES[0]) < 0.02
 
 

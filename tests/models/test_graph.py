@@ -34,8 +34,8 @@ def test_the_forest_covers_its_cliques_and_has_the_running_intersection_property
         assert set(tree.separators[k]) == (sets[k] & sets[parent] if parent >= 0 else set())
     for v in range(count):
         holding = {k for k, s in enumerate(sets) if v in s}
-        tops = [k for k in holding if tree.parents[k] not in holding or v not in tree.separators[k]]
-        assert len(tops) == 1
+        state_weights = [k for k in holding if tree.parents[k] not in holding or v not in tree.separators[k]]
+        assert len(state_weights) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,4 +1,4 @@
-"""The mixture of products: gradient, exact cases, conditionals, rows, the choice of its price."""
+"""The mixture of products: gradient, exact cases, conditionals, rows, the choice of its penalty."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import mu, pool
-from margrave.models.mixture import Mixture, MixtureModel
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.stacked import stack
+from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
-from margrave.models.mixture.fitter import EASED, PILOT_COMPONENTS, price_rule
+from margrave.models.mixture.fitter import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, penalty_rule
 from margrave.models.mixture.objective import Objective, point
-from margrave.models.mixture.stacked import stack
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -45,7 +46,7 @@ def measured(sigma: float, rows: float = 10_000.0, seed: int = 0) -> list[NoisyM
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    return Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, measured(5.0))
+    return Mixture(components=20, restarts=1, refinements=0).fit(DOMAIN, measured(5.0))
 
 
 def unbought(made: list[NoisyMarginal], pairs: set[tuple[str, str]]) -> list[NoisyMarginal]:
@@ -82,7 +83,7 @@ def test_an_inferred_pair_says_nothing_of_its_one_ways() -> None:
     wrong = np.zeros((DOMAIN[a], DOMAIN[b]))
     wrong[0, 0] = 10_000.0
     made.append(InferredMarginal((a, b), wrong, 1.0))
-    model = Mixture(components=5, restarts=1, labels=0).fit(DOMAIN, made, total=10_000.0)
+    model = Mixture(components=5, restarts=1, refinements=0).fit(DOMAIN, made, total=10_000.0)
     for m in made[:-1]:
         assert 0.5 * np.abs(model.project(m.clique) - m.values).sum() / 10_000.0 < 0.01
 
@@ -92,7 +93,7 @@ def test_an_inferred_pair_is_fitted_as_independent() -> None:
     pair = DOMAIN.names[:2]
     apart = []
     for made in (measured(20.0), unbought(measured(20.0), {pair})):
-        model = Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, made, total=10_000.0)
+        model = Mixture(components=20, restarts=1, refinements=0).fit(DOMAIN, made, total=10_000.0)
         table = model.project(pair) / model.total
         apart.append(0.5 * np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
     assert apart[1] < 0.3 * apart[0]
@@ -117,11 +118,11 @@ def test_a_known_mixture_is_recovered_from_its_pairs() -> None:
 
 
 def test_information_has_its_price() -> None:
-    dear = Mixture(components=20, restarts=1, labels=0, information=1e7).fit(DOMAIN, measured(50.0))
+    dear = Mixture(components=20, restarts=1, refinements=0, information=1e7).fit(DOMAIN, measured(50.0))
     product = np.outer(dear.project(("a",)), dear.project(("b",))) / dear.total
     assert 0.5 * np.abs(dear.project(("a", "b")) - product).sum() < 0.002 * dear.total
-    fair = Mixture(components=20, restarts=1, labels=0).fit(DOMAIN, measured(50.0))
-    clear = Mixture(components=20, restarts=1, labels=0, information=1e-3).fit(DOMAIN, measured(50.0))
+    fair = Mixture(components=20, restarts=1, refinements=0).fit(DOMAIN, measured(50.0))
+    clear = Mixture(components=20, restarts=1, refinements=0, information=1e-3).fit(DOMAIN, measured(50.0))
     truth = {m.clique: m.values for m in measured(1e-9)}
     errors = [
         sum(np.abs(model.project(clique) - table).sum() for clique, table in truth.items())
@@ -135,7 +136,7 @@ def test_smoothness_draws_ordered_codes_together_and_no_others() -> None:
     rough = measured(200.0, seed=3)
 
     def unevenness(smoothness: float, name: str) -> float:
-        fitter = Mixture(components=20, restarts=1, information=20.0, smoothness=smoothness, labels=0)
+        fitter = Mixture(components=20, restarts=1, information=20.0, smoothness=smoothness, refinements=0)
         model = fitter.fit(DOMAIN, rough)
         ratios = model.project((name, "d"))[:5] / model.project((name,))[:5, None]
         return float(np.abs(np.diff(ratios[:, 0])).sum())
@@ -238,16 +239,16 @@ def test_more_steps_do_not_raise_the_objective() -> None:
 
 def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> None:
     signal = mu(pool(DOMAIN, measured(10.0)))
-    assert price_rule(1e4 * signal) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
+    assert penalty_rule(1e4 * signal) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
     finer = mu(pool(DOMAIN, measured(5.0)))
-    assert price_rule(1e4 * finer) == pytest.approx(2**0.5 * price_rule(1e4 * signal))
-    assert price_rule(100.0 * finer) == pytest.approx(2**0.75 * price_rule(100.0 * signal))
+    assert penalty_rule(1e4 * finer) == pytest.approx(2**0.5 * penalty_rule(1e4 * signal))
+    assert penalty_rule(100.0 * finer) == pytest.approx(2**0.75 * penalty_rule(100.0 * signal))
     model = Mixture(components=10, restarts=1).fit(DOMAIN, measured(10.0))
-    rule = price_rule(model.total * signal)
-    steps = [nested * rule * 2.0**step for nested in (1.0, EASED) for step in range(-3, 4)]
-    assert min(abs(model.information - price) for price in steps) < 1e-6
+    rule = penalty_rule(model.total * signal)
+    steps = [nested * rule * 2.0**step for nested in (1.0, BLOCK_PENALTY_SHARE) for step in range(-3, 4)]
+    assert min(abs(model.information - penalty) for penalty in steps) < 1e-6
     rough = Mixture().fit(DOMAIN, measured(10.0), effort=Effort(rough=True))
-    assert rough.information == pytest.approx(price_rule(rough.total * signal))
+    assert rough.information == pytest.approx(penalty_rule(rough.total * signal))
     assert len(rough.weights) == PILOT_COMPONENTS
 
 

@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool
+from margrave.models._mixture.model import MixtureModel
 from margrave.models._products.misfit import Misfit
 from margrave.models._products.products import simplices, softmaxes
 from margrave.models._torch.device import open_device
-from margrave.models.mixture.model import MixtureModel
 from margrave.models.relaxed import Relaxed
 from margrave.models.relaxed.points import Points, Thresholds, thresholds
 from margrave.release import NoisyMarginal

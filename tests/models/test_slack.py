@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models.mixture.additive import LIKENESS, chain_neighbours, slack, sum_to_shares
+from margrave.models._mixture.additive import LIKENESS, chain_neighbours, slack, sum_to_shares
 
 
 def pair(level, codes, width, noise, seed):

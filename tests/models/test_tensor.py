@@ -14,11 +14,11 @@ from extras import absence
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool
+from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import Device, open_device
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import Inference
@@ -73,7 +73,7 @@ def start(precision: type) -> Point:
 
 
 def compiled(precision: type, information: float, smoothness: float, inferred: bool = False) -> Objective:
-    """The compiled objective with room in this precision; the kernels take either."""
+    """The compiled objective with feasible share in this precision; the kernels take either."""
     made = Objective(stacked(inferred), 12, information, smoothness)
     made.gradient, made._scaled, made._model, made._pairs = (
         part.astype(precision) for part in (made.gradient, made._scaled, made._model, made._pairs)
@@ -82,15 +82,15 @@ def compiled(precision: type, information: float, smoothness: float, inferred: b
 
 
 @needs_torch
-@pytest.mark.parametrize("prices", [(0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)])
+@pytest.mark.parametrize("penalties", [(0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)])
 @pytest.mark.parametrize("inferred", [False, True])
 def test_value_and_derivatives_are_those_of_the_kernels(
-    device: str, prices: tuple[float, float], inferred: bool
+    device: str, penalties: tuple[float, float], inferred: bool
 ) -> None:
     at, on = start(np.float64), open_device(device)
     assert on is not None
-    ours = compiled(np.float64, *prices, inferred)
-    theirs = TensorObjective(stacked(inferred), *prices, on, double=True)
+    ours = compiled(np.float64, *penalties, inferred)
+    theirs = TensorObjective(stacked(inferred), *penalties, on, double=True)
     value, by_weight = ours(at)
     there = TensorPoint(*(on.put(p, on.torch.float64) for p in (at.logs, at.weigh, at.shares, at.weights)))
     found, pulls, gradient = theirs(there)

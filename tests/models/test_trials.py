@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from margrave.models.mixture.descent import Setting
-from margrave.models.mixture.fitter import EASED, Mixture
-from margrave.models.mixture.trials import Candidate, choose_setting, search_prices
+from margrave.models.mixture.fitter import BLOCK_PENALTY_SHARE, Mixture
+from margrave.models.mixture.trials import Candidate, choose_setting, search_penalties
 
 GROUPS = ((0, 1),)
 MODEL: Any = None
@@ -17,10 +17,11 @@ MODEL: Any = None
 
 
 class Judge:
-    """Prefers the price nearest to one, and nests by so much; remembers what it was asked to fit."""
+    """Prefers the penalty nearest to one, and latent blocks by so much; remembers what it was asked to
+    fit."""
 
-    def __init__(self, price: float, nests: float = 0.0, late: bool = False) -> None:
-        self.price, self.nests, self.late = price, nests, late
+    def __init__(self, penalty: float, latent_blocks: float = 0.0, late: bool = False) -> None:
+        self.penalty, self.latent_blocks, self.late = penalty, latent_blocks, late
         self.fitted: list[Setting] = []
 
     def is_late(self) -> bool:
@@ -31,38 +32,38 @@ class Judge:
         return Candidate(setting, [], MODEL)
 
     def _error(self, setting: Setting) -> float:
-        plain = setting.price / (EASED if setting.groups else 1.0)
-        return abs(math.log(plain / self.price)) - (self.nests if setting.groups else 0.0)
+        plain = setting.penalty / (BLOCK_PENALTY_SHARE if setting.groups else 1.0)
+        return abs(math.log(plain / self.penalty)) - (self.latent_blocks if setting.groups else 0.0)
 
     def prefers(self, rival: Candidate[Any], default: Candidate[Any]) -> bool:
         return self._error(rival.setting) < self._error(default.setting) - 1e-9
 
 
-def chosen(judge: Any, prices: bool = True, nested: bool = True) -> Setting:
+def chosen(judge: Any, penalties: bool = True, nested: bool = True) -> Setting:
     plain = Candidate(Setting(100.0), [], MODEL)
-    other = Setting(100.0 * EASED, GROUPS) if nested else None
-    return choose_setting(judge, Mixture(), plain, other, prices).setting
+    other = Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS) if nested else None
+    return choose_setting(judge, Mixture(), plain, other, penalties).setting
 
 
 @pytest.mark.parametrize(
     ("best", "found"), [(100.0, 100.0), (45.0, 50.0), (220.0, 200.0), (1e6, 800.0), (1.0, 12.5)]
 )
 def test_the_price_is_halved_or_doubled_while_that_is_better(best: float, found: float) -> None:
-    assert chosen(Judge(best), nested=False).price == pytest.approx(found)
+    assert chosen(Judge(best), nested=False).penalty == pytest.approx(found)
     first = Candidate(Setting(100.0), [], MODEL)
-    assert search_prices(Judge(best), Mixture(), first).setting.price == pytest.approx(found)  # type: ignore[arg-type]
+    assert search_penalties(Judge(best), Mixture(), first).setting.penalty == pytest.approx(found)  # type: ignore[arg-type]
 
 
 def test_nests_stay_unless_the_plain_mixture_is_better_and_the_other_is_tried_at_the_last_price() -> None:
     assert chosen(Judge(100.0)).groups == GROUPS  # as good: the default
-    assert chosen(Judge(100.0, nests=-0.1)).groups == ()
-    judge = Judge(400.0, nests=0.5)
-    assert chosen(judge) == Setting(pytest.approx(400.0 * EASED), GROUPS)
+    assert chosen(Judge(100.0, latent_blocks=-0.1)).groups == ()
+    judge = Judge(400.0, latent_blocks=0.5)
+    assert chosen(judge) == Setting(pytest.approx(400.0 * BLOCK_PENALTY_SHARE), GROUPS)
     assert judge.fitted[-1] == Setting(pytest.approx(400.0))
 
 
 def test_a_given_price_and_a_deadline_end_the_search() -> None:
-    assert chosen(Judge(800.0), prices=False).price == pytest.approx(100.0 * EASED)
+    assert chosen(Judge(800.0), penalties=False).penalty == pytest.approx(100.0 * BLOCK_PENALTY_SHARE)
     late = Judge(800.0, late=True)
     assert chosen(late) == Setting(100.0)
     assert late.fitted == []

@@ -141,7 +141,9 @@ def test_where_noise_hides_most_pairs_the_dependent_one_is_found_and_kept() -> N
     kept = []
     for hidden in (0.05, float("inf")):
         curator, ledger = noisy()
-        model = AllPairs(hidden=hidden).run(curator, Mixture(components=40, restarts=1, labels=0), silent)
+        model = AllPairs(hidden=hidden).run(
+            curator, Mixture(components=40, restarts=1, refinements=0), silent
+        )
         table = model.project(("x0", "x1")) / model.total
         product = np.outer(table.sum(axis=1), table.sum(axis=0))
         kept.append(0.5 * float(np.abs(table - product).sum()))

@@ -89,8 +89,8 @@ def test_a_pair_gets_rho_by_its_cells() -> None:
     sizes = {f"marginal {a} x {b}": SIZES[a] * SIZES[b] for a in SIZES for b in SIZES}
     several = 0
     for _, *bought in _turns(ledger.events)[1:]:
-        prices = [float(event_rho(event)) / sizes[event.what] ** (2 / 3) for event in bought]
-        assert max(prices) == pytest.approx(min(prices), rel=1e-4)
+        penalties = [float(event_rho(event)) / sizes[event.what] ** (2 / 3) for event in bought]
+        assert max(penalties) == pytest.approx(min(penalties), rel=1e-4)
         several += len(bought) > 1
     assert several
 

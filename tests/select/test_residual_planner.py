@@ -1,4 +1,4 @@
-"""ResidualPlanner's design: optimal, near the mechanism that prices residuals, and exact in what it
+"""ResidualPlanner's design: optimal, near the mechanism that penalties residuals, and exact in what it
 spends."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Panels: measured pairs as few products of matrices, with their gradient written out.
 
-Tied: relaxed rows under rules, on PyTorch, as `mixture.rules_ties.conditioned` has them.
+ConstrainedShares: relaxed rows under rules, on PyTorch, as `mixture.rules_ties.conditioned` has them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from margrave.models._base.pooling import Pooled
+from margrave.models._mixture.constraint_blocks import ConstraintBlock, constraint_blocks
+from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import Device
-from margrave.models.mixture.rules import Tie, ties
-from margrave.models.mixture.stacked import Stacked, stack
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["NOISE", "Blocks", "Misfit", "Panel", "Tied", "pair_misfit", "panels"]
+__all__ = ["NOISE", "Blocks", "ConstrainedShares", "Misfit", "Panel", "pair_misfit", "panels"]
 
 
 BRIDGE = 16
@@ -117,8 +117,8 @@ class Blocks:
     """How a clique's cells are products inside a row.
 
     Args:
-        parts: For each factor a slice of the shares, or a tie and each of its cells' cell of some attributes
-            with the number of those.
+        parts: For each factor a slice of the shares, or a constraint block and each of its cells' cell of
+            some attributes with the number of those.
         sizes: Codes of the attributes, in the order of the factors.
         axes: Where each attribute of the clique is among those.
     """
@@ -128,7 +128,7 @@ class Blocks:
     axes: tuple[int, ...]
 
 
-class Tied:
+class ConstrainedShares:
     """Each row's distribution given the rules: attributes that rules tie together have one table a row.
 
     Args:
@@ -139,30 +139,41 @@ class Tied:
     def __init__(self, domain: Domain, device: Device) -> None:
         self.device, self.domain = device, domain
         self.starts = np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
-        self.ties: tuple[Tie, ...] = ties(domain)
-        self._places = [[domain.index(name) for name in tie.names] for tie in self.ties]
+        self.constraint_blocks: tuple[ConstraintBlock, ...] = constraint_blocks(domain)
+        self._places = [
+            [domain.index(name) for name in constraint.names] for constraint in self.constraint_blocks
+        ]
         put, whole = device.put, device.torch.int64
-        self._codes = [[put(codes, whole) for codes in tie.codes] for tie in self.ties]
-        self._room = [put(np.log(tie.room), device.torch.float32)[:, None] for tie in self.ties]
+        self._codes = [
+            [put(codes, whole) for codes in constraint.codes] for constraint in self.constraint_blocks
+        ]
+        self._log_feasible_shares = [
+            put(np.log(constraint.feasible_shares), device.torch.float32)[:, None]
+            for constraint in self.constraint_blocks
+        ]
 
     def loose(self, clique: Clique) -> bool:
         """Whether no two attributes of a clique are tied together."""
-        return all(len(set(clique).intersection(tie.names)) < 2 for tie in self.ties)
+        return all(
+            len(set(clique).intersection(constraint.names)) < 2 for constraint in self.constraint_blocks
+        )
 
     def tables(self, shares: Any) -> list[Any]:
-        """Each tie's distribution over its cells in every row, shapes [cells, rows]."""
+        """Each constraint block's distribution over its cells in every row, shapes [cells, rows]."""
         found = []
-        for tie, places, codes, room in zip(self.ties, self._places, self._codes, self._room, strict=True):
-            logs = room.expand(-1, shares.shape[1])
+        for constraint, places, codes, feasible_shares in zip(
+            self.constraint_blocks, self._places, self._codes, self._log_feasible_shares, strict=True
+        ):
+            logs = feasible_shares.expand(-1, shares.shape[1])
             for i, code in zip(places, codes, strict=True):
                 block = shares[self.starts[i] : self.starts[i + 1]]
-                logs = logs + block.clamp(min=float(np.exp(tie.lowest))).log().index_select(0, code)
+                logs = logs + block.clamp(min=float(np.exp(constraint.lowest))).log().index_select(0, code)
             found.append(self.device.torch.softmax(logs, 0))
         return found
 
     def settled(self, shares: Any, tables: Sequence[Any]) -> Any:
         """The shares with those of tied attributes as the rules leave them, shape [codes, rows]."""
-        if not self.ties:
+        if not self.constraint_blocks:
             return shares
         parts = list(self.device.torch.split(shares, list(self.domain.sizes)))
         for table, places, codes in zip(tables, self._places, self._codes, strict=True):
@@ -174,10 +185,10 @@ class Tied:
         """How the cells of a clique are made of shares and tables."""
         parts: list[slice | tuple[int, Any, int]] = []
         order: list[str] = []
-        for k, tie in enumerate(self.ties):
-            names = tuple(name for name in clique if name in tie.names)
+        for k, constraint in enumerate(self.constraint_blocks):
+            names = tuple(name for name in clique if name in constraint.names)
             if len(names) > 1:
-                keys, size = tie.keys(names)
+                keys, size = constraint.keys(names)
                 parts.append((k, self.device.put(keys, self.device.torch.int64), size))
                 order += names
         for name in clique:
@@ -228,7 +239,7 @@ class Misfit:
     def __init__(self, domain: Domain, tables: Sequence[Pooled], rows: float, device: Device) -> None:
         self.device = device
         single = device.torch.float32
-        self.tied = Tied(domain, device)
+        self.tied = ConstrainedShares(domain, device)
         plain = [table for table in tables if len(table.clique) <= 2 and self.tied.loose(table.clique)]
         small = stack(domain, plain, rows)
         self.cells = sum(table.values.size for table in tables)
@@ -265,7 +276,7 @@ class Misfit:
 
     def value_and_slope(self, shares: Any) -> tuple[Any, Any]:
         """The misfit and its derivative by the shares, of their shape, both without a gradient."""
-        if not self._large and not self.tied.ties:
+        if not self._large and not self.tied.constraint_blocks:
             return self._small(shares)
         asked = shares.detach().requires_grad_()
         with self.device.torch.enable_grad():

@@ -19,8 +19,8 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
 from margrave.models._grouping.coding import coarsen, groups_from_state
+from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._torch.device import Device, ready
-from margrave.models.mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ def descend(
     rows: PublicRows,
     targets: Targets,
     at: Point,
-    prices: tuple[float, float],
+    penalties: tuple[float, float],
     steps: int,
     rate: float,
     part: int,
@@ -73,7 +73,7 @@ def descend(
         rows: All public rows.
         targets: What was measured.
         at: Start and end.
-        prices: Of a nat between component and private attributes, and between row and component.
+        penalties: Of a nat between component and private attributes, and between row and component.
         steps: Steps in all.
         rate: First step length, in logarithms.
         part: Distinct rows that early steps look at.
@@ -82,8 +82,8 @@ def descend(
         stop: Asked before each step; ends the descent early.
     """
     moves = [_Moves(array) for array in (at.gate, at.bias, at.logs)]
-    whole = Objective(rows, targets, *prices)
-    few = whole if len(rows.codes) <= part else Objective(rows.part(part, rng), targets, *prices)
+    whole = Objective(rows, targets, *penalties)
+    few = whole if len(rows.codes) <= part else Objective(rows.part(part, rng), targets, *penalties)
     for done in range(1, steps + 1):
         if stop():
             break

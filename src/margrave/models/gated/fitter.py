@@ -34,17 +34,18 @@ Floats = NDArray[np.float64]
 CERTAINTY = 1.0
 """By how much the sigma of cells that rules forbid is divided: as in the mixture of products."""
 GATE = 0.4
-"""Price of a nat between row and component over that between component and private attributes. On the
+"""Penalty per nat between row and component over that between component and private attributes. On the
 choosing tables structural-a and real-wages .1 to .5 are alike at epsilon 1 and 5, and at .1 the dearer is
-the better on one and worse on the other (bench/LOG.md), which the choice of the price makes up for."""
+the better on one and worse on the other (bench/LOG.md), which the choice of the penalty makes up for."""
 SPARSE = 2000.0
-"""Rows times mu below which the rule for the price falls off faster: as in the mixture of products."""
+"""Rows times mu below which the rule for the penalty falls off faster: as in the mixture of products."""
 PILOT, ROUGH = 80, 60
-"""Steps of the fits that only choose a price, and of a rough fit."""
+"""Steps of the fits that only choose a penalty, and of a rough fit."""
 STEP, MOST_STEPS = 2.0, 2
-"""Prices are tried at this factor apart, while they get better, this many times up or else down at most."""
+"""Penalties are tried at this factor apart, while they get better, this many times up or else down at
+most."""
 SURE = 1.0
-"""Standard errors by which another price has to be better than the rule's."""
+"""Standard errors by which another penalty has to be better than the rule's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Gated(Estimator["GatedModel"]):
     columns that is conditioned on the public ones afterwards loses a part of its fit, since its own p(a) is
     not that of the rows. Measured tables of public columns alone count for nothing, as they are known.
 
-    The price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), x rows times mu and mu^2 the
+    The penalty per nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), x rows times mu and mu^2 the
     precision of all measurements together, times what split noise chooses (`margrave.models._base.pooling`).
 
     Args:
@@ -64,7 +65,7 @@ class Gated(Estimator["GatedModel"]):
             makes it a mixture of products of all attributes.
         components: Products in the mixture, K.
         steps: Optimiser steps.
-        information: Price of a nat between component and private attributes; None for the rule and split
+        information: Penalty per nat between component and private attributes; None for the rule and split
             noise.
         rate: First step length, in logarithms.
         part: Distinct public rows that all but the last steps look at.
@@ -142,13 +143,13 @@ class Gated(Estimator["GatedModel"]):
     def _fit(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, public: PublicRows, effort: Effort
     ) -> GatedModel:
-        price = self.information
-        if price is None:
-            price = price_rule(rows * mu(tables))
+        penalty = self.information
+        if penalty is None:
+            penalty = penalty_rule(rows * mu(tables))
             if not effort.rough:
-                price *= self._choose_factor(domain, tables, rows, public, price, effort)
+                penalty *= self._choose_factor(domain, tables, rows, public, penalty, effort)
         steps = min(ROUGH, self.steps) if effort.rough else self.steps
-        return self._descended(domain, tables, rows, public, price, steps, effort)
+        return self._descended(domain, tables, rows, public, penalty, steps, effort)
 
     def _descended(
         self,
@@ -156,7 +157,7 @@ class Gated(Estimator["GatedModel"]):
         tables: Sequence[Pooled],
         rows: float,
         public: PublicRows,
-        price: float,
+        penalty: float,
         steps: int,
         effort: Effort,
     ) -> GatedModel:
@@ -166,8 +167,8 @@ class Gated(Estimator["GatedModel"]):
         at = start(public, targets, self.components, rng)
         part, last = self._part(), min(self.last, steps)
         if private:
-            prices = (price, GATE * price)
-            descend(public, targets, at, prices, steps, self.rate, part, last, rng, lambda: effort.over)
+            penalties = (penalty, GATE * penalty)
+            descend(public, targets, at, penalties, steps, self.rate, part, last, rng, lambda: effort.over)
         shares = at.shares.astype(np.float64)
         for first, end in pairwise(targets.starts):
             codes = slice(int(first), int(end))
@@ -188,12 +189,12 @@ class Gated(Estimator["GatedModel"]):
         tables: Sequence[Pooled],
         rows: float,
         public: PublicRows,
-        price: float,
+        penalty: float,
         effort: Effort,
     ) -> float:
-        """What the rule's price is to be multiplied by, from fits to one half of split noise.
+        """What the rule's penalty is to be multiplied by, from fits to one half of split noise.
 
-        The rule's price is the default, and another one is taken where the other half prefers it by a
+        The rule's penalty is the default, and another one is taken where the other half prefers it by a
         standard error; see `margrave.models._base.pooling.compare`.
         """
         private = {name for name in domain.names if name not in public.names}
@@ -204,7 +205,7 @@ class Gated(Estimator["GatedModel"]):
         cliques, shrink = [table.clique for table in judged], (1.0 + SHARE) ** -0.5
 
         def expected(factor: float) -> list[Floats]:
-            trial = price * shrink * factor
+            trial = penalty * shrink * factor
             steps = min(PILOT, self.steps)
             small = replace(self, last=1) if len(public.codes) > self.part else self
             model = small._descended(domain, half, rows, public, trial, steps, effort)
@@ -247,6 +248,6 @@ def _is_late(effort: Effort) -> bool:
     return effort.over
 
 
-def price_rule(signal: float) -> float:
+def penalty_rule(signal: float) -> float:
     """10 sqrt(x) min(x / SPARSE, 1)^(1/4); x is rows times mu, mu^2 the sum over tables of 1 / sigma^2."""
     return 10.0 * math.sqrt(signal) * math.sqrt(math.sqrt(min(signal / SPARSE, 1.0)))

@@ -79,13 +79,13 @@ def pull_gate(
     slopes: Singles,
     offset: Singles,
     known: Singles,
-    price: np.float32,
+    penalty: np.float32,
     gradient: Singles,
     pull: Singles,
 ) -> float:
     """The derivative of the objective by the gate's log-odds; returns what the rows' dependence costs.
 
-    The derivative by a row's shares is g_k = offset_k + sum_u slopes[a_iu, k] + price (log pi_k - known_k),
+    The derivative by a row's shares is g_k = offset_k + sum_u slopes[a_iu, k] + penalty (log pi_k - known_k),
     and that by its log-odds pi_k (g_k - sum_l pi_l g_l).
 
     Args:
@@ -93,7 +93,7 @@ def pull_gate(
         slopes: Derivative by each entry of S, shape [public codes, components].
         offset: Derivative by each entry of N, shape [components].
         known: log(N / n), shape [components].
-        price: Of a nat between row and component, over the number of rows.
+        penalty: Of a nat between row and component, over the number of rows.
         gradient: The answer for the gate, shape [public codes, components]; begins at 0.
         pull: The answer for the bias, shape [components]; begins at 0.
     """
@@ -108,12 +108,12 @@ def pull_gate(
             own = slopes[codes[i, u]]
             for k in range(components):
                 held[k] += own[k]
-        if price > 0.0:
+        if penalty > 0.0:
             nats = np.float32(0.0)
             for k in range(components):
                 cost = np.log(row[k] + tiny) - known[k]
                 nats += row[k] * cost
-                held[k] += price * cost
+                held[k] += penalty * cost
             paid += weights[i] * nats
         mean = np.float32(0.0)
         for k in range(components):
@@ -125,4 +125,4 @@ def pull_gate(
             into = gradient[codes[i, u]]
             for k in range(components):
                 into[k] += held[k]
-    return float(price * paid)
+    return float(penalty * paid)

@@ -31,7 +31,7 @@ CHUNK = 1 << 14
 """Rows whose component probabilities are held at once."""
 PASSES, TRIED = 4, 1 << 16
 """Swaps tried for each row and private attribute, and for an attribute in one pass at most: those of the
-mixture of products (`margrave.models.mixture.rows`)."""
+mixture of products (`margrave.models._mixture.rows`)."""
 MAX_BALANCED = 4096
 """Codes of all attributes together up to which rows are moved towards the expected tables."""
 

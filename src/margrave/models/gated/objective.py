@@ -11,7 +11,7 @@ the tables that the model's rows are expected to have are products of matrices:
 and the value is
 
     F = sum over measured tables of (expected - noisy)^2 / variance
-      + price * sum_k N_k sum_j KL(Q_kj || m_j) + gate_price * mean_i KL(P_i || N)
+      + penalty * sum_k N_k sum_j KL(Q_kj || m_j) + gate_price * mean_i KL(P_i || N)
 
 with m_j = Q_j N. The rows are the rows: their public part has no sampling noise, so the tables differ from
 what was measured by privacy noise alone, and the sum of a table over its private codes is met whatever is
@@ -191,13 +191,13 @@ class Objective:
     Args:
         rows: The public rows.
         targets: What was measured.
-        price: Of a nat between component and private attributes, in units of the squares.
+        penalty: Of a nat between component and private attributes, in units of the squares.
         gate_price: Of a nat between row and component.
     """
 
-    def __init__(self, rows: PublicRows, targets: Targets, price: float, gate_price: float) -> None:
+    def __init__(self, rows: PublicRows, targets: Targets, penalty: float, gate_price: float) -> None:
         self.rows, self.targets = rows, targets
-        self._price, self._gate_price = np.float32(price), np.float32(gate_price)
+        self._price, self._gate_price = np.float32(penalty), np.float32(gate_price)
         self._shares = np.empty((0, 0), np.float32)
         self.gate = self.bias = self.logs = np.empty(0, np.float32)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from margrave.models._mixture.model import MixtureModel
 from margrave.models.mixture.fitter import Mixture
-from margrave.models.mixture.model import MixtureModel
 
 __all__ = ["Mixture", "MixtureModel"]

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel
-from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import average_nests
-from margrave.models.mixture.objective import NestPart, Objective, Point, point
-from margrave.models.mixture.stacked import Stacked
+from margrave.models._mixture.latent_blocks import average_latent_blocks
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.stacked import Stacked
+from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
 from margrave.schema.domain import Domain
 
 __all__ = ["Descent", "Run", "Setting", "average_runs", "descend", "start"]
@@ -38,8 +38,8 @@ class Descent:
 
     Args:
         value: The objective at the end.
-        gap: Mean absolute natural gradient under the model over the price of a nat: how far, relative to what
-            dependence costs, the codes' prices are from being in balance.
+        gap: Mean absolute natural gradient under the model over the penalty per nat: how far, relative to
+            what dependence costs, the codes' penalties are from being in balance.
         steps: Steps taken.
     """
 
@@ -65,7 +65,10 @@ def descend(
         stop: Asked before each step; ends the descent early.
     """
     starts = objective.stacked.starts
-    moves, inner = _Moves(at), [[_Moves(part) for part in nest.points] for nest in objective.nests]
+    moves, inner = (
+        _Moves(at),
+        [[_Moves(part) for part in latent_block.points] for latent_block in objective.latent_blocks],
+    )
     slope, bend = np.zeros_like(at.weigh), np.zeros_like(at.weigh)
     done = 0
     while done < steps and not stop():
@@ -76,10 +79,10 @@ def descend(
         early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
         scale, bias = np.float32(length / early), np.float32(1.0 / young)
         moves.step(objective.gradient, scale, bias)
-        for nest, own in zip(objective.nests, inner, strict=True):
-            for move, gradient in zip(own, nest.slopes, strict=True):
+        for latent_block, own in zip(objective.latent_blocks, inner, strict=True):
+            for move, gradient in zip(own, latent_block.slopes, strict=True):
                 move.step(gradient, scale, bias)
-            nest.settle()
+            latent_block.settle()
         pull = at.weights * (by_weight - float(at.weights @ by_weight))
         slope += (1.0 - MOMENTUM) * (pull - slope)
         bend += (1.0 - MEMORY) * (pull * pull - bend)
@@ -103,10 +106,10 @@ class _Moves:
 
 
 def _gap(objective: Objective, at: Point) -> float:
-    """Mean over attributes, and nests' atoms, of E|natural gradient|, over the price of a nat."""
+    """Mean over attributes, and latent blocks' states, of E|natural gradient|, over the penalty per nat."""
     moved = float(np.abs(objective.gradient * objective.shares).sum(axis=0, dtype=np.float64) @ at.weights)
-    moved += sum(nest.moved(at.weights) for nest in objective.nests)
-    places = objective.stacked.attributes + len(objective.nests)
+    moved += sum(latent_block.moved(at.weights) for latent_block in objective.latent_blocks)
+    places = objective.stacked.attributes + len(objective.latent_blocks)
     return moved / max(places, 1) / max(float(objective.information), 1e-30)
 
 
@@ -140,25 +143,26 @@ class Setting:
     """What a descent is told beside the measurements.
 
     Args:
-        price: Of a nat of dependence.
-        groups: Positions of the attributes of each nest.
+        penalty: Of a nat of dependence.
+        groups: Positions of the attributes of each latent block.
         signal: Rows times mu, mu^2 the precision of all measurements together.
-        labels: Whether attributes that nobody asked for are labels (`margrave.models.mixture.labels`).
+        refined attributes: Whether attributes that nobody asked for are refined attributes
+        (`margrave.models._mixture.refinements`).
     """
 
-    price: float
+    penalty: float
     groups: tuple[tuple[int, ...], ...] = ()
     signal: float = 0.0
-    labels: bool = True
+    refinements: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One descent: where it ended, how it went, and its nests."""
+    """One descent: where it ended, how it went, and its latent blocks."""
 
     at: Point
     descent: Descent
-    nests: list[NestPart]
+    latent_blocks: list[LatentBlockPart]
 
 
 def average_runs(
@@ -168,13 +172,17 @@ def average_runs(
     worst = max((run.descent for run in runs), key=lambda descent: descent.gap)
     weights = np.concatenate([run.at.weights for run in runs]).astype(np.float64)
     shares = _exact(stacked, np.concatenate([run.at.shares for run in runs], axis=1))
-    nests = [
-        average_nests(parts)
-        for parts in zip(*([part.nest(domain) for part in r.nests] for r in runs), strict=True)
+    latent_blocks = [
+        average_latent_blocks(parts)
+        for parts in zip(
+            *([part.latent_block(domain) for part in r.latent_blocks] for r in runs), strict=True
+        )
     ]
-    for nest, part in zip(nests, runs[0].nests, strict=True):
-        shares[part.rows] = nest.shares
-    return MixtureModel(domain, rows, weights / weights.sum(), shares, setting.price, worst, nests=nests)
+    for latent_block, part in zip(latent_blocks, runs[0].latent_blocks, strict=True):
+        shares[part.rows] = latent_block.shares
+    return MixtureModel(
+        domain, rows, weights / weights.sum(), shares, setting.penalty, worst, latent_blocks=latent_blocks
+    )
 
 
 def start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:

@@ -19,52 +19,54 @@ from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
 from margrave.models._grouping.coding import coarsen, groups_from_state
 from margrave.models._grouping.wide_pairs import restore_wide_pairs
+from margrave.models._mixture.latent_blocks import dependences, group_attributes
+from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
+from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
+from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import open_device
 from margrave.models.mixture.descent import Run, Setting, average_runs, descend, start
-from margrave.models.mixture.labels import add_labels, choose_labels, reference_rows
-from margrave.models.mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
-from margrave.models.mixture.nest import dependences, group_attributes
-from margrave.models.mixture.objective import NestPart, Objective
-from margrave.models.mixture.stacked import Stacked, stack
+from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.tensor import (
     A_TENSOR_CODE,
     A_TENSOR_SQUARE,
     TensorObjective,
     descend_tensors,
 )
-from margrave.models.mixture.trials import Candidate, Choice, Trials, choose_setting, search_prices
+from margrave.models.mixture.trials import Candidate, Choice, Trials, choose_setting, search_penalties
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Mixture", "default_components", "price_rule"]
+__all__ = ["Mixture", "default_components", "penalty_rule"]
 
 
 Floats = NDArray[np.float64]
 
-SPARSE = 2000.0
+SPARSE_SIGNAL = 2000.0
 """Rows times mu below which the rule falls off faster: where noise hides nearly all, a dear nat hides more.
-Over four tables of 2,000 to 3,000 rows the best price is a half of the root's at 120 and 0.7 of it at 600."""
+Over four tables of 2,000 to 3,000 rows the best penalty is a half of the root's at 120 and 0.7 of it at
+600."""
 PILOT_COMPONENTS, PILOT_STEPS, ROUGH_STEPS = 80, 200, 100
 """Components and steps of the fits that only choose, and steps of a rough fit. With 120 and 250 what is
 chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the last steps follow the noise."""
-MOST_JUDGED = 4096
+MAX_JUDGED_CODES = 4096
 """Codes above which the rule is taken as it is: the halves of so many cells would not fit into memory."""
-LEAST, MOST, WORK = 250, 600, 2.1e7
+MIN_COMPONENTS, MAX_COMPONENTS, COMPONENT_WORK = 250, 600, 2.1e7
 """Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
-FINE, MAX_RISE, FINE_WORK = 6e4, 4.0, 4.5e8
+FINE_SIGNAL, MAX_COMPONENT_RISE, FINE_WORK = 6e4, 4.0, 4.5e8
 """LEAST grows with rows times mu over FINE, to MAX_RISE times itself or FINE_WORK / codes^2: where noise
 hides little, tables of many codes want for components, not for data."""
-WIDE, FEWEST = 1500, 60
+WIDE_CODES, MIN_WIDE_COMPONENTS = 1500, 60
 """With more codes than WIDE, LEAST falls in proportion, to FEWEST: the noise on so many pairs hides finer
 structure."""
-AGAIN, LONG = 1e4, 600
-"""Rows times mu from which a second start pays where there are nests, on a table of at most LONG codes."""
-EASED, OUTER = 0.65, 2.25
-"""With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
-for shares of atoms over that."""
+SECOND_START_SIGNAL, SECOND_START_CODES = 1e4, 600
+"""Rows times mu from which a second start pays where there are latent blocks, on a table of at most LONG
+codes."""
+BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
+"""With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
+and what for shares of states over that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,39 +77,40 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     between component and attributes, plus `smoothness` for unlike neighbours among ordered codes (see
     `objective`). There is no junction tree: cost is codes^2 * components a step, memory 84 codes^2 bytes.
 
-    The rule for the price of a nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), with x rows times mu
-    and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; with nests 0.65 of
-    that. From there split noise (`margrave.models._base.pooling`), which costs no privacy, chooses the price
-    and whether to nest; see `choose`.
+    The rule for the penalty per nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), with x rows times mu
+    and mu^2 the precision of all measurements together, sum over tables of 1 / sigma^2; with latent blocks
+    0.65 of that. From there split noise (`margrave.models._base.pooling`), which costs no privacy, chooses
+    the penalty and whether to use latent blocks; see `choose`.
 
     Args:
         components: Products in each mixture, K; None for 250 to 600, fewer for more codes, and up to 1000
             where noise hides little.
         restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
-            for two, but one where there are nests and noise hides what is left to learn.
+            for two, but one where there are latent blocks and noise hides what is left to learn.
         steps: Optimiser steps of each.
-        information: Price of a nat; None for the rule and its choice by split noise.
-        smoothness: Price of unlike neighbours, over that of a nat.
-        labels: Codes that all labels may have together, 0 for none. Labels are the attributes of fewest
+        information: Penalty per nat; None for the rule and its choice by split noise.
+        smoothness: Penalty of unlike neighbours, over that of a nat.
+        refined attributes: Codes that all refined attributes may have together, 0 for none. Refined
+        attributes are the attributes of fewest
             codes: each is drawn given all others from an additive model fitted to its pairs
-            (`margrave.models.mixture.additive`) instead of from the mixture. Where noise is large, only if
+            (`margrave.models._mixture.additive`) instead of from the mixture. Where noise is large, only if
             split noise finds that better.
-        target: An attribute that rows are meant to predict: a label as well, the last one.
+        target: An attribute that rows are meant to predict: a refined attribute as well, the last one.
         rate: First step length of the optimiser.
-        seed: Of the starting points, the split noise and the labels' reference rows.
+        seed: Of the starting points, the split noise and the refined attributes' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models._grouping.coding`).
-        nests: Give attributes that depend strongly on each other atoms of their own
+        latent blocks: Give attributes that depend strongly on each other states of their own
             (`margrave.models.mixture.objective`): always, never, or as split noise says (None). Never on
             a device.
-        outer: What nests pay for components' shares of atoms, over what they pay for atoms.
+        state_penalty: What latent blocks pay for components' shares of states, over what they pay for states.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
         device: Where the descent runs: "cpu" (None) for the compiled kernels; "cuda", "cuda:1" or "mps", with
             PyTorch, where a CUDA device's memory limits max_codes too; "torch-cpu" for the same code on the
-            processor. Single precision everywhere. The additive models of labels, rows and marginals stay
-            on the processor.
+            processor. Single precision everywhere. The additive models of refined attributes, rows and
+            marginals stay on the processor.
 
     Raises:
         InputError: An argument is out of range, or there is no such device.
@@ -129,13 +132,13 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     steps: int = 250
     information: float | None = None
     smoothness: float = 1 / 3
-    labels: int = 8
+    refinements: int = 8
     target: str | None = None
     rate: float = 0.1
     seed: int = 0
     largest: int = 512
-    nests: bool | None = None
-    outer: float = OUTER
+    latent_blocks: bool | None = None
+    state_penalty: float = STATE_PENALTY
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -153,7 +156,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         for param, value in (
             ("information", self.information),
             ("rate", self.rate),
-            ("outer", self.outer),
+            ("state_penalty", self.state_penalty),
         ):
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
@@ -168,7 +171,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
         components, device, most = (
-            self.components or int(LEAST * MAX_RISE),
+            self.components or int(MIN_COMPONENTS * MAX_COMPONENT_RISE),
             open_device(self.device),
             self.max_codes,
         )
@@ -190,8 +193,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     ) -> MixtureModel | GroupedMixture:
         """The mixture that explains the measurements; see the class. `warm` is not used.
 
-        A rough fit is one small mixture at the rule's price, without labels. After the effort's deadline no
-        step is taken and no other start is tried; `converged` tells what came of it.
+        A rough fit is one small mixture at the rule's penalty, without refined attributes. After the effort's
+        deadline no step is taken and no other start is tried; `converged` tells what came of it.
 
         Cliques of three or more attributes count through their pairs.
 
@@ -234,7 +237,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         tables = zero_forbidden(domain, tables, 1.0)
         if effort.rough:
             signal = rows * mu(tables)
-            setting = Setting(self.information or price_rule(signal), signal=signal)
+            setting = Setting(self.information or penalty_rule(signal), signal=signal)
             return self._pilot(ROUGH_STEPS)._fit(domain, tables, rows, setting, effort)
         if setting is None:
             setting = self.choose(domain, tables, rows, effort).setting
@@ -245,23 +248,28 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     ) -> MixtureModel:
         stacked, again = stack(domain, tables, rows), self.restarts
         if again is None:
-            pays = not setting.groups or (setting.signal >= AGAIN and stacked.codes <= LONG)
+            pays = not setting.groups or (
+                setting.signal >= SECOND_START_SIGNAL and stacked.codes <= SECOND_START_CODES
+            )
             again = 2 if pays else 1
         runs = [self.descend_once(stacked, setting, self.seed, effort)]
         for turn in range(1, again):
             if not effort.over:
                 runs.append(self.descend_once(stacked, setting, self.seed + turn, effort))
         model = average_runs(domain, rows, stacked, runs, setting)
-        codes = 0 if effort.over else self.labels
+        codes = 0 if effort.over else self.refinements
         if len(domain) < 2 or (self.target is None and not codes):
             return model
-        names = self._labels(model, tables, setting.labels and not effort.over)
-        return add_labels(model, names, [table for table in tables if not table.inferred], self.seed)
+        names = self._choose_refinements(model, tables, setting.refinements and not effort.over)
+        return add_refinements(model, names, [table for table in tables if not table.inferred], self.seed)
 
-    def _labels(self, model: MixtureModel, tables: Sequence[Pooled], all_of_them: bool) -> list[str]:
-        """The labels in the order of drawing: all of them, or only what the target and triples ask for."""
+    def _choose_refinements(
+        self, model: MixtureModel, tables: Sequence[Pooled], all_of_them: bool
+    ) -> list[str]:
+        """The refined attributes in the order of drawing: all of them, or only what the target and triples
+        ask for."""
         measured = [table for table in tables if not table.inferred]
-        return choose_labels(model, measured, self.labels if all_of_them else 0, self.target)
+        return choose_refinements(model, measured, self.refinements if all_of_them else 0, self.target)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -305,34 +313,39 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The settings of fits that only help to choose."""
         few = min(self.components or PILOT_COMPONENTS, PILOT_COMPONENTS)
         steps = min(self.steps, steps)
-        return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
+        return replace(self, components=few, steps=steps, restarts=1, refinements=0, target=None)
 
     def descend_once(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
         """One descent from one start."""
         components = self.components or default_components(stacked.codes, setting.signal)
         rng = np.random.default_rng(seed)
         at = start(stacked, components, rng)
-        price, smoothness, device = setting.price, self.smoothness * setting.price, open_device(self.device)
+        penalty, smoothness, device = (
+            setting.penalty,
+            self.smoothness * setting.penalty,
+            open_device(self.device),
+        )
         if device is not None:
-            on = TensorObjective(stacked, price, smoothness, device)
+            on = TensorObjective(stacked, penalty, smoothness, device)
             return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
-        nests = [
-            NestPart(stacked, group, at.logs, components, price, smoothness, rng, self.outer)
+        latent_blocks = [
+            LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, self.state_penalty)
             for group in setting.groups
         ]
-        objective = Objective(stacked, components, price, smoothness, nests)
-        return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), nests)
+        objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
+        return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), latent_blocks)
 
     def choose(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Choice:
-        """The price of a nat and the nests that small mixtures say on split noise, and what they saw.
+        """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they
+        saw.
 
-        The rule's price is fitted with nests and without. From the better of the two on the price is halved
-        or doubled while that gets better, and at the price where that ends the other is tried once more.
-        All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
+        The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
+        is halved or doubled while that gets better, and at the penalty where that ends the other is tried
+        once more. All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
         """
         signal, codes = rows * mu(tables), sum(domain.sizes)
-        usual = Setting(self.information or price_rule(signal), signal=signal)
-        if codes > MOST_JUDGED or effort.over or not any(len(table.clique) > 1 for table in tables):
+        usual = Setting(self.information or penalty_rule(signal), signal=signal)
+        if codes > MAX_JUDGED_CODES or effort.over or not any(len(table.clique) > 1 for table in tables):
             return Choice(usual)
         trials = Trials(domain, tables, rows, self.seed, effort)
         pilot = self._pilot(PILOT_STEPS)
@@ -340,34 +353,38 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         dependence = dependences(domain, model.pairs(model.weights), tables, rows)
         groups = group_attributes(domain, dependence, {self.target or ""})
         nested = None
-        if groups and self.nests is not False and self.device is None:
-            nested = replace(usual, price=self.information or EASED * usual.price, groups=groups)
-        if nested is not None and self.nests:
+        if groups and self.latent_blocks is not False and self.device is None:
+            nested = replace(
+                usual, penalty=self.information or BLOCK_PENALTY_SHARE * usual.penalty, groups=groups
+            )
+        if nested is not None and self.latent_blocks:
             best = trials.fit(pilot, nested)
-            best = best if self.information else search_prices(trials, pilot, best)
+            best = best if self.information else search_penalties(trials, pilot, best)
         else:
             best = choose_setting(trials, pilot, trials.enter(model, usual), nested, self.information is None)
-        return Choice(self._judge_labels(trials, best), dependence, trials, best)
+        return Choice(self._judge_refinements(trials, best), dependence, trials, best)
 
-    def _judge_labels(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:
-        """The setting, without labels that nobody asked for unless those of a small mixture are better.
+    def _judge_refinements(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:
+        """The setting, without refined attributes that nobody asked for unless those of a small mixture are
+        better.
 
-        Where noise is large, a label's own pairs may say less about it than the mixture of all pairs does.
-        Where noise is less than a share of the labels' reference rows can be off by chance, that chance would
-        be judged instead, and there are labels without being asked about.
+        Where noise is large, a refined attribute's own pairs may say less about it than the mixture of all
+        pairs does. Where noise is less than a share of the refined attributes' reference rows can be off by
+        chance, that chance would be judged instead, and there are refined attributes without being asked
+        about.
         """
         measured = [table for table in trials.half if not table.inferred]
-        asked, names = (self._labels(best.model, measured, every) for every in (False, True))
+        asked, names = (self._choose_refinements(best.model, measured, every) for every in (False, True))
         if names == asked or trials.is_late():
             return best.setting
         noise = np.mean([float(table.sigma.mean()) for table in measured if len(table.clique) == 2])
         if noise <= 0.5 * trials.rows / math.sqrt(reference_rows(len(trials.domain))):
             return best.setting
         default, rival = (
-            trials.enter(add_labels(best.model, some, measured, self.seed), best.setting)
+            trials.enter(add_refinements(best.model, some, measured, self.seed), best.setting)
             for some in (asked, names)
         )
-        return replace(best.setting, labels=trials.prefers(rival, default))
+        return replace(best.setting, refinements=trials.prefers(rival, default))
 
 
 def _within(room: int, square: int, code: int) -> int:
@@ -383,11 +400,15 @@ def default_components(codes: int, signal: float) -> int:
         signal: Rows times mu, the root of the precision of all measurements together.
     """
     square = max(codes, 1) ** 2
-    usual = max(min(WORK / square, MOST), LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
-    fine = min(LEAST * min(signal / FINE, MAX_RISE), FINE_WORK / square)
+    usual = max(
+        min(COMPONENT_WORK / square, MAX_COMPONENTS),
+        MIN_COMPONENTS * min(WIDE_CODES / max(codes, 1), 1.0),
+        MIN_WIDE_COMPONENTS,
+    )
+    fine = min(MIN_COMPONENTS * min(signal / FINE_SIGNAL, MAX_COMPONENT_RISE), FINE_WORK / square)
     return round(max(usual, fine))
 
 
-def price_rule(signal: float) -> float:
+def penalty_rule(signal: float) -> float:
     """10 sqrt(x) min(x / SPARSE, 1)^(1/4); x is rows times mu, mu^2 the sum over tables of 1 / sigma^2."""
-    return 10.0 * math.sqrt(signal) * math.sqrt(math.sqrt(min(signal / SPARSE, 1.0)))
+    return 10.0 * math.sqrt(signal) * math.sqrt(math.sqrt(min(signal / SPARSE_SIGNAL, 1.0)))

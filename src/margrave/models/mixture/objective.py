@@ -8,34 +8,35 @@ m = sum_k w_k Q_k, the value is
       + smoothness / 2 * sum_k w_k sum over neighbouring ordered codes of h_c (Q_k,c+1 / m_c+1 - Q_kc / m_c)^2
 
 with h_c = m_c m_c+1 / (m_c + m_c+1). The second line is the mutual information between component and each
-attribute: a price for each nat of dependence. The third asks that likelihood ratios of neighbouring codes be
+attribute: a penalty for each nat of dependence. The third asks that likelihood ratios of neighbouring
+    codes be
 alike. Gradients are natural: the derivative by Q_kc over w_k, centred under Q_k, so that rare components and
 rare codes move as readily as frequent ones.
 Where a pair was not measured but is held to be about independent, y is m m' of its two attributes, and the
 derivative by m counts.
 Attributes that rules tie together are looked at as the rules leave them: see `rules`.
 
-Nests in the objective: attributes that depend strongly on each other share atoms of their own.
+Latent blocks in the objective: attributes that depend strongly on each other share states of their own.
 
 A component of a plain mixture is a product, so that two attributes that nearly follow from each other need a
-component for each of their codes, and several such groups the product of those numbers. A nest gives its
-attributes atoms z: V_z, the conditionals of its attributes given the atom, and U_k, the share of each atom
-in component k. Outside, its attributes look like Q_k = V U_k; inside, pairs are sum_z u_z V_zi V_zj with
-u = U w, whatever the components are. With as many atoms as components and U the identity this is the plain
-mixture.
+component for each of their codes, and several such groups the product of those numbers. A latent block gives
+its attributes states z: V_z, the conditionals of its attributes given the state, and U_k, the share of each
+state in component k. Outside, its attributes look like Q_k = V U_k; inside, pairs are sum_z u_z V_zi V_zj
+with u = U w, whatever the components are. With as many states as components and U the identity this is the
+plain mixture.
 
-Two steps lead from component to attribute, so each pays STEP_PRICE of a nat's price:
+Two steps lead from component to attribute, so each pays STEP_PRICE of a nat's penalty:
 
     STEP_PRICE * information * (outer * sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V
     u))
 
-A step from component to atoms serves all attributes of a nest at once. Where the nests are strong and little
-ties them to anything else, that makes it cheap to follow the noise on pairs outside, and `outer` should be
-above 1; `Mixture.look` finds out.
+A step from component to states serves all attributes of a latent block at once. Where the latent blocks are
+strong and little ties them to anything else, that makes it cheap to follow the noise on pairs outside, and
+`state_penalty` should be above 1; `Mixture.look` finds out.
 
 Gradients are natural, as in `objective`: the derivative by V_z over u_z, that by U_k over w_k.
 
-Kernels of the mixture's objective: squares, prices, and their derivatives, over codes by components.
+Kernels of the mixture's objective: squares, penalties, and their derivatives, over codes by components.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_summing
-from margrave.models.mixture.nest import Nest
-from margrave.models.mixture.rules import TiedPart
-from margrave.models.mixture.stacked import Stacked
+from margrave.models._mixture.constraint_blocks import ConstrainedPart
+from margrave.models._mixture.latent_blocks import LatentBlock
+from margrave.models._mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
 __all__ = [
     "FLOOR",
-    "STEP_PRICE",
-    "NestPart",
+    "STEP_PENALTY",
+    "LatentBlockPart",
     "Objective",
     "Point",
     "add_penalties",
@@ -289,9 +290,9 @@ class Objective:
     Args:
         stacked: The measurements.
         components: Number of components K.
-        information: Price of a nat of dependence, in the units of the squared residuals.
-        smoothness: Price of unlike neighbours among ordered codes.
-        nests: Attributes that have atoms of their own, see `nest_objective`.
+        information: Penalty per nat of dependence, in the units of the squared residuals.
+        smoothness: Penalty of unlike neighbours among ordered codes.
+        latent blocks: Attributes that have states of their own, see `nest_objective`.
     """
 
     def __init__(
@@ -300,35 +301,35 @@ class Objective:
         components: int,
         information: float,
         smoothness: float,
-        nests: Sequence[NestPart] = (),
+        latent_blocks: Sequence[LatentBlockPart] = (),
     ) -> None:
         self.stacked = stacked
-        self.nests = tuple(nests)
+        self.latent_blocks = tuple(latent_blocks)
         self.information = np.float32(information)
         self.smoothness = np.float32(smoothness)
         self.gradient = np.empty((stacked.codes, components), np.float32)
         self._scaled = np.empty_like(self.gradient)
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
-        self._tied = [TiedPart(tables, components, information) for tables in stacked.tied]
+        self._constrained = [ConstrainedPart(tables, components, information) for tables in stacked.tied]
         self._pairs = stacked.pairs if stacked.inferred is None else stacked.pairs.copy()
         self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
-        if self.nests:
+        if self.latent_blocks:
             self._apart, self._alone = self._apart.copy(), self._alone.copy()
-        for nest in self.nests:
-            self._apart[np.ix_(nest.rows, nest.rows)] = 0.0
-            self._alone[nest.rows] = False
-            self._ordered[list(nest.members)] = 0
+        for latent_block in self.latent_blocks:
+            self._apart[np.ix_(latent_block.rows, latent_block.rows)] = 0.0
+            self._alone[latent_block.rows] = False
+            self._ordered[list(latent_block.members)] = 0
         self.shares = self._scaled
-        """Q of the last point looked at, as rules and nests leave it, shape [codes, components]."""
+        """Q of the last point looked at, as rules and latent blocks leave it, shape [codes, components]."""
 
     def __call__(self, at: Point) -> tuple[float, Floats]:
         """The value, and the derivative by each weight, shape [components]; `gradient` holds that by Q."""
         s = self.stacked
-        self.shares = shares = at.shares.copy() if self._tied or self.nests else at.shares
-        for part in self._tied:
+        self.shares = shares = at.shares.copy() if self._constrained or self.latent_blocks else at.shares
+        for part in self._constrained:
             part.spread(shares, at.logs)
-        for nest in self.nests:
-            nest.spread(shares)
+        for latent_block in self.latent_blocks:
+            latent_block.spread(shares)
         np.multiply(shares, np.sqrt(at.weights), out=self._scaled)
         np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
         ones = np.maximum(shares @ at.weights, FLOOR)
@@ -346,10 +347,10 @@ class Objective:
             self.gradient, at.logs, shares, at.weights, ones, self._alone,
             s.starts, self._ordered, self.information, self.smoothness, by_weight,
         )  # fmt: skip
-        for part in self._tied:
+        for part in self._constrained:
             value += part.pull_weights(self.gradient, shares, at.weights, by_weight)
-        for nest in self.nests:
-            value += nest.pull_weights(self.gradient, at.weights, by_weight)
+        for latent_block in self.latent_blocks:
+            value += latent_block.pull_weights(self.gradient, at.weights, by_weight)
         return value, by_weight
 
     def centre(self) -> None:
@@ -357,29 +358,30 @@ class Objective:
         centre_gradient(self.gradient, self.shares, self.stacked.starts)
 
 
-STEP_PRICE = np.float32(0.5)
-"""What each of the two steps pays, over the price of a nat: 0.5 or 0.7 are alike, 1 empties the atoms of
+STEP_PENALTY = np.float32(0.5)
+"""What each of the two steps pays, over the penalty per nat: 0.5 or 0.7 are alike, 1 empties the states of
 small tables, less follows the noise (bench/LOG.md)."""
-ATOMS = 2
-"""Most atoms for each code of the nest's attributes, and no more than components: more gain nothing."""
+STATES_A_CODE = 2
+"""Most states for each code of the latent block's attributes, and no more than components: more gain
+nothing."""
 OWN_STATE_SHARE = 0.9
-"""Share of its own atom in each component at the start: near the plain mixture, which it may leave."""
+"""Share of its own state in each component at the start: near the plain mixture, which it may leave."""
 SPREAD = 0.5
-"""Standard deviation of the starting logarithms of atoms' shares in components."""
+"""Standard deviation of the starting logarithms of states' shares in components."""
 
 
-class NestPart:
-    """The part of an objective that one nest has, and where its atoms stand.
+class LatentBlockPart:
+    """The part of an objective that one latent block has, and where its states stand.
 
     Args:
         stacked: The measurements.
-        members: Positions of the nest's attributes.
-        logs: Where the mixture starts, shape [codes, components]; the atoms start at its members' lines.
+        members: Positions of the latent block's attributes.
+        logs: Where the mixture starts, shape [codes, components]; the states start at its members' lines.
         components: Number of components K.
-        information: Price of a nat of dependence.
-        smoothness: Price of unlike neighbours among ordered codes.
+        information: Penalty per nat of dependence.
+        smoothness: Penalty of unlike neighbours among ordered codes.
         rng: Of the start.
-        outer: What the step from component to atoms pays, over the step from atom to codes.
+        state_penalty: What the step from component to states pays, over the step from state to codes.
     """
 
     def __init__(
@@ -391,7 +393,7 @@ class NestPart:
         information: float,
         smoothness: float,
         rng: np.random.Generator,
-        outer: float = 1.0,
+        state_penalty: float = 1.0,
     ) -> None:
         starts = stacked.starts
         self.members = tuple(members)
@@ -401,24 +403,25 @@ class NestPart:
         self._inferred = None if stacked.inferred is None else stacked.inferred[np.ix_(members, members)]
         self._ordered = stacked.ordered[list(members)]
         self._starts = np.concatenate([[0], np.cumsum(np.diff(starts)[list(members)])]).astype(np.int64)
-        atoms = min(components, ATOMS * len(self.rows))
-        logs = logs[self.rows, :atoms]
-        self._whole, self._none = np.array([0, atoms]), np.zeros(1, np.int64)
-        self._information = STEP_PRICE * np.float32(information)
-        self._outer = self._information * np.float32(outer)
+        states = min(components, STATES_A_CODE * len(self.rows))
+        logs = logs[self.rows, :states]
+        self._whole, self._none = np.array([0, states]), np.zeros(1, np.int64)
+        self._information = STEP_PENALTY * np.float32(information)
+        self._state_penalty = self._information * np.float32(state_penalty)
         self._smoothness = np.float32(smoothness)
-        self.atoms = point(logs, np.zeros(atoms), self._starts)
-        self.tops = point(_near_own(atoms, components, rng), np.zeros(components), self._whole)
-        self.slopes = (np.zeros_like(self.atoms.logs), np.zeros_like(self.tops.logs))
+        self.states = point(logs, np.zeros(states), self._starts)
+        self.state_weights = point(_near_own(states, components, rng), np.zeros(components), self._whole)
+        self.slopes = (np.zeros_like(self.states.logs), np.zeros_like(self.state_weights.logs))
         """Natural gradients of log V and log U, each centred."""
 
     def spread(self, shares: Singles) -> None:
         """Put V U in place of Q in `shares`, [codes, components]."""
-        shares[self.rows] = self.atoms.shares @ self.tops.shares
+        shares[self.rows] = self.states.shares @ self.state_weights.shares
 
     def pull_weights(self, gradient: Singles, weights: Singles, by_weight: Floats) -> float:
-        """Turn derivatives by V U, in `gradient`, into natural ones by V and U; return the nest's value."""
-        v, u, outside = self.atoms.shares, self.tops.shares, gradient[self.rows]
+        """Turn derivatives by V U, in `gradient`, into natural ones by V and U; return the latent block's
+        value."""
+        v, u, outside = self.states.shares, self.state_weights.shares, gradient[self.rows]
         held = np.maximum(u @ weights, FLOOR)
         scaled = v * np.sqrt(held)
         model, ones, offset = scaled @ scaled.T, np.maximum(v @ held, FLOOR), np.zeros(len(v), v.dtype)
@@ -428,17 +431,17 @@ class NestPart:
         by_v = model @ v
         if self._inferred is not None:
             subtract_products(offset, model, ones, self._inferred, self._starts)
-        by_atom = pull_shares(by_v, v, offset)
+        by_state = pull_shares(by_v, v, offset)
         value += add_penalties(
-            by_v, self.atoms.logs, v, held, ones, np.ones(len(v), np.bool_),
-            self._starts, self._ordered, self._information, self._smoothness, by_atom,
+            by_v, self.states.logs, v, held, ones, np.ones(len(v), np.bool_),
+            self._starts, self._ordered, self._information, self._smoothness, by_state,
         )  # fmt: skip
         by_v += ((outside * weights) @ u.T) / held
-        by_u = v.T @ outside + by_atom[:, None].astype(by_v.dtype)
-        by_weight += by_atom @ u
+        by_u = v.T @ outside + by_state[:, None].astype(by_v.dtype)
+        by_weight += by_state @ u
         value += add_penalties(
-            by_u, self.tops.logs, u, weights, held, np.ones(len(u), np.bool_),
-            self._whole, self._none, self._outer, np.float32(0.0), by_weight,
+            by_u, self.state_weights.logs, u, weights, held, np.ones(len(u), np.bool_),
+            self._whole, self._none, self._state_penalty, np.float32(0.0), by_weight,
         )  # fmt: skip
         centre_gradient(by_v, v, self._starts)
         centre_gradient(by_u, u, self._whole)
@@ -446,34 +449,34 @@ class NestPart:
         self.slopes = (by_v, by_u)
         return value
 
-    def nest(self, domain: Domain) -> Nest:
-        """The nest as it stands, in double precision."""
+    def latent_block(self, domain: Domain) -> LatentBlock:
+        """The latent block as it stands, in double precision."""
         names = tuple(domain.names[i] for i in self.members)
-        atoms, tops = (part.shares.astype(np.float64) for part in self.points)
+        states, state_weights = (part.shares.astype(np.float64) for part in self.points)
         for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
-            atoms[start:end] /= atoms[start:end].sum(axis=0)
-        return Nest(names, domain.shape(names), atoms, tops / tops.sum(axis=0))
+            states[start:end] /= states[start:end].sum(axis=0)
+        return LatentBlock(names, domain.shape(names), states, state_weights / state_weights.sum(axis=0))
 
     def settle(self) -> None:
         """Normalise the logarithms, and bring the shares up to date."""
-        self.atoms.settle(self._starts)
-        self.tops.settle(self._whole)
+        self.states.settle(self._starts)
+        self.state_weights.settle(self._whole)
 
     @property
     def points(self) -> tuple[Point, Point]:
         """Where V and U stand, in the order of `slopes`."""
-        return self.atoms, self.tops
+        return self.states, self.state_weights
 
     def moved(self, weights: Singles) -> float:
-        """E|natural gradient|, summed over the nest's attributes and its atoms."""
+        """E|natural gradient|, summed over the latent block's attributes and its states."""
         by_v, by_u = self.slopes
-        inner = np.abs(by_v * self.atoms.shares).sum(axis=0) @ (self.tops.shares @ weights)
-        return float(inner + np.abs(by_u * self.tops.shares).sum(axis=0) @ weights)
+        inner = np.abs(by_v * self.states.shares).sum(axis=0) @ (self.state_weights.shares @ weights)
+        return float(inner + np.abs(by_u * self.state_weights.shares).sum(axis=0) @ weights)
 
 
-def _near_own(atoms: int, components: int, rng: np.random.Generator) -> Singles:
-    """Starting log U, [atoms, components]: each component has mostly one atom, atoms dealt out in turn."""
-    own = np.arange(atoms)[:, None] == (np.arange(components) % atoms)[None, :]
-    logs = np.log(OWN_STATE_SHARE * own + (1.0 - OWN_STATE_SHARE) / atoms)
+def _near_own(states: int, components: int, rng: np.random.Generator) -> Singles:
+    """Starting log U, [states, components]: each component has mostly one state, states dealt out in turn."""
+    own = np.arange(states)[:, None] == (np.arange(components) % states)[None, :]
+    logs = np.log(OWN_STATE_SHARE * own + (1.0 - OWN_STATE_SHARE) / states)
     found: Singles = (logs + SPREAD * rng.standard_normal(logs.shape)).astype(np.float32)
     return found

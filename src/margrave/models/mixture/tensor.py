@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.models._mixture.constraint_blocks import MIN_CELL_SHARE, ConstrainedTables
+from margrave.models._mixture.stacked import Stacked
 from margrave.models._torch.device import Device
 from margrave.models.mixture.descent import LAST, MEMORY, MOMENTUM, Descent
 from margrave.models.mixture.objective import FLOOR, MIN_LOG_PROBABILITY, Point
-from margrave.models.mixture.rules import MIN_CELL_SHARE, TiedTables
-from margrave.models.mixture.stacked import Stacked
 
 __all__ = [
     "A_TENSOR_CODE",
@@ -34,23 +34,23 @@ __all__ = [
 
 
 class TensorTie:
-    """The part of an objective that one tie has, on a device.
+    """The part of an objective that one constraint block has, on a device.
 
     Sums over cells are products with tables of zeros and ones, which have one order on any device.
 
     Args:
-        tables: The tie and what was measured of it.
-        information: Price of a nat of dependence.
+        tables: The constraint block and what was measured of it.
+        information: Penalty per nat of dependence.
         device: Where to compute.
         dtype: The precision of tables.
     """
 
-    def __init__(self, tables: TiedTables, information: float, device: Device, dtype: Any) -> None:
+    def __init__(self, tables: ConstrainedTables, information: float, device: Device, dtype: Any) -> None:
         self.information = information
-        self.lowest = tables.tie.lowest
+        self.lowest = tables.constraint.lowest
         self.rows = device.put(tables.rows, device.torch.int64)
         self._known = device.put(tables.measured, dtype)[:, None]
-        self._room = device.put(np.log(tables.tie.room), dtype)
+        self._log_feasible_shares = device.put(np.log(tables.constraint.feasible_shares), dtype)
         member = np.arange(len(tables.rows))[:, None]
         self._member = device.put(sum(member == place[None, :] for place in tables.places), dtype)
         self._pairs = []
@@ -65,7 +65,7 @@ class TensorTie:
     def spread(self, at: Any, shares: Any) -> Any:
         """Put the one-ways of T in place of Q in `shares`; return what `pull_weights` needs."""
         logs = at.logs.index_select(0, self.rows).clamp_(min=self.lowest).mul_(self._known)
-        cells = self._member.T @ logs + self._room[:, None]
+        cells = self._member.T @ logs + self._log_feasible_shares[:, None]
         norms = cells.logsumexp(0)
         cells = cells.sub_(norms).exp_()
         ones = self._member @ cells
@@ -73,7 +73,7 @@ class TensorTie:
         return logs, cells, norms, ones, cells @ at.weights
 
     def pull_weights(self, gradient: Any, kept: Any, weights: Any, by_weight: Any) -> Any:
-        """See `TiedPart.pull_weights`; the value is a tensor in the device's most precise type."""
+        """See `ConstrainedPart.pull_weights`; the value is a tensor in the device's most precise type."""
         logs, cells, norms, ones, mean = kept
         value, alone = mean.new_zeros((), dtype=self._wide), self._torch.zeros_like(mean)
         for member, values, precision, rest in self._pairs:
@@ -81,7 +81,7 @@ class TensorTie:
             pull = precision * miss
             value = value + (pull @ miss).to(self._wide) + rest
             alone += 2.0 * (member.T @ pull)
-        known = self._room - mean.clamp(min=MIN_CELL_SHARE).log()
+        known = self._log_feasible_shares - mean.clamp(min=MIN_CELL_SHARE).log()
         alone += self.information * known
         below = gradient.index_select(0, self.rows) + self.information * logs
         summed = self._member @ (cells * (self._member.T @ below + alone[:, None]))
@@ -124,8 +124,8 @@ class TensorObjective:
 
     Args:
         stacked: The measurements.
-        information: Price of a nat of dependence, in the units of the squared residuals.
-        smoothness: Price of unlike neighbours among ordered codes.
+        information: Penalty per nat of dependence, in the units of the squared residuals.
+        smoothness: Penalty of unlike neighbours among ordered codes.
         device: Where to compute.
         double: Compute in double precision, which the compiled kernels do not.
     """
@@ -148,8 +148,10 @@ class TensorObjective:
             owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
             self._inferred = device.put(stacked.inferred[np.ix_(owner, owner)], self.dtype)
             self._pairs *= 1.0 - self._inferred
-        self._ties = [TensorTie(tables, self.information, device, self.dtype) for tables in stacked.tied]
-        self._prices = device.put(self.information * stacked.alone[:, None], self.dtype)
+        self._constraint_blocks = [
+            TensorTie(tables, self.information, device, self.dtype) for tables in stacked.tied
+        ]
+        self._penalties = device.put(self.information * stacked.alone[:, None], self.dtype)
         self.shares: Any = None
         """Q of the last point looked at, as the rules leave it, shape [codes, components]."""
         owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
@@ -162,11 +164,11 @@ class TensorObjective:
     def __call__(self, at: TensorPoint) -> tuple[Any, Any, Any]:
         """The value, the derivative by each weight [components], and that by Q over w [codes, components]."""
         torch, wide = self.device.torch, self.device.wide
-        self.shares = shares = at.shares.clone() if self._ties else at.shares
-        kept = [tie.spread(at, shares) for tie in self._ties]
+        self.shares = shares = at.shares.clone() if self._constraint_blocks else at.shares
+        kept = [constraint.spread(at, shares) for constraint in self._constraint_blocks]
         ones = (shares @ at.weights).clamp_(min=float(FLOOR))
         miss = (shares * at.weights) @ shares.T
-        products = None if self._inferred is None else self._inferred * torch.outer(ones, ones)
+        products = None if self._inferred is None else self._inferred * torch.state_penalty(ones, ones)
         miss -= self._pairs if products is None else self._pairs + products
         pull = miss * self._pair_weights
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
@@ -179,15 +181,15 @@ class TensorObjective:
             offset -= (self._inferred * pull) @ ones
         by_weight += (offset @ shares).to(wide)
         gradient += offset[:, None]
-        nats = self._prices * (at.logs - ones.log()[:, None])
+        nats = self._penalties * (at.logs - ones.log()[:, None])
         gradient += nats
         paid = (shares * nats).sum(0)
         value = value + (at.weights @ paid).to(wide)
         by_weight += paid.to(wide)
         if self.smoothness > 0.0 and len(self._low):
             value = value + self._smooth(gradient, shares, at.weights, ones, by_weight)
-        for tie, parts in zip(self._ties, kept, strict=True):
-            value = value + tie.pull_weights(gradient, parts, at.weights, by_weight)
+        for constraint, parts in zip(self._constraint_blocks, kept, strict=True):
+            value = value + constraint.pull_weights(gradient, parts, at.weights, by_weight)
         return value, by_weight, gradient
 
     def centre(self, gradient: Any) -> None:
@@ -205,7 +207,7 @@ class TensorObjective:
         at.weights = at.weigh.exp().to(self.dtype)
 
     def gap(self, gradient: Any, at: TensorPoint) -> float:
-        """Mean over attributes of E|natural gradient|, over the price of a nat."""
+        """Mean over attributes of E|natural gradient|, over the penalty per nat."""
         moved = float((gradient * self.shares).abs().sum(0) @ at.weights)
         return moved / max(self.stacked.attributes, 1) / max(self.information, 1e-30)
 
@@ -214,7 +216,7 @@ class TensorObjective:
         return table.index_select(0, self._owner)
 
     def _smooth(self, gradient: Any, shares: Any, weights: Any, ones: Any, by_weight: Any) -> Any:
-        """The price of unlike neighbours, added to both derivatives; see `objective._smooth`.
+        """The penalty of unlike neighbours, added to both derivatives; see `objective._smooth`.
 
         No code is twice in `_low` or in `_high`, so every sum below has one order on any device.
         """

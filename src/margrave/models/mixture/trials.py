@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from margrave.limits import Effort
 from margrave.models._base.pooling import SHARE, compare, halves
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.stacked import stack
 from margrave.models.mixture.descent import Setting, average_runs
-from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.stacked import stack
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from margrave.models.mixture.fitter import Mixture
     from margrave.protocols import Model
 
-__all__ = ["Candidate", "Choice", "Trials", "choose_setting", "search_prices"]
+__all__ = ["Candidate", "Choice", "Trials", "choose_setting", "search_penalties"]
 
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ SURE = 1.0
 """Standard errors by which a rival must be better than a default. With 0 or 2 what is chosen is a little
 worse, and with 0 more is tried."""
 STEP, MOST_STEPS = 2.0, 3
-"""Prices are tried at this factor apart, while they get better, this many times up or down at most."""
+"""Penalties are tried at this factor apart, while they get better, this many times up or down at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ class Trials:
         return self.effort.over
 
     def fit(self, mixture: Mixture, setting: Setting) -> Candidate[MixtureModel]:
-        """One start of a mixture on the half that is fitted, without labels."""
+        """One start of a mixture on the half that is fitted, without refined attributes."""
         return self.enter(self.fit_model(mixture, setting), setting)
 
     def fit_model(self, mixture: Mixture, setting: Setting) -> MixtureModel:
         """The model of `fit`."""
-        # The objective's squares lose 1 + g^2 of their weight, so the price follows.
-        half = replace(setting, price=(1.0 + SHARE) ** -0.5 * setting.price)
+        # The objective's squares lose 1 + g^2 of their weight, so the penalty follows.
+        half = replace(setting, penalty=(1.0 + SHARE) ** -0.5 * setting.penalty)
         run = mixture.descend_once(self._stacked, half, self._seed, self.effort)
         return average_runs(self.domain, self.rows, self._stacked, [run], half)
 
@@ -120,40 +120,42 @@ def choose_setting(
     pilot: Mixture,
     plain: Candidate[MixtureModel],
     nested: Setting | None,
-    prices: bool,
+    penalties: bool,
 ) -> Candidate[MixtureModel]:
-    """The best of a mixture without nests and with them, at the best price.
+    """The best of a mixture without latent blocks and with them, at the best penalty.
 
     Args:
         trials: What they are fitted to and judged by.
         pilot: How they are fitted.
-        plain: The one without nests.
-        nested: The setting with nests, if there are any; it is the default.
-        prices: Whether other prices are tried.
+        plain: The one without latent blocks.
+        nested: The setting with latent blocks, if there are any; it is the default.
+        penalties: Whether other penalties are tried.
     """
     best, other = plain, None
     if nested is not None and not trials.is_late():
         rival = trials.fit(pilot, nested)
         best, other = (plain, nested) if trials.prefers(plain, rival) else (rival, plain.setting)
-    if not prices:
+    if not penalties:
         return best
-    before = best.setting.price
-    best = search_prices(trials, pilot, best)
-    factor = best.setting.price / before
+    before = best.setting.penalty
+    best = search_penalties(trials, pilot, best)
+    factor = best.setting.penalty / before
     if other is not None and factor != 1.0 and not trials.is_late():
-        rival = trials.fit(pilot, replace(other, price=factor * other.price))
+        rival = trials.fit(pilot, replace(other, penalty=factor * other.penalty))
         best = rival if trials.prefers(rival, best) else best
     return best
 
 
-def search_prices(trials: Trials, pilot: Mixture, best: Candidate[MixtureModel]) -> Candidate[MixtureModel]:
-    """The price is halved while that gets better; if half of it is no better, it is doubled likewise."""
+def search_penalties(
+    trials: Trials, pilot: Mixture, best: Candidate[MixtureModel]
+) -> Candidate[MixtureModel]:
+    """The penalty is halved while that gets better; if half of it is no better, it is doubled likewise."""
     first = best
     for factor in (1.0 / STEP, STEP):
         for _ in range(MOST_STEPS):
             if trials.is_late():
                 return best
-            rival = trials.fit(pilot, replace(best.setting, price=factor * best.setting.price))
+            rival = trials.fit(pilot, replace(best.setting, penalty=factor * best.setting.penalty))
             if not trials.prefers(rival, best):
                 break
             best = rival

@@ -19,12 +19,12 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
+from margrave.models._mixture.model import GroupedMixture, MixtureModel
 from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import NOISE, Misfit
 from margrave.models._products.products import ProductsEstimator, alone, fit_mixture, products_from_state
 from margrave.models._torch.descent import BETAS, MIN_LOSS
 from margrave.models._torch.device import Device, open_device, ready, serial
-from margrave.models.mixture.model import GroupedMixture, MixtureModel
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:

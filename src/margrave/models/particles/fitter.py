@@ -17,9 +17,9 @@ from margrave.limits import Effort
 from margrave.models._base.constraints import zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import Pooled
+from margrave.models._mixture.constraint_blocks import ConstraintBlock, constraint_blocks
 from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state, ruled_rows
 from margrave.models._torch.device import open_device, ready, serial
-from margrave.models.mixture.rules import Tie, ties
 from margrave.models.particles.embedding import Embedding, Projection, embed, project, quantise_shares
 from margrave.models.particles.transport import Goal, Transport, move
 from margrave.schema.domain import Clique, Domain
@@ -49,28 +49,28 @@ def code_particles(embedding: Embedding, domain: Domain, at: NDArray[np.float32]
     """
     names = embedding.domain.names
     found = np.stack([embedding.nearest(name, at[:, embedding.columns(name)]) for name in names])
-    for tie in ties(domain):
-        if set(tie.names) <= set(names):
-            rows = [names.index(name) for name in tie.names]
-            found[rows] = _move_to_allowed(embedding, tie, at, found[rows])
+    for constraint in constraint_blocks(domain):
+        if set(constraint.names) <= set(names):
+            rows = [names.index(name) for name in constraint.names]
+            found[rows] = _move_to_allowed(embedding, constraint, at, found[rows])
     return found
 
 
 def _move_to_allowed(
-    embedding: Embedding, tie: Tie, at: NDArray[np.float32], codes: NDArray[np.int64]
+    embedding: Embedding, constraint: ConstraintBlock, at: NDArray[np.float32], codes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The codes with those of particles in no allowed cell replaced by the nearest cell's."""
-    keys = np.ravel_multi_index(tuple(codes), tie.sizes)
-    wrong = np.flatnonzero(~np.isin(keys, np.ravel_multi_index(tuple(tie.codes), tie.sizes)))
-    most = max(AT_ONCE // tie.codes.shape[1], 1)
+    keys = np.ravel_multi_index(tuple(codes), constraint.sizes)
+    wrong = np.flatnonzero(~np.isin(keys, np.ravel_multi_index(tuple(constraint.codes), constraint.sizes)))
+    most = max(AT_ONCE // constraint.codes.shape[1], 1)
     for first in range(0, len(wrong), most):
         mine = wrong[first : first + most]
-        apart = np.zeros((len(mine), tie.codes.shape[1]))
-        for name, own in zip(tie.names, tie.codes, strict=True):
+        apart = np.zeros((len(mine), constraint.codes.shape[1]))
+        for name, own in zip(constraint.names, constraint.codes, strict=True):
             points, places = at[mine, embedding.columns(name)], embedding.place(name)
             each = ((points[:, None, :] - places[None, :, :]) ** 2).sum(axis=2)
             apart += each[:, own]
-        codes[:, mine] = tie.codes[:, apart.argmin(axis=1)]
+        codes[:, mine] = constraint.codes[:, apart.argmin(axis=1)]
     return codes
 
 

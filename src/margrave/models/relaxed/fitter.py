@@ -18,6 +18,7 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.pooling import Pooled
+from margrave.models._mixture.model import GroupedMixture, MixtureModel
 from margrave.models._products.misfit import NOISE, Misfit
 from margrave.models._products.products import (
     ProductsEstimator,
@@ -30,7 +31,6 @@ from margrave.models._products.products import (
 )
 from margrave.models._torch.descent import Plan, descend
 from margrave.models._torch.device import Device, open_device, ready, serial
-from margrave.models.mixture.model import GroupedMixture, MixtureModel
 from margrave.models.relaxed.points import Points, Thresholds, thresholds
 from margrave.schema.domain import Domain
 

@@ -258,12 +258,12 @@ class CodeRules:
         kept = [one for one in self.restrictions if not gone.intersection(one.clique)]
         return CodeRules(kept, self.numbers, self.counted, self.noise) if kept else None
 
-    def room(self, columns: Columns, rows: int) -> NDArray[np.float64]:
+    def feasible_shares(self, columns: Columns, rows: int) -> NDArray[np.float64]:
         """About the share of the values in each row's bins that obey the rules about numbers, [rows]."""
         found = np.ones(rows)
         for joint in self.numbers:
             if set(joint.clique) <= set(columns):
-                found *= joint.room({name: columns[name] for name in joint.clique}, rows)
+                found *= joint.feasible_shares({name: columns[name] for name in joint.clique}, rows)
         return found
 
     def pair(self, one: str, two: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

@@ -137,7 +137,7 @@ class NumberRules:
                 found[first + rows_] = tower.slack >= 0.0
         return found
 
-    def room(self, columns: Columns, rows: int, draws: int = 64) -> Floats:
+    def feasible_shares(self, columns: Columns, rows: int, draws: int = 64) -> Floats:
         """About the share of the values in each row's bins that obey, [rows], at least half a draw.
 
         Parts of sums and other numbers are drawn evenly in their bins, totals are added up.

@@ -15,7 +15,7 @@ from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 
 if TYPE_CHECKING:
-    from margrave.models.mixture.model import MixtureModel
+    from margrave.models._mixture.model import MixtureModel
 
 __all__ = ["condition_weights", "draw"]
 
@@ -70,11 +70,18 @@ def draw(
     weights, keys = _components(model, rows, rng, evidence)
     by = order_by_group(keys, len(weights))
     columns = []
-    tied = {name: codes for tie in model.ties for name, codes in tie.draw(keys, evidence, rng).items()}
+    tied = {
+        name: codes
+        for constraint in model.constraint_blocks
+        for name, codes in constraint.draw(keys, evidence, rng).items()
+    }
     nested = dict(tied)
-    atoms = {nest.names: nest.draw_atoms(keys, evidence, rng) for nest in model.nests}
-    for nest in model.nests:
-        nested |= nest.draw_codes(atoms[nest.names], evidence, rng)
+    states = {
+        latent_block.names: latent_block.draw_states(keys, evidence, rng)
+        for latent_block in model.latent_blocks
+    }
+    for latent_block in model.latent_blocks:
+        nested |= latent_block.draw_codes(states[latent_block.names], evidence, rng)
     for name in domain.names:
         if name in nested:
             columns.append(nested[name])
@@ -85,7 +92,7 @@ def draw(
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
     if passes and not (deadline is not None and deadline.passed):
-        _balance(model, columns, keys, weights, {*evidence}, {*tied}, atoms, passes, rng, deadline)
+        _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline)
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
@@ -99,18 +106,23 @@ def _balance(
     weights: Floats,
     given: set[str],
     tied: set[str],
-    atoms: Mapping[tuple[str, ...], Longs],
+    states: Mapping[tuple[str, ...], Longs],
     passes: int,
     rng: np.random.Generator,
     deadline: Deadline | None,
 ) -> None:
-    """Swap codes inside components, or atoms, in place: not those that are given or tied to others by rules.
+    """Swap codes inside components, or states, in place: not those that are given or tied to others by rules.
 
-    What is given of a nest changes its atoms' shares, so that the others' pairs are no longer the model's:
-    none of such a nest is looked at.
+    What is given of a latent block changes its states' shares, so that the others' pairs are no longer the
+    model's: none of such a latent block is looked at.
     """
     names = model.domain.names
-    told = {name for nest in model.nests if nest.told(dict.fromkeys(given, 0)) for name in nest.names}
+    told = {
+        name
+        for latent_block in model.latent_blocks
+        if latent_block.told(dict.fromkeys(given, 0))
+        for name in latent_block.names
+    }
     far = given | told | {name for name in tied if model.domain[name] > MIN_WIDE_CODES}
     near = [i for i, name in enumerate(names) if name not in far]
     loose = [place for place, i in enumerate(near) if names[i] not in tied]
@@ -121,12 +133,12 @@ def _balance(
     sizes = [model.domain.sizes[i] for i in near]
     starts, place = np.concatenate([[0], np.cumsum(sizes)]), {names[i]: p for p, i in enumerate(near)}
     apart = {}
-    for nest in model.nests:
-        inside = [name for name in nest.names if name in place]
-        apart.update({place[name]: atoms[nest.names] for name in inside})
+    for latent_block in model.latent_blocks:
+        inside = [name for name in latent_block.names if name in place]
+        apart.update({place[name]: states[latent_block.names] for name in inside})
         for one, two in permutations(inside, 2):
             a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
-            expected[a, b] = len(keys) * nest.mixed((one, two), weights)
+            expected[a, b] = len(keys) * latent_block.mixed((one, two), weights)
     moved = [columns[i] for i in near]
     most = max(min(SWAPS_A_ROW, MAX_SWAPS // len(near)), MIN_SWAPS)
     swapped = balance(

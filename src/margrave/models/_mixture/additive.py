@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.models._base.pooling import Pooled
+from margrave.models._mixture.additive_dual import Dual, lowest, softmax
 from margrave.models._sampling.balance import lines_of
 from margrave.models._sampling.pivotal import pivotal
-from margrave.models.mixture.additive_dual import Dual, lowest, softmax
 from margrave.schema.domain import Domain
 
 __all__ = [
@@ -266,7 +266,7 @@ def fit_additive(
         total: Rows the tables stand for.
         columns: Codes of the other attributes in rows that stand for their distribution, shape [rows]; at
             most MOST_ROWS of them are used. Without rows only the target's own table counts.
-        strength: Weight of the entropy over the tables', see `margrave.models.mixture.additive`.
+        strength: Weight of the entropy over the tables', see `margrave.models._mixture.additive`.
         tolerance: The gap at which to stop: the largest L1 norm of the gradient over one table.
         max_iterations: Steps after which to stop.
 

@@ -1,16 +1,19 @@
-"""Labels: a mixture whose attributes of few codes are drawn, each given all others, from additive models.
+"""Refined attributes: a mixture whose attributes of few codes are drawn, each given all others, from additive
+models.
 
-A mixture spends components on what a label owes to each attribute, and labels are what people train
-classifiers on. The log-odds of one are nearly additive, and the released pairs with it say what each
-attribute adds. So rows come from the mixture, and then one label after another is drawn anew from p(y | x) of
-`margrave.models.mixture.additive`, fitted to rows of the mixture in which the labels before it are drawn
-already. Each step keeps the pairs of all other attributes, and brings those of its own to what was released.
+A mixture spends components on what a refined attribute owes to each attribute, and refined attributes are
+what people train classifiers on. The log-odds of one are nearly additive, and the released pairs with it say
+what each attribute adds. So rows come from the mixture, and then one refined attribute after another is drawn
+anew from p(y | x) of `margrave.models._mixture.additive`, fitted to rows of the mixture in which the refined
+attributes before it are drawn already. Each step keeps the pairs of all other attributes, and brings those of
+its own to what was released.
 
-Conditional: p(label | all other attributes), additive in them and in joint codes of some pairs of them.
+Conditional: p(refined attribute | all other attributes), additive in them and in joint codes of some
+    pairs of them.
 
-An additive model knows how each attribute moves a label, not that two of them do so together, as in
-c = a xor b. Where the table of all three was measured, (a, b) is one more attribute of the additive model,
-whose codes are the pairs of codes, and the table is its pair with the label.
+An additive model knows how each attribute moves a refined attribute, not that two of them do so together, as
+in c = a xor b. Where the table of all three was measured, (a, b) is one more attribute of the additive model,
+whose codes are the pairs of codes, and the table is its pair with the refined attribute.
 """
 
 from __future__ import annotations
@@ -27,21 +30,21 @@ from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.evidence import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways, simplex
+from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
+from margrave.models._mixture.latent_blocks import dependence
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.rows import draw
 from margrave.models._sampling.balance import balance_column
-from margrave.models.mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
-from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import dependence
-from margrave.models.mixture.rows import draw
 from margrave.schema.domain import Clique, Domain
 
 __all__ = [
     "Conditional",
-    "Labels",
-    "add_labels",
-    "choose_labels",
+    "Refinements",
+    "add_refinements",
+    "choose_refinements",
     "fit_conditional",
-    "labels_from_state",
     "reference_rows",
+    "refinements_from_state",
 ]
 
 
@@ -51,11 +54,11 @@ CodeColumns = Mapping[str, NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """p(label | all others).
+    """p(refined attribute | all others).
 
     Args:
         additive: The additive model, over the attributes and, behind them, one for each joint pair.
-        pairs: The attributes of each joint pair, none of them the label.
+        pairs: The attributes of each joint pair, none of them the refined attribute.
     """
 
     additive: Additive
@@ -63,7 +66,7 @@ class Conditional:
 
     @property
     def target(self) -> str:
-        """The label."""
+        """The refined attribute."""
         return self.additive.target
 
     @property
@@ -81,7 +84,8 @@ class Conditional:
         return dict(columns) | own
 
     def probabilities(self, columns: CodeColumns) -> Floats:
-        """The label's distribution in every row, shape [rows, label's codes]; see `Additive`."""
+        """The refined attribute's distribution in every row, shape [rows, refined attribute's codes]; see
+        `Additive`."""
         return self.additive.probabilities(self.with_pairs(columns))
 
     def state(self) -> dict[str, Floats]:
@@ -96,7 +100,7 @@ class Conditional:
         """The conditional whose `state` was saved.
 
         Raises:
-            ReleaseError: The state is not that of a conditional of this label over this domain.
+            ReleaseError: The state is not that of a conditional of this refined attribute over this domain.
         """
         places = np.asarray(state.get("pairs", np.zeros((0, 2))), dtype=np.float64)
         able = set(range(len(domain))) - {domain.index(target)}
@@ -116,15 +120,16 @@ def fit_conditional(
     columns: CodeColumns,
     tolerance: float,
 ) -> Conditional:
-    """The conditional that explains the label's pairs and triples, with the label's own measured shares.
+    """The conditional that explains the refined attribute's pairs and triples, with the refined attribute's
+    own measured shares.
 
-    See `fit_additive`; the shares are the nearest distribution to all that was measured of the label's own
-    counts, with one row for each code at least.
+    See `fit_additive`; the shares are the nearest distribution to all that was measured of the refined
+    attribute's own counts, with one row for each code at least.
 
     Args:
         domain: Names and sizes of all attributes.
-        target: The label.
-        tables: Noisy counts, of which the label's own, its pairs and its triples count.
+        target: The refined attribute.
+        tables: Noisy counts, of which the refined attribute's own, its pairs and its triples count.
         total: Rows the tables stand for.
         columns: Codes of the other attributes in rows that stand for their distribution, shape [rows] each.
         tolerance: The gap at which to stop.
@@ -149,7 +154,7 @@ def fit_conditional(
 
 
 def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
-    """A triple's table as that of the joint pair and the label."""
+    """A triple's table as that of the joint pair and the refined attribute."""
     axis = table.clique.index(target)
     width = table.values.shape[axis]
     values, sigma = (np.moveaxis(part, axis, -1).reshape(-1, width) for part in (table.values, table.sigma))
@@ -174,30 +179,32 @@ Columns = dict[str, Longs]
 MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
 """Rows of the mixture that the additive models are fitted on and expectations are taken over:
 MIN_SAMPLE_ROWS, or ROWS_A_CODE for every attribute if more, as each has potentials of its own; never more
-than a fit looks at. A part of more rows would not have the pairs of the whole: labels' pairs were then a
-fifth further off on a large table. So many rows need no balancing."""
+than a fit looks at. A part of more rows would not have the pairs of the whole: refined attributes' pairs were
+then a fifth further off on a large table. So many rows need no balancing."""
 CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
 """Where so many rows had more than CELLS codes: CELLS over the attributes, or MIN_CAPPED_ROWS."""
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
-WIDTH, LABELS = 64, 4
-"""At most WIDTH / attributes labels are chosen, or LABELS if more: each costs time as the attributes grow."""
+WIDTH, MIN_REFINEMENTS = 64, 4
+"""At most WIDTH / attributes refined attributes are chosen, or LABELS if more: each costs time as the
+attributes grow."""
 PASSES = 4
-"""Swaps tried for each row to bring a label's pairs to their expectations."""
+"""Swaps tried for each row to bring a refined attribute's pairs to their expectations."""
 PROPOSALS = 32
 """Rows drawn for each row that is chosen by importance."""
 ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
-"""How often rows are drawn for given labels, every time twice as many for each, and how many at most."""
+"""How often rows are drawn for given refined attributes, every time twice as many for each, and how many at
+most."""
 CHUNK = 1 << 13
 """Rows whose posterior over the components is held at once."""
 
 
-class Labels:
+class Refinements:
     """How some attributes are drawn given the others, one after another.
 
     Args:
-        model: The mixture, without labels.
-        steps: p(label | all others) of each label, in the order of drawing.
+        model: The mixture, without refined attributes.
+        steps: p(refined attribute | all others) of each refined attribute, in the order of drawing.
         seed: Of the reference rows.
     """
 
@@ -212,32 +219,35 @@ class Labels:
             self._follow(step)
 
     def learn(self, name: str, tables: Sequence[Pooled]) -> None:
-        """One more label, drawn after those there are, fitted to its pairs over the reference rows."""
+        """One more refined attribute, drawn after those there are, fitted to its pairs over the reference
+        rows."""
         self._catch_up()
         rest = _without(self._columns, name)
         self._follow(fit_conditional(self._domain, name, tables, self._total, rest, TOLERANCE))
 
     def _follow(self, step: Conditional) -> None:
-        """One more label, once those before it are drawn. Only another label will ask for its own codes."""
+        """One more refined attribute, once those before it are drawn. Only another refined attribute will ask
+        for its own codes."""
         shares = step.probabilities(_without(self._columns, step.target))
         self._shares.append(shares.astype(np.float32))
         self.steps += (step,)
 
     def _catch_up(self) -> None:
-        """Draw the last label, if there is one, anew in the reference rows, as one more follows."""
+        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more
+        follows."""
         if self.steps:
             generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
             self._columns, _ = _redrawn(self.steps[-1], self._columns, generator)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The labels, in the order of drawing."""
+        """The refined attributes, in the order of drawing."""
         return tuple(step.target for step in self.steps)
 
     def project(self, clique: Clique) -> Floats:
-        """The marginal of a clique with a label, in proportions, over the reference rows.
+        """The marginal of a clique with a refined attribute, in proportions, over the reference rows.
 
-        The label drawn last counts by its probabilities, all else by the rows' codes.
+        The refined attribute drawn last counts by its probabilities, all else by the rows' codes.
         """
         place = max(self.names.index(name) for name in clique if name in self.names)
         last, shares = self.names[place], self._shares[place]
@@ -259,11 +269,11 @@ class Labels:
         evidence: Evidence,
         deadline: Deadline | None = None,
     ) -> list[Longs]:
-        """Rows of the mixture with the labels drawn anew; `deadline` as for `rows.draw`.
+        """Rows of the mixture with the refined attributes drawn anew; `deadline` as for `rows.draw`.
 
-        Where labels are given, rows are drawn without them until theirs are those that are wanted, which is
-        exact. What is left after ROUNDS, rows with labels that are rare given the rest, is chosen among
-        PROPOSALS each by importance, which is exact in the limit of many.
+        Where refined attributes are given, rows are drawn without them until theirs are those that are
+        wanted, which is exact. What is left after ROUNDS, rows with refined attributes that are rare given
+        the rest, is chosen among PROPOSALS each by importance, which is exact in the limit of many.
         """
         asked = [name for name in self.names if name in evidence]
         if not asked:
@@ -307,7 +317,7 @@ class Labels:
         evidence: Evidence,
         deadline: Deadline | None,
     ) -> list[Longs]:
-        """Rows of the mixture with all labels drawn given the others."""
+        """Rows of the mixture with all refined attributes drawn given the others."""
         drawn = draw(model, rows, rng, evidence, deadline=deadline)
         columns = dict(zip(self._domain.names, drawn, strict=True))
         for step in self.steps:
@@ -317,12 +327,12 @@ class Labels:
     def _weigh_proposals(
         self, model: MixtureModel, rng: np.random.Generator, evidence: Evidence, rows: int
     ) -> list[Longs]:
-        """Rows with given labels: the mixture's own given them, chosen by importance."""
+        """Rows with given refined attributes: the mixture's own given them, chosen by importance."""
         owners = np.repeat(np.arange(rows), PROPOSALS)
         given = {name: np.broadcast_to(own, rows)[owners] for name, own in evidence.items()}
         columns = dict(zip(self._domain.names, draw(model, len(owners), rng, given), strict=True))
         asked = {name: given[name] for name in self.names if name in given}
-        logs = -np.log(_label_probability(model, columns, asked))
+        logs = -np.log(_refined_probability(model, columns, asked))
         for step in self.steps:
             if step.target not in asked:
                 columns, _ = _redrawn(step, columns, rng)
@@ -335,7 +345,7 @@ class Labels:
         return [columns[name][kept] for name in self._domain.names]
 
     def state(self) -> dict[str, Floats]:
-        """Arrays for `labels_from_state`."""
+        """Arrays for `refinements_from_state`."""
         found: dict[str, Floats] = {
             "labels": np.array([self._domain.index(name) for name in self.names], dtype=np.float64),
             "labels_seed": np.asarray(float(self.seed)),
@@ -345,8 +355,11 @@ class Labels:
         return found
 
 
-def choose_labels(model: MixtureModel, tables: Sequence[Pooled], codes: int, target: str | None) -> list[str]:
-    """Which attributes are labels, in the order of drawing: those with the fewest codes, the target last.
+def choose_refinements(
+    model: MixtureModel, tables: Sequence[Pooled], codes: int, target: str | None
+) -> list[str]:
+    """Which attributes are refined attributes, in the order of drawing: those with the fewest codes, the
+    target last.
 
     Among attributes of as many codes, those that depend most on others come first when they are chosen and
     are drawn last.
@@ -354,14 +367,14 @@ def choose_labels(model: MixtureModel, tables: Sequence[Pooled], codes: int, tar
     Args:
         model: The mixture.
         tables: What was measured. An attribute of which no pair was, of which a rule speaks, or that is in a
-            nest, is no label. Of each triple one attribute is, however many codes it has, unless all have
-            rules; see `with_triples`.
-        codes: How many codes the labels may have together, the target's not counted.
+            latent block, is no refined attribute. Of each triple one attribute is, however many codes it has,
+            unless all have rules; see `with_triples`.
+        codes: How many codes the refined attributes may have together, the target's not counted.
         target: The attribute that rows are meant to predict, if it is known.
     """
     domain = model.domain
     paired = {name for table in tables if len(table.clique) == 2 for name in table.clique}
-    nested = {name for nest in model.nests for name in nest.names}
+    nested = {name for latent_block in model.latent_blocks for name in latent_block.names}
     ruled = set() if domain.rules is None else set(domain.rules.names)
     able = [
         n for n in domain.names if n in paired - nested - ruled and n != target and 1 < domain[n] <= codes
@@ -369,7 +382,7 @@ def choose_labels(model: MixtureModel, tables: Sequence[Pooled], codes: int, tar
     tied = _dependence(model, able)
     able.sort(key=lambda name: (domain[name], -tied[name]))
     picked_: list[str] = []
-    for name in able[: max(WIDTH // len(domain), LABELS)]:
+    for name in able[: max(WIDTH // len(domain), MIN_REFINEMENTS)]:
         if domain[name] + sum(domain[n] for n in picked_) <= codes:
             picked_.append(name)
     triples = [table.clique for table in tables if len(table.clique) == 3]
@@ -380,22 +393,23 @@ def choose_labels(model: MixtureModel, tables: Sequence[Pooled], codes: int, tar
 def with_triples(
     order: Sequence[str], triples: Sequence[Clique], allowed: Mapping[str, tuple[bool, int]]
 ) -> list[str]:
-    """The labels in the order of drawing, with one more for each triple that has no label to itself.
+    """The refined attributes in the order of drawing, with one more for each triple that has no refined
+    attribute to itself.
 
-    A triple is held by the last of its attributes to be drawn. One label cannot hold two triples: what two
-    pairs of attributes say about it, each by itself, need not go together.
+    A triple is held by the last of its attributes to be drawn. One refined attribute cannot hold two triples:
+    what two pairs of attributes say about it, each by itself, need not go together.
 
     Args:
-        order: Labels in the order of drawing.
+        order: Refined attributes in the order of drawing.
         triples: Attributes of each measured triple.
-        allowed: Which attributes may become labels, the lowest first.
+        allowed: Which attributes may become refined attributes, the lowest first.
     """
     found, holders = list(order), set[str]()
     for triple in triples:
         drawn = [name for name in found if name in triple]
         new = sorted((n for n in triple if n in allowed and n not in found), key=lambda n: allowed[n])
         if new and not drawn:
-            # Drawn first: the labels that follow see it as it is.
+            # Drawn first: the refined attributes that follow see it as it is.
             found.insert(0, new[0])
         elif new and drawn[-1] in holders:
             found.insert(found.index(drawn[-1]) + 1, new[0])
@@ -403,26 +417,26 @@ def with_triples(
     return found
 
 
-def add_labels(
+def add_refinements(
     model: MixtureModel, names: Sequence[str], tables: Sequence[Pooled], seed: int
 ) -> MixtureModel:
     """The mixture with some attributes drawn from additive models of the released pairs."""
     if not names:
         return model
-    labels = Labels(model, (), seed)
+    refinements = Refinements(model, (), seed)
     for place, name in enumerate(names):
         later = set(names[place + 1 :])
         # A triple is kept by the last of its attributes to be drawn.
         own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
-        labels.learn(name, own)
-    return model.with_labels(labels)
+        refinements.learn(name, own)
+    return model.with_refinements(refinements)
 
 
-def labels_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
-    """The mixture with the labels that its state tells of, if any.
+def refinements_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
+    """The mixture with the refined attributes that its state tells of, if any.
 
     Raises:
-        ReleaseError: The state is not that of labels in the domain.
+        ReleaseError: The state is not that of refined attributes in the domain.
     """
     if "labels" not in state:
         return model
@@ -435,7 +449,7 @@ def labels_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> Mixtu
         head = f"label_{place}_"
         own = {key.removeprefix(head): value for key, value in state.items() if key.startswith(head)}
         steps.append(Conditional.restore(model.domain, model.domain.names[index], own))
-    return model.with_labels(Labels(model, steps, int(seed))) if steps else model
+    return model.with_refinements(Refinements(model, steps, int(seed))) if steps else model
 
 
 def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
@@ -453,7 +467,7 @@ def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
 
 
 def reference_rows(width: int) -> int:
-    """How many rows of a mixture of so many attributes labels are fitted on."""
+    """How many rows of a mixture of so many attributes refined attributes are fitted on."""
     return min(max(MIN_SAMPLE_ROWS, ROWS_A_CODE * width), max(CELLS // width, MIN_CAPPED_ROWS), MOST_ROWS)
 
 
@@ -470,7 +484,7 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
 def _redrawn(
     step: Conditional, columns: Mapping[str, Longs], rng: np.random.Generator
 ) -> tuple[Columns, Floats]:
-    """The rows with one label drawn anew, and its probabilities in each row.
+    """The rows with one refined attribute drawn anew, and its probabilities in each row.
 
     Its codes are then swapped between rows of like probabilities, with the Metropolis rule for the
     probabilities, while that brings the counts of its pairs closer to their expectations.
@@ -488,12 +502,12 @@ def _settle_codes(
 ) -> Longs:
     expected = [_expected_counts(column, shares, domain[name]) for name, column in rest.items()]
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
-    # who takes the first rows with a label would get those.
-    tie = rng.permutation(len(drawn))
+    # who takes the first rows with a refined attribute would get those.
+    tie_order = rng.permutation(len(drawn))
     if shares.shape[1] == 2:
-        order = np.lexsort((tie, shares[:, 1]))
+        order = np.lexsort((tie_order, shares[:, 1]))
     else:
-        order = np.lexsort((tie, shares.max(axis=1), shares.argmax(axis=1)))
+        order = np.lexsort((tie_order, shares.max(axis=1), shares.argmax(axis=1)))
     codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))
     balance_column(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
@@ -502,7 +516,7 @@ def _settle_codes(
 
 
 def _expected_counts(column: Longs, shares: Floats | NDArray[np.float32], size: int) -> Floats:
-    """The sum of the rows' probabilities by code, shape [size, label's codes]."""
+    """The sum of the rows' probabilities by code, shape [size, refined attribute's codes]."""
     table = np.zeros((size, shares.shape[1]))
     _add(column, shares, table)
     return table
@@ -517,7 +531,8 @@ def _add(column: Longs, shares: Floats | NDArray[np.float32], table: Floats) -> 
 
 
 def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
-    """For rows that may go to anyone, who gets each: one of `left` that wants its labels; -1 for none."""
+    """For rows that may go to anyone, who gets each: one of `left` that wants its refined attributes; -1 for
+    none."""
     owners = np.full(len(have), -1, dtype=np.int64)
     for key in np.unique(wanted[left]):
         able, asking = np.flatnonzero(have == key), left[wanted[left] == key]
@@ -526,10 +541,10 @@ def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
     return owners
 
 
-def _label_probability(
+def _refined_probability(
     model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]
 ) -> Floats:
-    """The mixture's own p(labels asked for | all other codes) of each row, shape [rows]."""
+    """The mixture's own p(refined attributes asked for | all other codes) of each row, shape [rows]."""
     rows = len(next(iter(columns.values())))
     tied = {name for group in model.groups for name in group.names}
     alone = [name for name in columns if name not in asked and name not in tied]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.pooling import Pooled
-from margrave.models.mixture.rules import TiedTables, tied_tables
+from margrave.models._mixture.constraint_blocks import ConstrainedTables, stack_constrained
 from margrave.schema.domain import Domain
 
 __all__ = ["Stacked", "stack"]
@@ -43,7 +43,7 @@ class Stacked:
     pair_weights: Singles
     ones: Singles
     one_weights: Singles
-    tied: tuple[TiedTables, ...] = ()
+    tied: tuple[ConstrainedTables, ...] = ()
     inferred: NDArray[np.bool_] | None = None
 
     @property
@@ -102,7 +102,7 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
     for values, precision in ((pairs, weights), (ones, one_weights)):
         np.divide(values, precision, out=values, where=precision > 0)
     pairs, weights = pairs + pairs.T, weights + weights.T
-    tied = tied_tables(domain, starts, pairs, weights, one_weights)
+    tied = stack_constrained(domain, starts, pairs, weights, one_weights)
     return Stacked(
         starts,
         np.asarray(domain.ordered, dtype=np.int64),

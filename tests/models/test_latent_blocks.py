@@ -1,4 +1,5 @@
-"""Nests: gradients, what they say that products cannot, conditionals, rows, state, which attributes."""
+"""Latent blocks: gradients, what they say that products cannot, conditionals, rows, state, which
+attributes."""
 
 from __future__ import annotations
 
@@ -10,12 +11,18 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.limits import FULL
 from margrave.models._base.pooling import Pooled, pool
+from margrave.models._mixture.latent_blocks import (
+    LatentBlock,
+    average_latent_blocks,
+    dependence,
+    dependences,
+    group_attributes,
+)
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture.descent import Setting
 from margrave.models.mixture.fitter import Mixture
-from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import Nest, average_nests, dependence, dependences, group_attributes
-from margrave.models.mixture.objective import NestPart, Objective, Point, point
-from margrave.models.mixture.stacked import Stacked, stack
+from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -57,22 +64,22 @@ def error(model: MixtureModel, width: int) -> float:
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    model = Mixture(components=24, labels=0).fit(DOMAIN, measured(10.0))
+    model = Mixture(components=24, refinements=0).fit(DOMAIN, measured(10.0))
     assert isinstance(model, MixtureModel)
     return model
 
 
 def dense(model: MixtureModel) -> np.ndarray:
-    """The whole distribution from weights, shares and nests, by brute force."""
+    """The whole distribution from weights, shares and latent blocks, by brute force."""
     parts = {name: model.block(name) for name in DOMAIN.names}
-    held = {name: nest for nest in model.nests for name in nest.names}
+    held = {name: latent_block for latent_block in model.latent_blocks for name in latent_block.names}
     found = np.zeros(DOMAIN.sizes)
     for k, weight in enumerate(model.weights):
         table, axes = np.asarray(weight), ""
-        for nest in model.nests:
-            inner, letters = nest.tops[:, k], "".join(nest.names)
-            for name in nest.names:
-                inner = inner[..., None, :] * nest.block(name)
+        for latent_block in model.latent_blocks:
+            inner, letters = latent_block.state_weights[:, k], "".join(latent_block.names)
+            for name in latent_block.names:
+                inner = inner[..., None, :] * latent_block.block(name)
             table, axes = np.multiply.outer(table, inner.sum(axis=-1)), axes + letters
         for name in DOMAIN.names:
             if name not in held:
@@ -81,22 +88,24 @@ def dense(model: MixtureModel) -> np.ndarray:
     return found
 
 
-def _double(part: NestPart, at: Point, stacked: Stacked) -> None:
+def _double(part: LatentBlockPart, at: Point, stacked: Stacked) -> None:
     """Turn everything the objective reads to double precision, so that differences are exact enough."""
     for place in (at, *part.points):
         place.logs, place.shares = place.logs.astype(np.float64), place.shares.astype(np.float64)
     part._pairs, part._weights = part._pairs.astype(np.float64), part._weights.astype(np.float64)
 
 
-@pytest.mark.parametrize(("smoothness", "outer"), [(0.0, 1.0), (40.0, 1.0), (40.0, 3.0)])
+@pytest.mark.parametrize(("smoothness", "state_penalty"), [(0.0, 1.0), (40.0, 1.0), (40.0, 3.0)])
 @pytest.mark.parametrize("inferred", [False, True])
-def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float, inferred: bool) -> None:
+def test_the_gradients_are_those_of_the_value(
+    smoothness: float, state_penalty: float, inferred: bool
+) -> None:
     rng, made = np.random.default_rng(0), measured(300.0)
-    if inferred:  # a pair inside the nest
+    if inferred:  # a pair inside the latent block
         made = [InferredMarginal(m.clique, m.values, m.sigma) if m.clique == ("a", "b") else m for m in made]
     stacked = stack(DOMAIN, pool(DOMAIN, made, inferred=True), float(ROWS))
     at = point(rng.standard_normal((47, 5)).astype(np.float32), rng.standard_normal(5), stacked.starts)
-    part = NestPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng, outer)
+    part = LatentBlockPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng, state_penalty)
     _double(part, at, stacked)
     at.settle(stacked.starts)
     part.settle()
@@ -105,12 +114,12 @@ def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float, i
         setattr(objective, name, np.zeros(getattr(objective, name).shape))
     _, by_weight = objective(at)
     objective.centre()
-    atoms, tops = part.points
-    held = tops.shares @ at.weights
+    states, state_weights = part.points
+    held = state_weights.shares @ at.weights
     slopes = {
         id(at): objective.gradient * objective.shares * at.weights,
-        id(atoms): part.slopes[0] * atoms.shares * held,
-        id(tops): part.slopes[1] * tops.shares * at.weights,
+        id(states): part.slopes[0] * states.shares * held,
+        id(state_weights): part.slopes[1] * state_weights.shares * at.weights,
     }
     pull = at.weights * (by_weight - float(at.weights @ by_weight))
 
@@ -119,7 +128,7 @@ def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float, i
         part.settle()
         return objective(at)[0]
 
-    for place in (at, atoms, tops):
+    for place in (at, states, state_weights):
         old, way = place.logs.copy(), rng.standard_normal(place.logs.shape)
         ends = []
         for step in (1e-5, -1e-5):
@@ -135,8 +144,8 @@ def test_the_gradients_are_those_of_the_value(smoothness: float, outer: float, i
 
 
 def test_nests_find_the_strongly_dependent_pairs_and_say_more_than_products(fitted: MixtureModel) -> None:
-    assert {nest.names for nest in fitted.nests} == {("a", "b"), ("d", "e")}
-    flat = Mixture(components=24, labels=0, nests=False).fit(DOMAIN, measured(10.0))
+    assert {latent_block.names for latent_block in fitted.latent_blocks} == {("a", "b"), ("d", "e")}
+    flat = Mixture(components=24, refinements=0, latent_blocks=False).fit(DOMAIN, measured(10.0))
     assert isinstance(flat, MixtureModel)
     assert error(fitted, 2) < 0.7 * error(flat, 2)
     assert error(fitted, 3) < 0.7 * error(flat, 3)
@@ -199,7 +208,8 @@ def test_restored_models_are_the_same_and_damage_is_seen(fitted: MixtureModel) -
 
 
 def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
-    """a and b are one, and c and d, and nothing else was measured: a nest used to be free to tie them all."""
+    """a and b are one, and c and d, and nothing else was measured: a latent block used to be free to tie them
+    all."""
     rng, domain, made = np.random.default_rng(2), Domain(tuple("abcd"), (8,) * 4), []
     for clique in itertools.combinations("abcd", 2):
         if clique in (("a", "b"), ("c", "d")):
@@ -207,7 +217,7 @@ def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
             made.append(NoisyMarginal(clique, table, 20.0))
         else:
             made.append(InferredMarginal(clique, np.full((8, 8), ROWS / 64), 20.0, 0.0, 0.01))
-    mixture = Mixture(components=16, restarts=1, labels=0)
+    mixture = Mixture(components=16, restarts=1, refinements=0)
     model = mixture.fit_at(Setting(20.0, ((0, 1, 2, 3),)), domain, made, float(ROWS), FULL)
     found = {m.clique: dependence(model.project(m.clique) / ROWS) for m in made}
     assert found["a", "b"] > 0.4
@@ -217,13 +227,18 @@ def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
 
 def test_two_starts_average_to_their_mean() -> None:
     rng = np.random.default_rng(0)
-    nests = [
-        Nest(("a", "b"), (3, 4), np.concatenate([rng.dirichlet(np.ones(n), 5).T for n in (3, 4)]), tops)
-        for tops in (rng.dirichlet(np.ones(5), 2).T, rng.dirichlet(np.ones(5), 3).T)
+    latent_blocks = [
+        LatentBlock(
+            ("a", "b"),
+            (3, 4),
+            np.concatenate([rng.dirichlet(np.ones(n), 5).T for n in (3, 4)]),
+            state_weights,
+        )
+        for state_weights in (rng.dirichlet(np.ones(5), 2).T, rng.dirichlet(np.ones(5), 3).T)
     ]
-    both = average_nests(nests)
+    both = average_latent_blocks(latent_blocks)
     weights = rng.dirichlet(np.ones(5))
-    parts = [nests[0].mixed(("a", "b"), weights[:2]), nests[1].mixed(("a", "b"), weights[2:])]
+    parts = [latent_blocks[0].mixed(("a", "b"), weights[:2]), latent_blocks[1].mixed(("a", "b"), weights[2:])]
     assert np.allclose(both.mixed(("a", "b"), weights), parts[0] + parts[1])
 
 
@@ -251,7 +266,7 @@ def test_without_dependence_split_noise_leaves_nests_out() -> None:
         Pooled(t.clique, np.full(t.values.shape, ROWS / t.values.size), t.sigma)
         for t in pool(DOMAIN, measured(10.0))
     ]
-    assert Mixture(components=10, labels=0).choose(DOMAIN, flat, float(ROWS)).setting.groups == ()
+    assert Mixture(components=10, refinements=0).choose(DOMAIN, flat, float(ROWS)).setting.groups == ()
 
 
 def test_dependence_that_a_model_misses_is_seen_in_what_was_measured() -> None:

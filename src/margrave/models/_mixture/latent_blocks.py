@@ -1,6 +1,6 @@
-"""Nest: attributes of a mixture that share atoms of their own; see `objective` for why and how.
+"""Latent block: attributes of a mixture that share states of their own; see `objective` for why and how.
 
-Nesting: which attributes of a mixture share atoms, by how much they depend on each other.
+Nesting: which attributes of a mixture share states, by how much they depend on each other.
 """
 
 from __future__ import annotations
@@ -22,50 +22,57 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.models._base.pooling import Pooled
 
-__all__ = ["Nest", "average_nests", "dependence", "dependences", "group_attributes", "remembered_nests"]
+__all__ = [
+    "LatentBlock",
+    "average_latent_blocks",
+    "dependence",
+    "dependences",
+    "group_attributes",
+    "latent_blocks_from_state",
+]
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 CHUNK = 1 << 12
-"""Kinds of rows with given codes whose atoms' shares are held at once."""
+"""Kinds of rows with given codes whose states' shares are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class LatentBlock:
     """Component k's distribution over the attributes: sum_z U_zk prod_i V_zi(x_i).
 
     Args:
         names: The attributes.
         sizes: Codes of each.
-        atoms: V, the attributes' codes one below the other, shape [codes, atoms].
-        tops: U, shape [atoms, components].
+        states: V, the attributes' codes one below the other, shape [codes, states].
+        state_weights: U, shape [states, components].
     """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
-    atoms: Floats
-    tops: Floats
+    states: Floats
+    state_weights: Floats
 
     def block(self, name: str) -> Floats:
-        """One attribute's conditionals given the atom, shape [codes, atoms]."""
+        """One attribute's conditionals given the state, shape [codes, states]."""
         i = self.names.index(name)
         start = sum(self.sizes[:i])
-        return self.atoms[start : start + self.sizes[i]]
+        return self.states[start : start + self.sizes[i]]
 
     @property
     def shares(self) -> Floats:
         """Each component's distribution of every attribute, one below the other: [codes, components]."""
-        return self.atoms @ self.tops
+        return self.states @ self.state_weights
 
     def summed(self, names: Sequence[str]) -> Floats:
         """Each component's distribution of some of the attributes, shape [their cells, components]."""
-        return self._cells(names) @ self.tops
+        return self._cells(names) @ self.state_weights
 
     def mixed(self, names: Sequence[str], weights: Floats) -> Floats:
         """Distribution of some attributes under weights of the components, shape [codes, codes, ...]."""
-        held, last = self.tops @ weights, self.block(names[-1])
+        held, last = self.state_weights @ weights, self.block(names[-1])
         table = last @ held if len(names) == 1 else (self._cells(names[:-1]) * held) @ last.T
         return np.asarray(table).reshape([self.sizes[self.names.index(name)] for name in names])
 
@@ -80,15 +87,15 @@ class Nest:
             The line of each row, shape [rows], in a table of shape [lines, components].
         """
         kinds, which = self._kinds(given, rows)
-        return which, self._explain_codes(kinds) @ self.tops
+        return which, self._explain_codes(kinds) @ self.state_weights
 
-    def draw_atoms(self, components: Longs, given: Evidence, rng: np.random.Generator) -> Longs:
-        """An atom for each row, given its component and some of the attributes, shape [rows]."""
+    def draw_states(self, components: Longs, given: Evidence, rng: np.random.Generator) -> Longs:
+        """A state for each row, given its component and some of the attributes, shape [rows]."""
         if not self.told(given):
-            table = np.ascontiguousarray(self.tops.T)
+            table = np.ascontiguousarray(self.state_weights.T)
             return draw_column(components, order_by_group(components, len(table)), table, rng)
         kinds, which = self._kinds(given, len(components))
-        count = self.tops.shape[1]
+        count = self.state_weights.shape[1]
         pairs, place = np.unique(which * count + components, return_inverse=True)
         found = np.empty(len(components), dtype=np.int64)
         order = np.argsort(place, kind="stable")
@@ -96,26 +103,26 @@ class Nest:
         for first in range(0, len(pairs), CHUNK):
             last = min(first + CHUNK, len(pairs))
             table = self._explain_codes({n: codes[pairs[first:last] // count] for n, codes in kinds.items()})
-            table *= self.tops[:, pairs[first:last] % count].T
+            table *= self.state_weights[:, pairs[first:last] % count].T
             table[table.sum(axis=1) <= 0.0] = 1.0
             rows = order[ends[first] : ends[last]]
             keys = place[rows] - first
             found[rows] = draw_column(keys, order_by_group(keys, last - first), table, rng)
         return found
 
-    def draw_codes(self, atoms: Longs, given: Evidence, rng: np.random.Generator) -> dict[str, Longs]:
-        """Codes of all attributes given each row's atom, those that are given as they are, each [rows]."""
-        by, found = order_by_group(atoms, self.tops.shape[0]), {}
+    def draw_codes(self, states: Longs, given: Evidence, rng: np.random.Generator) -> dict[str, Longs]:
+        """Codes of all attributes given each row's state, those that are given as they are, each [rows]."""
+        by, found = order_by_group(states, self.state_weights.shape[0]), {}
         for name in self.names:
             if name in given:
-                found[name] = np.array(np.broadcast_to(given[name], len(atoms)), dtype=np.int64)
+                found[name] = np.array(np.broadcast_to(given[name], len(states)), dtype=np.int64)
             else:
-                found[name] = draw_column(atoms, by, np.ascontiguousarray(self.block(name).T), rng)
+                found[name] = draw_column(states, by, np.ascontiguousarray(self.block(name).T), rng)
         return found
 
     def state(self) -> dict[str, Floats]:
-        """Arrays for `remembered_nests`, without the names."""
-        return {"atoms": self.atoms, "tops": self.tops}
+        """Arrays for `latent_blocks_from_state`, without the names."""
+        return {"atoms": self.states, "tops": self.state_weights}
 
     def _kinds(self, given: Evidence, rows: int) -> tuple[dict[str, Longs], Longs]:
         """The distinct given codes, and which of them each row has."""
@@ -125,42 +132,52 @@ class Nest:
         return dict(zip(told, kinds, strict=True)), np.asarray(which).ravel()
 
     def _explain_codes(self, kinds: Mapping[str, Longs]) -> Floats:
-        """Probability of given codes under each atom, shape [kinds, atoms]."""
-        found = np.ones((1, self.tops.shape[0]))
+        """Probability of given codes under each state, shape [kinds, states]."""
+        found = np.ones((1, self.state_weights.shape[0]))
         for name, codes in kinds.items():
             found = found * self.block(name)[codes]
         return found
 
     def _cells(self, names: Sequence[str]) -> Floats:
-        """Each atom's distribution of some of the attributes, shape [their cells, atoms]."""
+        """Each state's distribution of some of the attributes, shape [their cells, states]."""
         table = self.block(names[0])
         for name in names[1:]:
             table = (table[:, None, :] * self.block(name)[None, :, :]).reshape(-1, table.shape[1])
         return table
 
 
-def average_nests(nests: Sequence[Nest]) -> Nest:
-    """The nest of a mixture of mixtures with this nest each: atoms and components side by side."""
-    first = nests[0]
-    if len(nests) == 1:
+def average_latent_blocks(latent_blocks: Sequence[LatentBlock]) -> LatentBlock:
+    """The latent block of a mixture of mixtures with this latent block each: states and components side by
+    side."""
+    first = latent_blocks[0]
+    if len(latent_blocks) == 1:
         return first
-    shapes = np.array([nest.tops.shape for nest in nests])
-    tops = np.zeros(shapes.sum(axis=0))
-    for nest, (a, k) in zip(nests, np.cumsum(shapes, axis=0) - shapes, strict=True):
-        tops[a : a + nest.tops.shape[0], k : k + nest.tops.shape[1]] = nest.tops
-    return Nest(first.names, first.sizes, np.concatenate([nest.atoms for nest in nests], axis=1), tops)
+    shapes = np.array([latent_block.state_weights.shape for latent_block in latent_blocks])
+    state_weights = np.zeros(shapes.sum(axis=0))
+    for latent_block, (a, k) in zip(latent_blocks, np.cumsum(shapes, axis=0) - shapes, strict=True):
+        state_weights[
+            a : a + latent_block.state_weights.shape[0], k : k + latent_block.state_weights.shape[1]
+        ] = latent_block.state_weights
+    return LatentBlock(
+        first.names,
+        first.sizes,
+        np.concatenate([latent_block.states for latent_block in latent_blocks], axis=1),
+        state_weights,
+    )
 
 
-def remembered_nests(domain: Domain, components: int, state: Mapping[str, Floats]) -> list[Nest]:
-    """The nests that a mixture's state tells of.
+def latent_blocks_from_state(
+    domain: Domain, components: int, state: Mapping[str, Floats]
+) -> list[LatentBlock]:
+    """The latent blocks that a mixture's state tells of.
 
     Raises:
-        ReleaseError: The state is not that of nests over the domain.
+        ReleaseError: The state is not that of latent blocks over the domain.
     """
-    found: list[Nest] = []
+    found: list[LatentBlock] = []
     while f"nest_{len(found)}_names" in state:
         head = f"nest_{len(found)}_"
-        places, atoms, tops = (
+        places, states, state_weights = (
             np.asarray(state.get(head + key, np.nan), dtype=np.float64) for key in ("names", "atoms", "tops")
         )
         known = places.ndim == 1 and set(places.tolist()) <= set(range(len(domain)))
@@ -169,24 +186,26 @@ def remembered_nests(domain: Domain, components: int, state: Mapping[str, Floats
         sound = (
             len(names) > 1
             and len(set(names)) == len(names)
-            and set(names).isdisjoint(name for nest in found for name in nest.names)
-            and atoms.ndim == tops.ndim == 2
-            and atoms.shape == (sum(sizes), len(tops))
-            and tops.shape[1] == components
-            and bool((atoms >= 0).all() and (tops >= 0).all())
-            and bool(np.allclose(atoms.sum(axis=0), len(names), atol=1e-3))
-            and bool(np.allclose(tops.sum(axis=0), 1.0, atol=1e-3))
+            and set(names).isdisjoint(name for latent_block in found for name in latent_block.names)
+            and states.ndim == state_weights.ndim == 2
+            and states.shape == (sum(sizes), len(state_weights))
+            and state_weights.shape[1] == components
+            and bool((states >= 0).all() and (state_weights >= 0).all())
+            and bool(np.allclose(states.sum(axis=0), len(names), atol=1e-3))
+            and bool(np.allclose(state_weights.sum(axis=0), 1.0, atol=1e-3))
         )
         if not sound:
             raise ReleaseError(invalid("state", "of nests over the domain", "The release is damaged."))
-        found.append(Nest(names, tuple(sizes), atoms, tops))
+        found.append(LatentBlock(names, tuple(sizes), states, state_weights))
     return found
 
 
-MIN_GROUP_DEPENDENCE, MAX_NEST_ATTRIBUTES = 0.2, 8
-"""Mean dependence between two groups from which on they become one, and most attributes in one nest."""
-MIN_NESTED_CODES = 4
-"""An attribute of fewer codes is not nested: it is better drawn as a label, and nothing in a nest is one."""
+MIN_GROUP_DEPENDENCE, MAX_BLOCK_ATTRIBUTES = 0.2, 8
+"""Mean dependence between two groups from which on they become one, and most attributes in one latent
+block."""
+MIN_BLOCK_CODES = 4
+"""An attribute of fewer codes is not nested: it is better drawn as a refined attribute, and nothing in a
+latent block is one."""
 
 
 def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), rows: float = 1.0) -> Floats:
@@ -234,13 +253,13 @@ def group_attributes(
     groups = [
         [i]
         for i, name in enumerate(domain.names)
-        if name not in ruled and name not in barred and domain.sizes[i] >= MIN_NESTED_CODES
+        if name not in ruled and name not in barred and domain.sizes[i] >= MIN_BLOCK_CODES
     ]
     single = [group[0] for group in groups]
     means = np.asarray(tied[np.ix_(single, single)], dtype=np.float64)
     while len(groups) > 1:
         sizes = np.array([len(group) for group in groups])
-        open_pairs = np.triu(np.add.outer(sizes, sizes) <= MAX_NEST_ATTRIBUTES, 1)
+        open_pairs = np.triu(np.add.outer(sizes, sizes) <= MAX_BLOCK_ATTRIBUTES, 1)
         held = np.where(open_pairs, means, -np.inf)
         a, b = np.unravel_index(int(np.argmax(held)), held.shape)
         if not held[a, b] >= MIN_GROUP_DEPENDENCE:

@@ -1,4 +1,5 @@
-"""A mixture with labels: which they are, their conditionals, marginals, given labels, and what is saved."""
+"""A mixture with refined attributes: which they are, their conditionals, marginals, given refined attributes,
+and what is saved."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from scipy.stats import chi2_contingency
 from margrave.errors import ReleaseError, SchemaError
 from margrave.limits import FULL, Effort
 from margrave.models._base.pooling import pool
-from margrave.models.mixture import Mixture, MixtureModel, labels
+from margrave.models._mixture import refinements
+from margrave.models._mixture.model import MixtureModel
+from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -20,7 +23,7 @@ EFFECTS = (np.linspace(-2, 2, 5), np.array([1.0, -1.0, 0.5, 0.0]), np.linspace(1
 
 
 def joint() -> np.ndarray:
-    """An additive label over three dependent attributes, in proportions."""
+    """An additive refined attribute over three dependent attributes, in proportions."""
     rng = np.random.default_rng(2)
     tables = [rng.dirichlet(np.full(n, 2.0), 3) for n in DOMAIN.sizes[:3]]
     others = np.einsum("k,ka,kb,kc->abc", np.array([0.5, 0.3, 0.2]), *tables)
@@ -41,12 +44,12 @@ def measurements(sigma: float = 5.0, rows: float = 20_000.0) -> list[NoisyMargin
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    return Mixture(components=40, restarts=1, labels=0, target="y").fit(DOMAIN, measurements())
+    return Mixture(components=40, restarts=1, refinements=0, target="y").fit(DOMAIN, measurements())
 
 
 def test_the_label_is_closer_to_the_truth_than_the_mixture_s(fitted: MixtureModel) -> None:
-    plain = Mixture(components=40, restarts=1, labels=0).fit(DOMAIN, measurements())
-    assert plain.labels is None
+    plain = Mixture(components=40, restarts=1, refinements=0).fit(DOMAIN, measurements())
+    assert plain.refinements is None
     clique = DOMAIN.names
     errors = []
     for model in (plain, fitted):
@@ -58,7 +61,8 @@ def test_the_label_is_closer_to_the_truth_than_the_mixture_s(fitted: MixtureMode
 
 
 def test_the_first_rows_are_like_all_others() -> None:
-    """A label of five codes that depends on one attribute of four: many rows have the same probabilities."""
+    """A refined attribute of five codes that depends on one attribute of four: many rows have the same
+    probabilities."""
     domain = Domain(("a", "b", "c", "y"), (3, 4, 2, 5))
     rng = np.random.default_rng(4)
     table = rng.dirichlet(np.ones(120)).reshape(domain.sizes) * 20_000
@@ -66,7 +70,7 @@ def test_the_first_rows_are_like_all_others() -> None:
         NoisyMarginal(pair, table.sum(axis=tuple(i for i in range(4) if domain.names[i] not in pair)), 5.0)
         for pair in (("a", "b"), ("b", "c"), ("b", "y"))
     ]
-    model = Mixture(components=6, restarts=1, labels=0, target="y").fit(domain, made)
+    model = Mixture(components=6, restarts=1, refinements=0, target="y").fit(domain, made)
     for seed in range(6):
         drawn = model.sample(40_000, np.random.default_rng(seed)).columns
         cells = np.ravel_multi_index([column.astype(int) for column in drawn], domain.sizes)
@@ -98,9 +102,9 @@ def test_rows_given_the_target_follow_bayes(fitted: MixtureModel) -> None:
 
 def test_rows_given_others_draw_the_target_from_its_conditional(fitted: MixtureModel) -> None:
     rows = fitted.sample(20_000, np.random.default_rng(1), {"a": 4, "b": 0, "c": 0})
-    assert fitted.labels is not None
+    assert fitted.refinements is not None
     given = {"a": np.array([4]), "b": np.array([0]), "c": np.array([0])}
-    share = fitted.labels.steps[-1].probabilities(given)[0, 1]
+    share = fitted.refinements.steps[-1].probabilities(given)[0, 1]
     assert rows.column("y").mean() == pytest.approx(share, abs=1e-3)
 
 
@@ -156,15 +160,15 @@ def wide() -> MixtureModel:
 
 
 def test_labels_have_few_codes_and_the_most_dependent_comes_last(wide: MixtureModel) -> None:
-    assert wide.labels is not None
-    assert wide.labels.names[-1] == "v"
-    assert set(wide.labels.names) == {"u", "q", "v"}
-    told = Mixture(components=40, restarts=1, labels=4, target="p").fit(WIDE, wide_measurements())
-    assert told.labels is not None
-    assert told.labels.names[-1] == "p"
-    assert sum(WIDE[name] for name in told.labels.names[:-1]) <= 4
+    assert wide.refinements is not None
+    assert wide.refinements.names[-1] == "v"
+    assert set(wide.refinements.names) == {"u", "q", "v"}
+    told = Mixture(components=40, restarts=1, refinements=4, target="p").fit(WIDE, wide_measurements())
+    assert told.refinements is not None
+    assert told.refinements.names[-1] == "p"
+    assert sum(WIDE[name] for name in told.refinements.names[:-1]) <= 4
     rough = Mixture().fit(WIDE, wide_measurements(), effort=Effort(rough=True))
-    assert rough.labels is None
+    assert rough.refinements is None
 
 
 def test_rows_keep_all_pairs(wide: MixtureModel) -> None:
@@ -179,11 +183,11 @@ def test_rows_keep_all_pairs(wide: MixtureModel) -> None:
 def test_swapping_codes_brings_pairs_closer_to_their_expectations(
     wide: MixtureModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert wide.labels is not None
+    assert wide.refinements is not None
     wanted = {(n, "v"): wide.project((n, "v")) / wide.total for n in ("u", "p", "q", "big")}
     apart = []
     for passes in (0, 4):
-        monkeypatch.setattr(labels, "PASSES", passes)
+        monkeypatch.setattr(refinements, "PASSES", passes)
         rows = wide.sample(2_000, np.random.default_rng(0))
         miss = 0.0
         for clique, table in wanted.items():
@@ -238,24 +242,25 @@ def flags(sigma: float) -> tuple[Domain, list[NoisyMarginal]]:
     return Domain(names, (2,) * 12), made
 
 
-@pytest.mark.parametrize(("sigma", "labels"), [(10.0, True), (600.0, False)])
-def test_labels_under_much_noise_have_to_be_better_than_the_mixture(sigma: float, labels: bool) -> None:
+@pytest.mark.parametrize(("sigma", "refinements"), [(10.0, True), (600.0, False)])
+def test_labels_under_much_noise_have_to_be_better_than_the_mixture(sigma: float, refinements: bool) -> None:
     domain, made = flags(sigma)
     choice = Mixture().choose(domain, pool(domain, made), 20_000.0)
-    assert choice.setting.labels == labels
+    assert choice.setting.refinements == refinements
     model = Mixture(components=20, steps=20, restarts=1).fit_at(choice.setting, domain, made, None, FULL)
     assert isinstance(model, MixtureModel)
-    assert (model.labels is not None) == labels
+    assert (model.refinements is not None) == refinements
     told = Mixture(components=20, steps=20, restarts=1, target="c")
     asked = told.fit_at(choice.setting, domain, made, None, FULL)
     assert isinstance(asked, MixtureModel)
-    assert asked.labels is not None
-    assert asked.labels.names[-1] == "c"
-    assert (len(asked.labels.names) > 1) == labels
+    assert asked.refinements is not None
+    assert asked.refinements.names[-1] == "c"
+    assert (len(asked.refinements.names) > 1) == refinements
 
 
 def test_labels_that_are_better_stay_under_noise() -> None:
-    # Twelve attributes of nine codes move a label's log-odds, each by itself, which no few products follow.
+    # Twelve attributes of nine codes move a refined attribute's log-odds, each by itself, which no few
+    # products follow.
     rng, names = np.random.default_rng(3), tuple("abcdefghijkl")
     columns = {name: rng.integers(9, size=20_000) for name in names}
     logit = sum(rng.standard_normal(9)[column] for column in columns.values())
@@ -266,4 +271,4 @@ def test_labels_that_are_better_stay_under_noise() -> None:
         np.add.at(counts, tuple(columns[name] for name in clique), 1.0)
         # More than the chance of the reference rows, 39 rows, so the judge is asked.
         made.append(NoisyMarginal(clique, counts + 50.0 * rng.standard_normal(counts.shape), 50.0))
-    assert Mixture().choose(domain, pool(domain, made), 20_000.0).setting.labels
+    assert Mixture().choose(domain, pool(domain, made), 20_000.0).setting.refinements

@@ -1,15 +1,15 @@
-"""Ties: attributes that rules tie together, as the cells of them that the rules allow.
+"""Constraint blocks: attributes that rules tie together, as the cells of them that the rules allow.
 
-TiedTables: what was measured of attributes that rules tie together, on the cells that the rules allow.
+ConstrainedTables: what was measured of attributes that rules tie together, on the cells that the rules allow.
 
 Rules in the objective: what a mixture says about tied attributes when its components obey the rules.
 
-Component k's distribution over the allowed cells x of a tie is T_k(x) = v(x) prod_i Q_ki(x_i) / Z_k, with v
-the share of the values in a cell's bins that obey: its one-ways are no longer Q_ki. The objective looks at
-those of T_k, at the tie's own measured pairs under sum_k w_k T_k, and asks the price of a nat for the tie as
-a whole, information * sum_k w_k sum_x T_k(x) log(T_k(x) / sum_l w_l T_l(x)): an attribute that follows from
-another is paid for once. With g(x) the derivative by T_k(x) over w_k, that by log Q_ki(c) over w_k and over
-T_k's share of code c is E_k[g | x_i = c] - E_k[g].
+Component k's distribution over the allowed cells x of a constraint block is T_k(x) = v(x) prod_i Q_ki(x_i) /
+Z_k, with v the share of the values in a cell's bins that obey: its one-ways are no longer Q_ki. The objective
+looks at those of T_k, at the constraint block's own measured pairs under sum_k w_k T_k, and asks the penalty
+per nat for the constraint block as a whole, information * sum_k w_k sum_x T_k(x) log(T_k(x) / sum_l w_l
+T_l(x)): an attribute that follows from another is paid for once. With g(x) the derivative by T_k(x) over w_k,
+that by log Q_ki(c) over w_k and over T_k's share of code c is E_k[g | x_i = c] - E_k[g].
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from margrave.schema.domain import Domain
 
 __all__ = [
     "MIN_CELL_SHARE",
-    "Tie",
-    "TiedPair",
-    "TiedPart",
-    "TiedTables",
-    "condition_tie",
+    "ConstrainedPair",
+    "ConstrainedPart",
+    "ConstrainedTables",
+    "ConstraintBlock",
+    "condition_block",
+    "constraint_blocks",
     "rake_block",
-    "tied_tables",
-    "ties",
+    "stack_constrained",
 ]
 
 
@@ -44,9 +44,9 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 MAX_BLOCK_CELLS = 1 << 13
-"""Allowed cells of one tie, at most; what is larger is left to drawing rows again."""
+"""Allowed cells of one constraint block, at most; what is larger is left to drawing rows again."""
 MAX_CELLS_AT_ONCE = 1 << 22
-"""Cells looked at on the way to a tie's allowed ones, at most."""
+"""Cells looked at on the way to a constraint block's allowed ones, at most."""
 MIN_LOG_PROBABILITY, MIN_LOG_SUM = -30.0, -65.0
 """Least logarithm of a code in a component, and least sum of a cell's: single precision ends at -87."""
 TURNS, JOINT_TURNS, CLOSE_ENOUGH = 20, 3, 1e-3
@@ -56,25 +56,26 @@ MAX_FACTOR_CHANGE = 30.0
 """Most by which one round changes a factor."""
 MAX_NOISE_SHARE, SPARE_SHARE = 1.0, 0.05
 """Share of the rows that the noise on a pair may make up for the pair to shape all components alike, and the
-part of a tie that such pairs leave as it was."""
+part of a constraint block that such pairs leave as it was."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tie:
+class ConstraintBlock:
     """A group of attributes and its cells.
 
     Args:
         names: The attributes.
         sizes: Codes of each.
         codes: The allowed cells, shape [attributes, cells].
-        room: What all components have in common, up to a factor, shape [cells]: the share of the values in
+        feasible share: What all components have in common, up to a factor, shape [cells]: the share of the
+        values in
             each cell's bins that obey, brought to the pairs that were measured with little noise.
     """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     codes: Longs
-    room: Floats
+    feasible_shares: Floats
 
     @property
     def lowest(self) -> float:
@@ -103,32 +104,33 @@ def number_cells(codes: Longs, places: Sequence[int], sizes: Sequence[int]) -> t
     return keys, size
 
 
-def ties(domain: Domain) -> tuple[Tie, ...]:
+def constraint_blocks(domain: Domain) -> tuple[ConstraintBlock, ...]:
     """The groups of attributes that a domain's rules tie together, those of at most MAX_BLOCK_CELLS allowed
     cells."""
     return () if domain.rules is None else _of(domain.rules)
 
 
-def condition_tie(tie: Tie, blocks: Sequence[Floats]) -> Floats:
-    """Each component's distribution over a tie's cells: room times its product there, normalised.
+def condition_block(constraint: ConstraintBlock, blocks: Sequence[Floats]) -> Floats:
+    """Each component's distribution over a constraint block's cells: feasible share times its product there,
+    normalised.
 
     Args:
-        tie: The cells.
+        constraint: The cells.
         blocks: Each attribute's conditionals, shape [codes, components].
 
     Returns:
         Shape [cells, components].
     """
-    found = np.repeat(np.log(tie.room)[:, None], blocks[0].shape[1], axis=1)
-    for code, block in zip(tie.codes, blocks, strict=True):
-        found += np.log(np.maximum(block, np.exp(tie.lowest)))[code]
+    found = np.repeat(np.log(constraint.feasible_shares)[:, None], blocks[0].shape[1], axis=1)
+    for code, block in zip(constraint.codes, blocks, strict=True):
+        found += np.log(np.maximum(block, np.exp(constraint.lowest)))[code]
     found -= found.max(axis=0)
     np.exp(found, out=found)
     found /= found.sum(axis=0)
     return found
 
 
-def rake_block(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
+def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
     """Conditionals from which `conditioned` makes tables whose one-ways are `blocks`, where rules allow it.
 
     Iterative proportional fitting (Deming and Stephan 1940) inside every component, for conditionals that
@@ -136,18 +138,28 @@ def rake_block(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floa
     bring the mixture's one-ways back.
 
     Args:
-        tie: The cells.
+        constraint: The cells.
         blocks: Each attribute's one-ways, shape [codes, components].
         weights: Of the components, shape [components].
     """
-    starts = np.cumsum([0, *tie.sizes])
-    wanted = np.maximum(np.concatenate(blocks), np.exp(tie.lowest))
+    starts = np.cumsum([0, *constraint.sizes])
+    wanted = np.maximum(np.concatenate(blocks), np.exp(constraint.lowest))
     factors = wanted.copy()
-    _rake(condition_tie(tie, blocks), tie.codes, starts, wanted, np.empty_like(wanted), factors, TURNS)
+    _rake(
+        condition_block(constraint, blocks),
+        constraint.codes,
+        starts,
+        wanted,
+        np.empty_like(wanted),
+        factors,
+        TURNS,
+    )
     found = [part / part.sum(axis=0) for part in np.split(factors, starts[1:-1])]
     for _ in range(JOINT_TURNS):
-        for i, (code, block) in enumerate(zip(tie.codes, blocks, strict=True)):
-            held = np.bincount(code, weights=condition_tie(tie, found) @ weights, minlength=len(block))
+        for i, (code, block) in enumerate(zip(constraint.codes, blocks, strict=True)):
+            held = np.bincount(
+                code, weights=condition_block(constraint, found) @ weights, minlength=len(block)
+            )
             change = np.divide(block @ weights, held, out=np.ones_like(held), where=held > 0)
             found[i] = found[i] * np.clip(change, 1 / MAX_FACTOR_CHANGE, MAX_FACTOR_CHANGE)[:, None]
             found[i] /= found[i].sum(axis=0)
@@ -155,28 +167,29 @@ def rake_block(tie: Tie, blocks: Sequence[Floats], weights: Floats) -> list[Floa
 
 
 @functools.lru_cache(maxsize=4)
-def _of(rules: CodeRules) -> tuple[Tie, ...]:
+def _of(rules: CodeRules) -> tuple[ConstraintBlock, ...]:
     found = []
     for names in rules.groups():
         sizes = tuple(rules.sizes[name] for name in names)
         codes = _list_allowed(rules, names, sizes)
         if codes is not None:
-            room = rules.room(dict(zip(names, codes, strict=True)), codes.shape[1])
-            found.append(_inform_block(Tie(names, sizes, codes, room), rules))
+            feasible_shares = rules.feasible_shares(dict(zip(names, codes, strict=True)), codes.shape[1])
+            found.append(_inform_block(ConstraintBlock(names, sizes, codes, feasible_shares), rules))
     return tuple(found)
 
 
-def _inform_block(tie: Tie, rules: CodeRules) -> Tie:
-    """The tie with room brought to the quiet ones of its measured pairs by proportional fitting.
+def _inform_block(constraint: ConstraintBlock, rules: CodeRules) -> ConstraintBlock:
+    """The constraint block with feasible share brought to the quiet ones of its measured pairs by
+    proportional fitting.
 
-    What all components share costs no information. At epsilon 0.2 pairs outside of the tie gain by it what
-    those inside lose (bench/LOG.md); a pair that is nothing but noise says nothing.
+    What all components share costs no information. At epsilon 0.2 pairs outside of the constraint block gain
+    by it what those inside lose (bench/LOG.md); a pair that is nothing but noise says nothing.
     """
     quiet = []
-    for one, two in combinations(tie.names, 2):
+    for one, two in combinations(constraint.names, 2):
         seen = rules.pair(one, two)
         if seen is not None:
-            keys, size = tie.keys((one, two))
+            keys, size = constraint.keys((one, two))
             own, share = np.unique(keys), np.zeros(size)
             counts, variance = (part.ravel()[own] for part in seen)
             total = max(float(counts.sum()), 1.0)
@@ -185,16 +198,16 @@ def _inform_block(tie: Tie, rules: CodeRules) -> Tie:
                 share[own] = simplex(counts / total, variance / total**2)
                 quiet.append((keys, share))
     if not quiet:
-        return tie
-    base = tie.room / tie.room.sum()
+        return constraint
+    base = constraint.feasible_shares / constraint.feasible_shares.sum()
     found = base.copy()
     for _ in range(TURNS):
         for keys, share in quiet:
             held = np.bincount(keys, weights=found, minlength=len(share))
             found *= np.divide(share, held, out=np.ones_like(held), where=held > 0)[keys]
             found /= max(float(found.sum()), 1e-300)
-    room = (1.0 - SPARE_SHARE) * found + SPARE_SHARE * base
-    return replace(tie, room=room / room.max())
+    feasible_shares = (1.0 - SPARE_SHARE) * found + SPARE_SHARE * base
+    return replace(constraint, feasible_shares=feasible_shares / feasible_shares.max())
 
 
 def _list_allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int]) -> Longs | None:
@@ -248,8 +261,8 @@ def _ratio(wanted: Floats, held: Floats, factors: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class TiedPair:
-    """A measured pair of two attributes of one tie.
+class ConstrainedPair:
+    """A measured pair of two attributes of one constraint block.
 
     Args:
         keys: Each allowed cell's cell of the pair, shape [cells].
@@ -263,28 +276,28 @@ class TiedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class TiedTables:
-    """A tie, where its codes stand among all, and its measured pairs.
+class ConstrainedTables:
+    """A constraint block, where its codes stand among all, and its measured pairs.
 
     Args:
-        tie: The cells.
-        rows: The codes of its attributes among those of all, shape [codes of the tie].
+        constraint: The cells.
+        rows: The codes of its attributes among those of all, shape [codes of the constraint block].
         places: Each cell's codes, as places in `rows`, shape [attributes, cells].
         measured: Which of `rows` are of an attribute that was measured; the others stay uniform.
         pairs: Measured pairs of two of its attributes.
     """
 
-    tie: Tie
+    constraint: ConstraintBlock
     rows: Longs
     places: Longs
     measured: NDArray[np.bool_]
-    pairs: tuple[TiedPair, ...]
+    pairs: tuple[ConstrainedPair, ...]
 
 
-def tied_tables(
+def stack_constrained(
     domain: Domain, starts: Longs, pairs: Floats, weights: Floats, ones: Floats
-) -> tuple[TiedTables, ...]:
-    """Of each tie under a domain's rules.
+) -> tuple[ConstrainedTables, ...]:
+    """Of each constraint block under a domain's rules.
 
     Args:
         domain: With its rules, if any.
@@ -294,22 +307,31 @@ def tied_tables(
         ones: 1 / variance of the one-ways, 0 where unmeasured, shape [codes].
     """
     known = np.logical_or(weights.any(axis=1), ones > 0)
-    return tuple(_tables(tie, domain, starts, pairs, weights, known) for tie in ties(domain))
+    return tuple(
+        _tables(constraint, domain, starts, pairs, weights, known) for constraint in constraint_blocks(domain)
+    )
 
 
 def _tables(
-    tie: Tie, domain: Domain, starts: Longs, pairs: Floats, weights: Floats, known: NDArray[np.bool_]
-) -> TiedTables:
-    at = {name: np.arange(*starts[domain.index(name) :][:2]) for name in tie.names}
-    within = np.cumsum([0, *tie.sizes])[:-1]
+    constraint: ConstraintBlock,
+    domain: Domain,
+    starts: Longs,
+    pairs: Floats,
+    weights: Floats,
+    known: NDArray[np.bool_],
+) -> ConstrainedTables:
+    at = {name: np.arange(*starts[domain.index(name) :][:2]) for name in constraint.names}
+    within = np.cumsum([0, *constraint.sizes])[:-1]
     found = []
-    for one, two in combinations(tie.names, 2):
+    for one, two in combinations(constraint.names, 2):
         here = np.ix_(at[one], at[two])
         if weights[here].any():
-            found.append(TiedPair(tie.keys((one, two))[0], pairs[here].ravel(), weights[here].ravel()))
-    rows = np.concatenate([at[name] for name in tie.names])
-    measured = np.concatenate([np.full(len(at[name]), known[at[name]].any()) for name in tie.names])
-    return TiedTables(tie, rows, tie.codes + within[:, None], measured, tuple(found))
+            found.append(
+                ConstrainedPair(constraint.keys((one, two))[0], pairs[here].ravel(), weights[here].ravel())
+            )
+    rows = np.concatenate([at[name] for name in constraint.names])
+    measured = np.concatenate([np.full(len(at[name]), known[at[name]].any()) for name in constraint.names])
+    return ConstrainedTables(constraint, rows, constraint.codes + within[:, None], measured, tuple(found))
 
 
 Singles = NDArray[np.float32]
@@ -318,16 +340,16 @@ MIN_CELL_SHARE = 1e-30
 """Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
 
 
-class TiedPart:
-    """The part of an objective that one tie has.
+class ConstrainedPart:
+    """The part of an objective that one constraint block has.
 
     Args:
-        tables: The tie and what was measured of it.
+        tables: The constraint block and what was measured of it.
         components: Number of components.
-        information: Price of a nat of dependence.
+        information: Penalty per nat of dependence.
     """
 
-    def __init__(self, tables: TiedTables, components: int, information: float) -> None:
+    def __init__(self, tables: ConstrainedTables, components: int, information: float) -> None:
         self.tables = tables
         self.information = float(np.float32(information))
         self._cells = np.empty((tables.places.shape[1], components), np.float32)
@@ -338,10 +360,12 @@ class TiedPart:
         """Put the one-ways of T in place of Q in `shares`; the codes of other attributes stay."""
         tables, kind = self.tables, shares.dtype.type
         self._cells = self._cells.astype(kind, copy=False)
-        own = np.maximum(logs[tables.rows], kind(tables.tie.lowest))
+        own = np.maximum(logs[tables.rows], kind(tables.constraint.lowest))
         self._logs = np.where(tables.measured[:, None], own, kind(0.0))
         own = np.exp(self._logs)
-        self._norms = _products(self._cells, own, tables.tie.room.astype(kind), tables.places)
+        self._norms = _products(
+            self._cells, own, tables.constraint.feasible_shares.astype(kind), tables.places
+        )
         ones = np.zeros_like(own)
         _sum_block(self._cells, ones, kind(1.0) / self._norms, tables.places)
         shares[tables.rows] = ones
@@ -349,25 +373,28 @@ class TiedPart:
     def pull_weights(self, gradient: Singles, shares: Singles, weights: Singles, by_weight: Floats) -> float:
         """Turn derivatives by the one-ways of T, in `gradient`, into natural ones by log Q.
 
-        Adds what the tie's pairs and its information have to `by_weight`; returns their value.
+        Adds what the constraint block's pairs and its information have to `by_weight`; returns their value.
         """
-        rows, kind, price = self.tables.rows, gradient.dtype.type, self.information
+        rows, kind, penalty = self.tables.rows, gradient.dtype.type, self.information
         self._mean = (self._cells @ weights).astype(np.float64)
         value, alone = self._miss_pairs()
-        known = np.log(self.tables.tie.room) - np.log(np.maximum(self._mean, MIN_CELL_SHARE))
-        cells, ones = (alone + price * known).astype(kind), shares[rows]
-        below = gradient[rows] + kind(price) * self._logs
+        known = np.log(self.tables.constraint.feasible_shares) - np.log(
+            np.maximum(self._mean, MIN_CELL_SHARE)
+        )
+        cells, ones = (alone + penalty * known).astype(kind), shares[rows]
+        below = gradient[rows] + kind(penalty) * self._logs
         summed, paid = np.zeros_like(below), cells @ self._cells
         _return_gradient(self._cells, below, cells, summed, self.tables.places)
         mean = paid + (below * ones).sum(axis=0)
         present = (ones > kind(MIN_CELL_SHARE)) & self.tables.measured[:, None]
         gradient[rows] = np.where(present, summed / np.where(present, ones, kind(1.0)) - mean, kind(0.0))
-        nats = price * ((ones * self._logs).sum(axis=0) - np.log(self._norms))
+        nats = penalty * ((ones * self._logs).sum(axis=0) - np.log(self._norms))
         by_weight += paid + nats
-        return value + price * float(known @ self._mean) + float(weights @ nats)
+        return value + penalty * float(known @ self._mean) + float(weights @ nats)
 
     def _miss_pairs(self) -> tuple[float, Floats]:
-        """The squared residuals of the tie's pairs, and the derivative by each cell's share, [cells]."""
+        """The squared residuals of the constraint block's pairs, and the derivative by each cell's share,
+        [cells]."""
         value, alone = 0.0, np.zeros_like(self._mean)
         for pair in self.tables.pairs:
             miss = np.bincount(pair.keys, weights=self._mean, minlength=len(pair.values)) - pair.values
@@ -378,14 +405,14 @@ class TiedPart:
 
 
 @compile_summing
-def _products(cells: Singles, shares: Singles, room: Singles, places: Longs) -> Singles:
+def _products(cells: Singles, shares: Singles, feasible_shares: Singles, places: Longs) -> Singles:
     """Fills in T without its norm; returns the norm, shape [components]."""
     count = cells.shape[1]
     norms = np.zeros(count, cells.dtype)
     for c in range(cells.shape[0]):
         line, first = cells[c], shares[places[0, c]]
         for k in range(count):
-            line[k] = room[c] * first[k]
+            line[k] = feasible_shares[c] * first[k]
         for i in range(1, places.shape[0]):
             other = shares[places[i, c]]
             for k in range(count):

@@ -10,13 +10,18 @@ import pytest
 
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.pooling import pool
+from margrave.models._mixture.constraint_blocks import (
+    ConstraintBlock,
+    condition_block,
+    constraint_blocks,
+    rake_block,
+)
+from margrave.models._mixture.model import condition_blocks
+from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import open_device
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
-from margrave.models.mixture.model import join_groups
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.rules import Tie, condition_tie, rake_block, ties
-from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Integer
@@ -70,7 +75,7 @@ def stacked(cliques=CLIQUES, domain: Domain = DOMAIN) -> Stacked:
 
 
 def exact(tables: Stacked, information: float, smoothness: float, components: int = 5) -> Objective:
-    """The objective with room in double precision; the kernels take either."""
+    """The objective with feasible share in double precision; the kernels take either."""
     made = Objective(tables, components, information, smoothness)
     made.gradient, made._scaled, made._model = (
         np.zeros(part.shape) for part in (made.gradient, made._scaled, made._model)
@@ -88,10 +93,10 @@ PARTIAL = [("zip",), ("low",), ("low", "high"), ("zip", "free"), ("high", "sex")
 
 
 @pytest.mark.parametrize("cliques", [CLIQUES, PARTIAL], ids=["all", "some"])
-@pytest.mark.parametrize("prices", [(0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)])
-def test_the_gradient_under_rules_is_that_of_the_value(prices: tuple[float, float], cliques) -> None:
+@pytest.mark.parametrize("penalties", [(0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)])
+def test_the_gradient_under_rules_is_that_of_the_value(penalties: tuple[float, float], cliques) -> None:
     tables = stacked(cliques)
-    at, objective = start(tables), exact(tables, *prices)
+    at, objective = start(tables), exact(tables, *penalties)
     _, by_weight = objective(at)
     objective.centre()
     gradient, shares, step = objective.gradient.copy(), objective.shares.copy(), 1e-5
@@ -122,7 +127,7 @@ def test_the_objective_looks_at_the_tables_that_rows_will_have() -> None:
     expected = 0.0
     for measurement in zero_forbidden(DOMAIN, pool(DOMAIN, measured(60.0)), 1.0):
         joint, names = np.ones((1, 5)), []
-        for group in join_groups(DOMAIN, blocks):
+        for group in condition_blocks(DOMAIN, blocks):
             if own := group.told(dict.fromkeys(measurement.clique, 0)):
                 joint = np.einsum("ak,bk->abk", joint, group.summed(own)).reshape(-1, 5)
                 names += own
@@ -147,31 +152,42 @@ def test_an_attribute_that_follows_from_another_is_paid_for_once() -> None:
 
 def test_conditioning_is_that_of_the_product_on_the_allowed_cells() -> None:
     rng = np.random.default_rng(0)
-    for tie in ties(DOMAIN):
-        blocks = [rng.dirichlet(np.ones(size), size=4).T for size in tie.sizes]
-        found = condition_tie(tie, blocks)
-        expected = tie.room[:, None] * np.prod([b[c] for b, c in zip(blocks, tie.codes, strict=True)], axis=0)
+    for constraint in constraint_blocks(DOMAIN):
+        blocks = [rng.dirichlet(np.ones(size), size=4).T for size in constraint.sizes]
+        found = condition_block(constraint, blocks)
+        expected = constraint.feasible_shares[:, None] * np.prod(
+            [b[c] for b, c in zip(blocks, constraint.codes, strict=True)], axis=0
+        )
         np.testing.assert_allclose(found, expected / expected.sum(axis=0), rtol=1e-12)
-    assert {tie.names for tie in ties(DOMAIN)} == {("zip", "state"), ("low", "high"), ("sex", "free")}
-    assert ties(dataclasses.replace(DOMAIN, rules=None)) == ()
+    assert {constraint.names for constraint in constraint_blocks(DOMAIN)} == {
+        ("zip", "state"),
+        ("low", "high"),
+        ("sex", "free"),
+    }
+    assert constraint_blocks(dataclasses.replace(DOMAIN, rules=None)) == ()
 
 
 def test_conditioning_of_a_component_that_no_allowed_cell_likes_stays_finite() -> None:
-    tie = Tie(("a", "b"), (2, 2), np.array([[0, 1], [1, 0]]), np.ones(2))
+    constraint = ConstraintBlock(("a", "b"), (2, 2), np.array([[0, 1], [1, 0]]), np.ones(2))
     none = [np.array([[1.0], [0.0]]), np.array([[1.0], [0.0]])]
-    np.testing.assert_allclose(condition_tie(tie, none), 0.5)
+    np.testing.assert_allclose(condition_block(constraint, none), 0.5)
 
 
 def test_raking_keeps_one_ways_that_the_rules_allow() -> None:
-    tie = next(tie for tie in ties(DOMAIN) if tie.names == ("low", "high"))
-    cells = np.random.default_rng(3).dirichlet(np.ones(tie.codes.shape[1]), size=6).T
+    constraint = next(
+        constraint for constraint in constraint_blocks(DOMAIN) if constraint.names == ("low", "high")
+    )
+    cells = np.random.default_rng(3).dirichlet(np.ones(constraint.codes.shape[1]), size=6).T
     wanted = [
         np.stack([np.bincount(code, weights=cell, minlength=size) for cell in cells.T], axis=1)
-        for code, size in zip(tie.codes, tie.sizes, strict=True)
+        for code, size in zip(constraint.codes, constraint.sizes, strict=True)
     ]
-    before, after = condition_tie(tie, wanted), condition_tie(tie, rake_block(tie, wanted, np.full(6, 1 / 6)))
+    before, after = (
+        condition_block(constraint, wanted),
+        condition_block(constraint, rake_block(constraint, wanted, np.full(6, 1 / 6))),
+    )
     gaps = [
-        np.abs(np.bincount(tie.codes[0], weights=table[:, k], minlength=4) - wanted[0][:, k]).sum()
+        np.abs(np.bincount(constraint.codes[0], weights=table[:, k], minlength=4) - wanted[0][:, k]).sum()
         for table in (before, after)
         for k in range(6)
     ]
@@ -181,7 +197,7 @@ def test_raking_keeps_one_ways_that_the_rules_allow() -> None:
 @pytest.mark.parametrize("sigma", [20.0, 100.0])
 def test_rules_bring_the_model_nearer_to_the_rows_inside_and_outside(sigma: float) -> None:
     joint, off = truth(DOMAIN), []
-    groups = [set(tie.names) for tie in ties(DOMAIN)]
+    groups = [set(constraint.names) for constraint in constraint_blocks(DOMAIN)]
     for domain in (dataclasses.replace(DOMAIN, rules=None), DOMAIN):
         errors: dict[bool, list[float]] = {True: [], False: []}
         for seed in range(2):

@@ -1,6 +1,6 @@
 """MixtureModel: a fitted mixture of product distributions.
 
-Joined: attributes that rules tie together, drawn as one inside every component of a mixture.
+ConditionedBlock: attributes that rules tie together, drawn as one inside every component of a mixture.
 
 Inside component k a group's attributes have the distribution v(x) Q_k1(x_1) ... Q_kn(x_n) / Z_k over the
 cells x that the rules allow, and 0 elsewhere; v is the share of the values in a cell's bins that obey. The
@@ -28,29 +28,41 @@ from margrave.models._base.pooling import Pooled
 from margrave.models._grouping.coding import Coarse
 from margrave.models._grouping.model import GroupedModel
 from margrave.models._grouping.wide_pairs import estimate_wide_pairs
+from margrave.models._mixture.constraint_blocks import (
+    condition_block,
+    constraint_blocks,
+    number_cells,
+    rake_block,
+)
+from margrave.models._mixture.latent_blocks import LatentBlock, latent_blocks_from_state
+from margrave.models._mixture.rows import condition_weights, draw
 from margrave.models._sampling.rounding import draw_column, order_by_group
-from margrave.models.mixture.nest import Nest, remembered_nests
-from margrave.models.mixture.rows import condition_weights, draw
-from margrave.models.mixture.rules import condition_tie, number_cells, rake_block, ties
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
+    from margrave.models._mixture.refinements import Refinements
     from margrave.models.mixture.descent import Descent
-    from margrave.models.mixture.labels import Labels
 
-__all__ = ["GroupedMixture", "Joined", "MixtureModel", "join_groups", "mixture_from_state", "undo_grouping"]
+__all__ = [
+    "ConditionedBlock",
+    "GroupedMixture",
+    "MixtureModel",
+    "condition_blocks",
+    "mixture_from_state",
+    "undo_grouping",
+]
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-WIDEST = 1 << 22
+MAX_CELLS_AT_ONCE = 1 << 22
 """Cells looked at at once while rows are drawn, at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class ConditionedBlock:
     """A group of attributes and its cells.
 
     Args:
@@ -114,7 +126,7 @@ class Joined:
         firsts = np.searchsorted(keys[order], np.arange(size + 1))
         mine = self.cells(told, given, rows)
         found = np.empty(rows, dtype=np.int64)
-        step = max(1, WIDEST // max(int(np.diff(firsts).max(initial=1)), 1))
+        step = max(1, MAX_CELLS_AT_ONCE // max(int(np.diff(firsts).max(initial=1)), 1))
         for first in range(0, rows, step):
             part = slice(first, min(first + step, rows))
             found[part] = self._within(mine[part], components[part], order, firsts, rng)
@@ -140,7 +152,7 @@ class Joined:
         return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
 
 
-def join_groups(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:
+def condition_blocks(domain: Domain, blocks: Mapping[str, Floats]) -> list[ConditionedBlock]:
     """The groups of a domain's rules, those whose cells fit into memory.
 
     Args:
@@ -148,13 +160,19 @@ def join_groups(domain: Domain, blocks: Mapping[str, Floats]) -> list[Joined]:
         blocks: Each attribute's conditionals, shape [codes, components].
     """
     return [
-        Joined(tie.names, tie.sizes, tie.codes, condition_tie(tie, [blocks[name] for name in tie.names]))
-        for tie in ties(domain)
+        ConditionedBlock(
+            constraint.names,
+            constraint.sizes,
+            constraint.codes,
+            condition_block(constraint, [blocks[name] for name in constraint.names]),
+        )
+        for constraint in constraint_blocks(domain)
     ]
 
 
-BALANCED = 0.05
-"""A fit counts as converged when the codes' prices are out of balance by less than this part of a nat's."""
+MAX_CONVERGED_GAP = 0.05
+"""A fit counts as converged when the codes' penalties are out of balance by less than this part of a
+nat's."""
 
 
 class MixtureModel(Model):
@@ -165,10 +183,11 @@ class MixtureModel(Model):
         total: Rows the model stands for.
         weights: w, shape [components].
         shares: Q, the attributes' codes one below the other, shape [codes, components].
-        information: Price of a nat the fit was made at.
+        information: Penalty per nat the fit was made at.
         descent: How the fit went; None for a model that was loaded.
-        labels: How some attributes are drawn given the others; None to draw all from the mixture.
-        nests: Attributes that share atoms of their own. Their conditionals in `shares` are those of the nest.
+        refined attributes: How some attributes are drawn given the others; None to draw all from the mixture.
+        latent blocks: Attributes that share states of their own. Their conditionals in `shares` are those of
+        the latent block.
     """
 
     def __init__(
@@ -179,8 +198,8 @@ class MixtureModel(Model):
         shares: NDArray[np.floating],
         information: float,
         descent: Descent | None,
-        labels: Labels | None = None,
-        nests: Sequence[Nest] = (),
+        refinements: Refinements | None = None,
+        latent_blocks: Sequence[LatentBlock] = (),
     ) -> None:
         self._domain = domain
         self._total = float(total)
@@ -189,8 +208,8 @@ class MixtureModel(Model):
         self.fitted = np.asarray(shares, dtype=np.float64)
         self.information = information
         self.descent = descent
-        self.labels = labels
-        self.nests = tuple(nests)
+        self.refinements = refinements
+        self.latent_blocks = tuple(latent_blocks)
 
     @property
     def domain(self) -> Domain:
@@ -205,26 +224,26 @@ class MixtureModel(Model):
     @property
     def converged(self) -> bool:
         """Whether the fit ended in balance; see `Descent.gap`. A loaded model is taken as it is."""
-        return self.descent is None or self.descent.gap <= BALANCED
+        return self.descent is None or self.descent.gap <= MAX_CONVERGED_GAP
 
     @functools.cached_property
-    def ties(self) -> list[Joined]:
+    def constraint_blocks(self) -> list[ConditionedBlock]:
         """Attributes that rules tie together."""
         parts = {name: self.fitted_block(name) for name in self._domain.names}
-        return join_groups(self._domain, parts)
+        return condition_blocks(self._domain, parts)
 
     @functools.cached_property
-    def groups(self) -> list[Joined | Nest]:
-        """Attributes that more than the components ties together: rules, or a nest's atoms."""
-        return [*self.ties, *self.nests]
+    def groups(self) -> list[ConditionedBlock | LatentBlock]:
+        """Attributes that more than the components ties together: rules, or a latent block's states."""
+        return [*self.constraint_blocks, *self.latent_blocks]
 
     @functools.cached_property
     def shares(self) -> Floats:
         """Q as the rules leave it, the attributes' codes one below the other, shape [codes, components]."""
-        shares = self.fitted.copy() if self.ties else self.fitted
-        for tie in self.ties:
-            for name in tie.names:
-                shares[self._part(name)] = tie.summed((name,))
+        shares = self.fitted.copy() if self.constraint_blocks else self.fitted
+        for constraint in self.constraint_blocks:
+            for name in constraint.names:
+                shares[self._part(name)] = constraint.summed((name,))
         return shares
 
     def _part(self, name: str) -> slice:
@@ -242,22 +261,22 @@ class MixtureModel(Model):
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).
 
-        A clique with a label is a mean over reference rows, of which there are enough for an error of less
-        than 0.2 % of the rows; marginals with and without a label agree up to that.
+        A clique with a refined attribute is a mean over reference rows, of which there are enough for an
+        error of less than 0.2 % of the rows; marginals with and without a refined attribute agree up to that.
 
         Raises:
             InputError: The clique repeats an attribute.
         """
         if len(set(clique)) != len(clique):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
-        if self.labels is not None and not set(clique).isdisjoint(self.labels.names):
-            return self._total * self.labels.project(clique)
+        if self.refinements is not None and not set(clique).isdisjoint(self.refinements.names):
+            return self._total * self.refinements.project(clique)
         return self._total * self._mix_components(clique)
 
     def _mix_components(self, clique: Clique) -> Floats:
-        for nest in self.nests:
-            if clique and set(clique) <= set(nest.names):
-                return nest.mixed(clique, self.weights)
+        for latent_block in self.latent_blocks:
+            if clique and set(clique) <= set(latent_block.names):
+                return latent_block.mixed(clique, self.weights)
         table, tied = self.weights[None, :], [group.told(dict.fromkeys(clique, 0)) for group in self.groups]
         parts = {names: group.summed(names) for names, group in zip(tied, self.groups, strict=True) if names}
         alone = [name for name in clique if not any(name in names for names in parts)]
@@ -287,7 +306,7 @@ class MixtureModel(Model):
     def pairs(self, weights: Floats) -> Floats:
         """All pair tables under other component weights, in proportions, shape [codes, codes].
 
-        Pairs that rules or nests tie together are as if they were not, see `project_many`.
+        Pairs that rules or latent blocks tie together are as if they were not, see `project_many`.
         """
         return np.asarray((self.shares * weights) @ self.shares.T)
 
@@ -299,7 +318,7 @@ class MixtureModel(Model):
         given: Mapping[str, int | Codes] | None = None,
         deadline: Deadline | None = None,
     ) -> Encoded:
-        """Synthetic rows, conditioned on the codes in `given` and on the rules; see `Labels.draw`.
+        """Synthetic rows, conditioned on the codes in `given` and on the rules; see `Refinements.draw`.
 
         Args:
             rows: How many, at least 0.
@@ -314,8 +333,8 @@ class MixtureModel(Model):
         def draw_rows(count: int, codes: Evidence) -> list[NDArray[np.int64]]:
             return (
                 draw(self, count, rng, codes, deadline=deadline)
-                if self.labels is None
-                else self.labels.draw(self, count, rng, codes, deadline)
+                if self.refinements is None
+                else self.refinements.draw(self, count, rng, codes, deadline)
             )
 
         def ways() -> dict[str, Floats]:
@@ -335,22 +354,22 @@ class MixtureModel(Model):
             "shares": self.fitted,
             "information": np.asarray(self.information),
         }
-        for place, nest in enumerate(self.nests):
-            names = np.array([self._domain.index(name) for name in nest.names], dtype=np.float64)
-            own = nest.state() | {"names": names}
+        for place, latent_block in enumerate(self.latent_blocks):
+            names = np.array([self._domain.index(name) for name in latent_block.names], dtype=np.float64)
+            own = latent_block.state() | {"names": names}
             state |= {f"nest_{place}_{key}": value for key, value in own.items()}
-        return state if self.labels is None else state | self.labels.state()
+        return state if self.refinements is None else state | self.refinements.state()
 
-    def with_labels(self, labels: Labels) -> MixtureModel:
+    def with_refinements(self, refinements: Refinements) -> MixtureModel:
         """The same mixture, with some attributes drawn given the others."""
         same = self._domain, self._total, self.weights, self.fitted, self.information, self.descent
-        return MixtureModel(*same, labels, self.nests)
+        return MixtureModel(*same, refinements, self.latent_blocks)
 
     def _loose(self, clique: Clique) -> bool:
         """Whether a clique is a pair of attributes that only the components tie together."""
         if len(clique) != 2 or clique[0] == clique[1]:
             return False
-        if self.labels is not None and not set(clique).isdisjoint(self.labels.names):
+        if self.refinements is not None and not set(clique).isdisjoint(self.refinements.names):
             return False
         return not any(set(clique) <= set(group.names) for group in self.groups)
 
@@ -361,7 +380,7 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
     Raises:
         ReleaseError: The state is not that of a mixture over this domain.
     """
-    from margrave.models.mixture.labels import labels_from_state
+    from margrave.models._mixture.refinements import refinements_from_state
 
     parts = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in ("total", "information")}
     weights = np.asarray(state.get("weights", ()), dtype=np.float64)
@@ -384,40 +403,42 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
         shares,
         float(parts["information"]),
         None,
-        nests=remembered_nests(domain, len(weights), state),
+        latent_blocks=latent_blocks_from_state(domain, len(weights), state),
     )
-    return labels_from_state(model, state)
+    return refinements_from_state(model, state)
 
 
-MOST = 1 << 22
+MAX_UNGROUPED_CELLS = 1 << 22
 """Codes times components of a large attribute that gets all its codes back, at most."""
 
 
 def undo_grouping(
-    model: MixtureModel, coarse: Coarse, labels: bool, tables: Sequence[Pooled] = ()
+    model: MixtureModel, coarse: Coarse, refinements: bool, tables: Sequence[Pooled] = ()
 ) -> MixtureModel | GroupedMixture:
     """The model over groups of codes, with all codes of large attributes that rules speak of.
 
     Pairs of attributes that stay in groups are kept code by code where `tables` hold them.
 
     A rule about codes says little about groups of them; inside components codes are independent given their
-    group, so that a component's distribution over codes is known. Labels are given up for that, unless
-    `labels`.
+    group, so that a component's distribution over codes is known. Refined attributes are given up for that,
+    unless `refinements`.
     """
     rules, count = coarse.domain.rules, len(model.weights)
     names = () if rules is None else rules.names
-    wide = [name for name in coarse.groups if name in names and coarse.domain[name] * count <= MOST]
-    if not wide or labels:
+    wide = [
+        name for name in coarse.groups if name in names and coarse.domain[name] * count <= MAX_UNGROUPED_CELLS
+    ]
+    if not wide or refinements:
         return GroupedMixture(model, coarse, estimate_wide_pairs(model, coarse, tables))
     left = coarse.without(wide)
     parts = {name: model.fitted_block(name) for name in model.domain.names}
     for name in wide:
         parts[name] = model.block(name)[coarse.groups[name]] * coarse.shares[name][:, None]
     domain = left.inner if left.groups else coarse.domain
-    for tie in ties(domain):
-        if not set(wide).isdisjoint(tie.names):  # the fit knew less of these rules, or nothing
-            own = [parts[name] if name in wide else model.block(name) for name in tie.names]
-            parts |= dict(zip(tie.names, rake_block(tie, own, model.weights), strict=True))
+    for constraint in constraint_blocks(domain):
+        if not set(wide).isdisjoint(constraint.names):  # the fit knew less of these rules, or nothing
+            own = [parts[name] if name in wide else model.block(name) for name in constraint.names]
+            parts |= dict(zip(constraint.names, rake_block(constraint, own, model.weights), strict=True))
     rest = model.total, model.weights, np.concatenate(list(parts.values())), model.information, model.descent
     found = MixtureModel(domain, *rest)
     if not left.groups:
@@ -430,5 +451,5 @@ class GroupedMixture(GroupedModel[MixtureModel]):
 
     @property
     def information(self) -> float:
-        """Price of a nat the fit was made at."""
+        """Penalty per nat the fit was made at."""
         return self.inner.information

@@ -1,0 +1,1 @@
+"""Mixtures of products: the model and its rows, with blocks of attributes and refinements."""
