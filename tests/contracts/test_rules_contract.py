@@ -242,10 +242,10 @@ def test_where_rows_obey_the_tables_are_no_further_off_than_without_rules(fitter
         off.append(np.mean(tables))
     # Particles meet rules at the end, when each takes the nearest codes that are allowed together; numbers
     # as points make forty rows coarse.
-    coarse = fitter.name in ("particles", "relaxed_points")
+    grouping = fitter.name in ("particles", "relaxed_points")
     # Groups of codes know little of rules about single codes while they are fitted.
     grouped = getattr(fitter, "largest", 512) < 5
-    assert off[0] < 1.05 * off[1] + (0.025 if coarse else 0.004 if grouped else 0.002)
+    assert off[0] < 1.05 * off[1] + (0.025 if grouping else 0.004 if grouped else 0.002)
 
 
 def test_a_dependency_without_a_table_is_read_off_the_noisy_pair():

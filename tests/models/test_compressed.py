@@ -45,16 +45,16 @@ def measured(sigma: float, seed: int = 0, pairs: bool = True) -> list[NoisyMargi
 
 
 def test_codes_below_the_threshold_are_merged_and_no_others() -> None:
-    coarse = merge_rare_codes(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
-    assert coarse is not None
-    many, line = coarse.groups["many"], coarse.groups["line"]
+    grouping = merge_rare_codes(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
+    assert grouping is not None
+    many, line = grouping.groups["many"], grouping.groups["line"]
     assert many[:10].tolist() == list(range(10))
     assert set(many[10:].tolist()) == {10}
     assert line.tolist() == [0, 1, 2, 3, 4, 5, *[6] * 14, 7, *[8] * 9, 9]  # the last one has no order
-    assert coarse.inner.ordered == (0, 10, 0)
-    assert "few" not in coarse.groups
-    for name in coarse.groups:
-        np.testing.assert_allclose(np.bincount(coarse.groups[name], weights=coarse.shares[name]), 1.0)
+    assert grouping.inner.ordered == (0, 10, 0)
+    assert "few" not in grouping.groups
+    for name in grouping.groups:
+        np.testing.assert_allclose(np.bincount(grouping.groups[name], weights=grouping.shares[name]), 1.0)
 
 
 def test_one_low_code_alone_merges_nothing() -> None:
@@ -64,10 +64,10 @@ def test_one_low_code_alone_merges_nothing() -> None:
 
 
 def test_merged_cells_add_up_with_their_variances() -> None:
-    coarse = merge_rare_codes(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
-    assert coarse is not None
+    grouping = merge_rare_codes(DOMAIN, one_ways(pool(DOMAIN, measured(30.0))), 3.0)
+    assert grouping is not None
     table = next(t for t in pool(DOMAIN, measured(30.0)) if t.clique == ("many", "few"))
-    found = coarse.summed(table)
+    found = grouping.summed(table)
     np.testing.assert_allclose(found.values[10], table.values[10:].sum(axis=0))
     np.testing.assert_allclose(found.sigma[10], 30.0 * np.sqrt(30))
     np.testing.assert_allclose(found.sigma[:10], 30.0)

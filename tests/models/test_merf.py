@@ -146,12 +146,12 @@ def test_a_fit_depends_on_its_seed_alone_and_ends_at_the_deadline():
 
 def test_large_attributes_are_grouped_and_come_back_whole():
     tables, moments = released(frequencies=60)
-    coarse = dataclasses.replace(SMALL, network=dataclasses.replace(SMALL.network, largest=4, steps=120))
-    model = coarse.fit_moments(DOMAIN, tables, moments)
+    grouping = dataclasses.replace(SMALL, network=dataclasses.replace(SMALL.network, largest=4, steps=120))
+    model = grouping.fit_moments(DOMAIN, tables, moments)
     assert model.domain.sizes == DOMAIN.sizes
     assert model.project(("a", "b")).shape == (8, 6)
     assert int(model.sample(500, np.random.default_rng(0)).column("a").max()) == 7
-    back = coarse.restore(DOMAIN, tables, model.state())
+    back = grouping.restore(DOMAIN, tables, model.state())
     np.testing.assert_allclose(back.project(("y", "a")), model.project(("y", "a")), rtol=1e-9)
 
 

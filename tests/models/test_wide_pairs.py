@@ -74,7 +74,7 @@ def drawn(model: GroupedMixture, rows: int, given: dict[str, int] | None = None)
 
 
 def test_marginals_and_rows_have_the_pair(fitted: GroupedMixture) -> None:
-    plain = GroupedMixture(fitted.inner, fitted.coarse)
+    plain = GroupedMixture(fitted.inner, fitted.grouping)
     assert off(plain.project(PAIR), PAIR) > 0.15
     assert off(fitted.project(PAIR), PAIR) < 0.06
     assert off(counted(drawn(fitted, 200_000), PAIR), PAIR) < 0.07
@@ -84,7 +84,7 @@ def test_marginals_and_rows_have_the_pair(fitted: GroupedMixture) -> None:
 
 
 def test_other_pairs_are_kept(fitted: GroupedMixture) -> None:
-    plain = drawn(GroupedMixture(fitted.inner, fitted.coarse), 200_000)
+    plain = drawn(GroupedMixture(fitted.inner, fitted.grouping), 200_000)
     for pair in (("a", "c"), ("b", "c")):
         assert off(counted(drawn(fitted, 200_000), pair), pair) < off(counted(plain, pair), pair) + 0.04
 

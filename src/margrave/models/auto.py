@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import resolve_dependencies
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import pool, rows_of
 from margrave.models.mixture.fitter import Mixture
@@ -238,7 +238,7 @@ class Auto(Estimator["protocols.Model"]):
         return trials.prefers(tree, trials.fit(self._mixture, setting))
 
 
-class Trees(Carried["GraphicalModel"]):
+class Trees(DelegatingModel["GraphicalModel"]):
     """A graphical model of some of the pairs that were measured; it remembers which.
 
     Args:

@@ -14,7 +14,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import one_ways, pool, rows_of
-from margrave.models._grouping.coding import Coarse, groups_from_state, merge_rare_codes
+from margrave.models._grouping.coding import CodeGrouping, groups_from_state, merge_rare_codes
 from margrave.models._grouping.model import GroupedModel
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
@@ -38,7 +38,7 @@ class CompressedModel(GroupedModel["protocols.Model"]):
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Compressed.restore` builds the same model again."""
-        return {INNER_PREFIX + key: part for key, part in self.inner.state().items()} | self.coarse.state()
+        return {INNER_PREFIX + key: part for key, part in self.inner.state().items()} | self.grouping.state()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,15 @@ class Compressed(Estimator["protocols.Model"]):
             InputError: The tables do not fit the domain, or whatever the fitter says.
         """
         tables = pool(domain, measurements)
-        coarse = None if effort.rough else merge_rare_codes(domain, one_ways(tables), self.sigmas)
-        if coarse is None:
+        grouping = None if effort.rough else merge_rare_codes(domain, one_ways(tables), self.sigmas)
+        if grouping is None:
             own = None if isinstance(warm, GroupedModel) else warm
             return self._inner.fit(domain, measurements, total=total, warm=own, effort=effort)
         rows = rows_of(measurements, total)
         inner = self._inner.fit(
-            coarse.inner, self._sum_to_groups(coarse, domain, measurements), total=rows, effort=effort
+            grouping.inner, self._sum_to_groups(grouping, domain, measurements), total=rows, effort=effort
         )
-        return CompressedModel(inner, coarse)
+        return CompressedModel(inner, grouping)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -125,11 +125,11 @@ class Compressed(Estimator["protocols.Model"]):
             for key, part in state.items()
             if key.startswith(INNER_PREFIX)
         }
-        coarse = groups_from_state(domain, state) if own else None
-        if coarse is None:
+        grouping = groups_from_state(domain, state) if own else None
+        if grouping is None:
             return self._inner.restore(domain, measurements, state)
-        summed = self._sum_to_groups(coarse, domain, measurements)
-        return CompressedModel(self._inner.restore(coarse.inner, summed, own), coarse)
+        summed = self._sum_to_groups(grouping, domain, measurements)
+        return CompressedModel(self._inner.restore(grouping.inner, summed, own), grouping)
 
     def prepare(self) -> None:
         """See the fitter's `prepare`."""
@@ -154,7 +154,7 @@ class Compressed(Estimator["protocols.Model"]):
         return self.fitter.with_options(max_memory=self.max_memory)
 
     def _sum_to_groups(
-        self, coarse: Coarse, domain: Domain, measurements: Sequence[NoisyMarginal]
+        self, grouping: CodeGrouping, domain: Domain, measurements: Sequence[NoisyMarginal]
     ) -> list[NoisyMarginal]:
-        tables = [coarse.summed(table) for table in pool(domain, measurements)]
+        tables = [grouping.summed(table) for table in pool(domain, measurements)]
         return [NoisyMarginal(table.clique, table.values, table.sigma) for table in tables]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.model import GraphicalModel
@@ -28,7 +28,7 @@ __all__ = ["ConditionalModel", "ConditionalPGM"]
 Floats = NDArray[np.float64]
 
 
-class ConditionalModel(Carried[GraphicalModel]):
+class ConditionalModel(DelegatingModel[GraphicalModel]):
     """A graphical model with the public one-way marginals that it was fitted to.
 
     Args:

@@ -1,4 +1,4 @@
-"""Carried: a model whose answers are another's, with something that its fitter has to remember."""
+"""DelegatingModel: a model whose answers are another's, with something that its fitter has to remember."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from margrave.schema.encoded import Codes, Encoded
 if TYPE_CHECKING:
     from margrave import protocols
 
-__all__ = ["Carried"]
+__all__ = ["DelegatingModel"]
 
 
 Floats = NDArray[np.float64]
 Inner = TypeVar("Inner", bound="protocols.Model")
 
 
-class Carried(Model, Generic[Inner]):
+class DelegatingModel(Model, Generic[Inner]):
     """All answers are the inner model's.
 
     Args:

@@ -1,4 +1,4 @@
-"""Coarse: attributes with very many codes, modelled in groups of codes.
+"""CodeGrouping: attributes with very many codes, modelled in groups of codes.
 
 A model may work on fewer codes than an attribute has. Codes that are frequent by the released one-way keep
 a group of their own, rare ones share groups; inside a group codes are independent of everything else, with
@@ -18,7 +18,7 @@ from margrave.models._base.pooling import Pooled, simplex
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Coarse", "coarsen", "groups_from_state", "merge_rare_codes"]
+__all__ = ["CodeGrouping", "group_codes", "groups_from_state", "merge_rare_codes"]
 
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ SINGLE_CODE_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Coarse:
+class CodeGrouping:
     """Which group each code of the large attributes is in, and its share of it.
 
     Args:
@@ -52,10 +52,10 @@ class Coarse:
         rules = None if self.domain.rules is None else self.domain.rules.without(self.groups)
         return Domain(self.domain.names, tuple(sizes), tuple(ordered), rules)
 
-    def without(self, names: Sequence[str]) -> Coarse:
+    def without(self, names: Sequence[str]) -> CodeGrouping:
         """The same with all codes of some attributes."""
         kept = [name for name in self.groups if name not in names]
-        return Coarse(self.domain, {n: self.groups[n] for n in kept}, {n: self.shares[n] for n in kept})
+        return CodeGrouping(self.domain, {n: self.groups[n] for n in kept}, {n: self.shares[n] for n in kept})
 
     def summed(self, table: Pooled) -> Pooled:
         """A measurement with codes added up to groups, variances with them."""
@@ -96,7 +96,7 @@ class Coarse:
         return kept
 
 
-def coarsen(domain: Domain, tables: Sequence[Pooled], largest: int) -> Coarse | None:
+def group_codes(domain: Domain, tables: Sequence[Pooled], largest: int) -> CodeGrouping | None:
     """How to bring every attribute to at most `largest` codes; None if all are small enough."""
     groups, shares = {}, {}
     for name in domain.names:
@@ -104,10 +104,10 @@ def coarsen(domain: Domain, tables: Sequence[Pooled], largest: int) -> Coarse | 
             ways = _ways(domain, tables, name)
             groups[name] = _group_codes(ways, domain.ordered[domain.index(name)], largest)
             shares[name] = _share_in_group(ways, groups[name])
-    return Coarse(domain, groups, shares) if groups else None
+    return CodeGrouping(domain, groups, shares) if groups else None
 
 
-def merge_rare_codes(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) -> Coarse | None:
+def merge_rare_codes(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) -> CodeGrouping | None:
     """How to merge codes whose noisy one-way count is less than so many standard deviations.
 
     Codes without an order form one group, ordered ones a group with their neighbours. Attributes that rules
@@ -129,11 +129,11 @@ def merge_rare_codes(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) 
         own = _runs(low, domain.ordered[domain.index(name)])
         if name not in ruled and own.max() + 1 < len(own):
             groups[name], shares[name] = own, _share_in_group(_simplex(table), own)
-    return Coarse(domain, groups, shares) if groups else None
+    return CodeGrouping(domain, groups, shares) if groups else None
 
 
-def groups_from_state(domain: Domain, state: Mapping[str, Floats]) -> Coarse | None:
-    """What `Coarse.state` saved; None if there was nothing.
+def groups_from_state(domain: Domain, state: Mapping[str, Floats]) -> CodeGrouping | None:
+    """What `CodeGrouping.state` saved; None if there was nothing.
 
     Raises:
         ReleaseError: The arrays do not fit the domain.
@@ -150,7 +150,7 @@ def groups_from_state(domain: Domain, state: Mapping[str, Floats]) -> Coarse | N
             groups[name], shares[name] = found.astype(np.int64), share.astype(np.float64)
             if groups[name].min() < 0 or not np.allclose(np.bincount(groups[name], weights=share), 1.0):
                 raise ReleaseError(invalid("state", "shares that sum to 1", "The release is damaged."))
-    return Coarse(domain, groups, shares) if groups else None
+    return CodeGrouping(domain, groups, shares) if groups else None
 
 
 def _ways(domain: Domain, tables: Sequence[Pooled], name: str) -> Floats:

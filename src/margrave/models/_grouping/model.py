@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from margrave.limits import Deadline
 from margrave.models._base.evidence import Evidence
 from margrave.models._base.model import Model
-from margrave.models._grouping.coding import Coarse
+from margrave.models._grouping.coding import CodeGrouping
 from margrave.models._grouping.wide_pairs import WidePair
 from margrave.schema.domain import Clique, Domain
 
@@ -26,23 +26,23 @@ Inner = TypeVar("Inner", bound="protocols.Model")
 
 
 class GroupedModel(Model, Generic[Inner]):
-    """A model in which some attributes are modelled in groups of codes; see `Coarse`.
+    """A model in which some attributes are modelled in groups of codes; see `CodeGrouping`.
 
     Args:
         inner: The model over groups.
-        coarse: Which codes each group stands for.
+        grouping: Which codes each group stands for.
         wide: Pairs of attributes in groups that are known code by code.
     """
 
-    def __init__(self, inner: Inner, coarse: Coarse, wide: Sequence[WidePair] = ()) -> None:
+    def __init__(self, inner: Inner, grouping: CodeGrouping, wide: Sequence[WidePair] = ()) -> None:
         self.inner = inner
-        self.coarse = coarse
+        self.grouping = grouping
         self.wide = tuple(wide)
 
     @property
     def domain(self) -> Domain:
         """Names and sizes of the attributes, codes and not groups."""
-        return self.coarse.domain
+        return self.grouping.domain
 
     @property
     def total(self) -> float:
@@ -69,7 +69,7 @@ class GroupedModel(Model, Generic[Inner]):
 
     def _spread(self, table: Floats, clique: Clique) -> Floats:
         """A table over groups as one over codes."""
-        table = self.coarse.spread(table, clique)
+        table = self.grouping.spread(table, clique)
         for wide in self.wide:
             if set(wide.names) <= set(clique):
                 table = wide.spread(table, clique)
@@ -79,7 +79,7 @@ class GroupedModel(Model, Generic[Inner]):
         self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
     ) -> list[NDArray[np.int64]]:
         """Rows of the model over groups, each code drawn from its group."""
-        groups = self.coarse.groups
+        groups = self.grouping.groups
         inner: dict[str, Any] = {n: groups[n][codes] if n in groups else codes for n, codes in given.items()}
         found = self.inner.sample(rows, rng, inner, deadline)
         columns: dict[str, NDArray[np.int64]] = {}
@@ -88,7 +88,7 @@ class GroupedModel(Model, Generic[Inner]):
             if name in given:
                 codes = np.array(np.broadcast_to(given[name], rows), dtype=np.int64)
             elif name in groups:
-                codes = self.coarse.drawn(name, codes, rng)
+                codes = self.grouping.drawn(name, codes, rng)
             columns[name] = codes
         fixed = set(given)
         for wide in self.wide:
@@ -103,6 +103,6 @@ class GroupedModel(Model, Generic[Inner]):
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which the fitter's `restore` builds the same model again."""
-        state = self.inner.state() | self.coarse.state()
+        state = self.inner.state() | self.grouping.state()
         places = [[self.domain.index(name) for name in wide.names] for wide in self.wide]
         return state | {"wide_pairs": np.asarray(places, dtype=np.float64)} if places else state

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.models._base.pooling import Pooled
-from margrave.models._grouping.coding import Coarse
+from margrave.models._grouping.coding import CodeGrouping
 from margrave.schema.domain import Clique
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class WidePair:
 
 
 def estimate_wide_pairs(
-    model: Model, coarse: Coarse, tables: Sequence[Pooled], *, only: Sequence[Clique] | None = None
+    model: Model, grouping: CodeGrouping, tables: Sequence[Pooled], *, only: Sequence[Clique] | None = None
 ) -> list[WidePair]:
     """The measured pairs whose attributes are both modelled in groups, the most dependent first.
 
@@ -101,15 +101,15 @@ def estimate_wide_pairs(
 
     Args:
         model: Over groups.
-        coarse: The groups.
+        grouping: The groups.
         tables: What was measured, in codes.
         only: Those that are wanted; None for all.
     """
     found = []
     for table in tables:
-        pair, grouped = table.clique, all(name in coarse.groups for name in table.clique)
+        pair, grouped = table.clique, all(name in grouping.groups for name in table.clique)
         if len(pair) == 2 and grouped and not table.inferred and (only is None or pair in only):
-            expected = coarse.spread(np.maximum(model.project(pair), 0.0), pair)
+            expected = grouping.spread(np.maximum(model.project(pair), 0.0), pair)
             found.append(WidePair(pair, merge_cells(expected, table.values, table.sigma)))
     found.sort(key=lambda pair: -_dependence(pair.shares))
     settled: set[str] = set()
@@ -122,7 +122,7 @@ def estimate_wide_pairs(
 
 
 def restore_wide_pairs(
-    model: Model, coarse: Coarse, tables: Sequence[Pooled], state: Mapping[str, Floats]
+    model: Model, grouping: CodeGrouping, tables: Sequence[Pooled], state: Mapping[str, Floats]
 ) -> list[WidePair]:
     """The pairs that a saved state names, from the measurements saved beside it; see `estimate_wide_pairs`.
 
@@ -130,11 +130,11 @@ def restore_wide_pairs(
         ReleaseError: The state names pairs that were not measured or are not modelled in groups.
     """
     places = np.asarray(state.get("wide_pairs", np.zeros((0, 2))), dtype=np.float64)
-    known = set(range(len(coarse.domain)))
+    known = set(range(len(grouping.domain)))
     if places.ndim != 2 or places.shape[1] != 2 or not set(places.ravel().tolist()) <= known:
         raise ReleaseError(invalid("state", "of wide pairs of the domain", "The release is damaged."))
-    pairs = [(coarse.domain.names[int(a)], coarse.domain.names[int(b)]) for a, b in places]
-    found = {wide.names: wide for wide in estimate_wide_pairs(model, coarse, tables, only=pairs)}
+    pairs = [(grouping.domain.names[int(a)], grouping.domain.names[int(b)]) for a, b in places]
+    found = {wide.names: wide for wide in estimate_wide_pairs(model, grouping, tables, only=pairs)}
     if set(found) != set(pairs):
         raise ReleaseError(invalid("state", "of wide pairs that were measured", "The release is damaged."))
     return [found[pair] for pair in pairs]

@@ -25,7 +25,7 @@ from margrave.models._base.constraints import sample_codes
 from margrave.models._base.evidence import Evidence
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
-from margrave.models._grouping.coding import Coarse
+from margrave.models._grouping.coding import CodeGrouping
 from margrave.models._grouping.model import GroupedModel
 from margrave.models._grouping.wide_pairs import estimate_wide_pairs
 from margrave.models._mixture.constraint_blocks import (
@@ -413,7 +413,7 @@ MAX_UNGROUPED_CELLS = 1 << 22
 
 
 def undo_grouping(
-    model: MixtureModel, coarse: Coarse, refinements: bool, tables: Sequence[Pooled] = ()
+    model: MixtureModel, grouping: CodeGrouping, refinements: bool, tables: Sequence[Pooled] = ()
 ) -> MixtureModel | GroupedMixture:
     """The model over groups of codes, with all codes of large attributes that rules speak of.
 
@@ -423,18 +423,20 @@ def undo_grouping(
     group, so that a component's distribution over codes is known. Refined attributes are given up for that,
     unless `refinements`.
     """
-    rules, count = coarse.domain.rules, len(model.weights)
+    rules, count = grouping.domain.rules, len(model.weights)
     names = () if rules is None else rules.names
     wide = [
-        name for name in coarse.groups if name in names and coarse.domain[name] * count <= MAX_UNGROUPED_CELLS
+        name
+        for name in grouping.groups
+        if name in names and grouping.domain[name] * count <= MAX_UNGROUPED_CELLS
     ]
     if not wide or refinements:
-        return GroupedMixture(model, coarse, estimate_wide_pairs(model, coarse, tables))
-    left = coarse.without(wide)
+        return GroupedMixture(model, grouping, estimate_wide_pairs(model, grouping, tables))
+    left = grouping.without(wide)
     parts = {name: model.fitted_block(name) for name in model.domain.names}
     for name in wide:
-        parts[name] = model.block(name)[coarse.groups[name]] * coarse.shares[name][:, None]
-    domain = left.inner if left.groups else coarse.domain
+        parts[name] = model.block(name)[grouping.groups[name]] * grouping.shares[name][:, None]
+    domain = left.inner if left.groups else grouping.domain
     for constraint in constraint_blocks(domain):
         if not set(wide).isdisjoint(constraint.names):  # the fit knew less of these rules, or nothing
             own = [parts[name] if name in wide else model.block(name) for name in constraint.names]
@@ -447,7 +449,7 @@ def undo_grouping(
 
 
 class GroupedMixture(GroupedModel[MixtureModel]):
-    """A mixture in which very large attributes are modelled in groups of codes; see `Coarse`."""
+    """A mixture in which very large attributes are modelled in groups of codes; see `CodeGrouping`."""
 
     @property
     def information(self) -> float:

@@ -18,7 +18,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
-from margrave.models._grouping.coding import coarsen, groups_from_state
+from margrave.models._grouping.coding import group_codes, groups_from_state
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._torch.device import Device, ready
 from margrave.schema.domain import Clique, Domain
@@ -59,11 +59,11 @@ def fit_mixture(
         largest: Attributes with more codes are modelled in this many groups of codes.
         make: From a domain, one table a clique and the rows to shares of shape [codes, products].
     """
-    coarse = coarsen(domain, tables, largest)
-    if coarse is None:
+    grouping = group_codes(domain, tables, largest)
+    if grouping is None:
         return _model(domain, tables, rows, make)
-    inner = _model(coarse.inner, [coarse.summed(table) for table in tables], rows, make)
-    return undo_grouping(inner, coarse, False)
+    inner = _model(grouping.inner, [grouping.summed(table) for table in tables], rows, make)
+    return undo_grouping(inner, grouping, False)
 
 
 def _model(domain: Domain, tables: Sequence[Pooled], rows: float, make: Make) -> MixtureModel:
@@ -118,10 +118,10 @@ def products_from_state(
         ReleaseError: The state is not that of a mixture over this domain.
     """
     domain = resolve_dependencies(domain, pool(domain, measurements))
-    coarse = groups_from_state(domain, state)
-    if coarse is None:
+    grouping = groups_from_state(domain, state)
+    if grouping is None:
         return mixture_from_state(domain, state)
-    return GroupedMixture(mixture_from_state(coarse.inner, state), coarse)
+    return GroupedMixture(mixture_from_state(grouping.inner, state), grouping)
 
 
 def held_shares(model: protocols.Model | None, domain: Domain, count: int) -> Floats | None:

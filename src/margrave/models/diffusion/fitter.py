@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.models._base.constraints import resolve_dependencies
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import pool
 from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state
@@ -35,7 +35,7 @@ __all__ = ["Diffusion", "DiffusionModel", "remembered_weights"]
 WEIGHTS = "denoiser_"
 
 
-class DiffusionModel(Carried[RowModel]):
+class DiffusionModel(DelegatingModel[RowModel]):
     """Rows drawn by a denoiser; all answers are theirs.
 
     The weights are kept with the saved model, so that a release file holds all that was released.

@@ -17,7 +17,7 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
-from margrave.models._grouping.coding import coarsen, groups_from_state
+from margrave.models._grouping.coding import group_codes, groups_from_state
 from margrave.models._grouping.wide_pairs import restore_wide_pairs
 from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
@@ -217,12 +217,12 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         self.admit(domain, [])
         tables = pool(domain, measurements, inferred=True)
         domain = resolve_dependencies(domain, tables)
-        coarse = coarsen(domain, tables, self.largest)
-        if coarse is None:
+        grouping = group_codes(domain, tables, self.largest)
+        if grouping is None:
             return self._best(domain, tables, rows, setting, effort)
-        inner = [coarse.summed(table) for table in tables]
-        model = self._best(coarse.inner, inner, rows, setting, effort)
-        return undo_grouping(model, coarse, self.target is not None, () if effort.rough else tables)
+        inner = [grouping.summed(table) for table in tables]
+        model = self._best(grouping.inner, inner, rows, setting, effort)
+        return undo_grouping(model, grouping, self.target is not None, () if effort.rough else tables)
 
     @one_blas_thread()
     def _best(
@@ -281,11 +281,11 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """
         tables = pool(domain, measurements)
         domain = resolve_dependencies(domain, tables)
-        coarse = groups_from_state(domain, state)
-        if coarse is None:
+        grouping = groups_from_state(domain, state)
+        if grouping is None:
             return mixture_from_state(domain, state)
-        inner = mixture_from_state(coarse.inner, state)
-        return GroupedMixture(inner, coarse, restore_wide_pairs(inner, coarse, tables, state))
+        inner = mixture_from_state(grouping.inner, state)
+        return GroupedMixture(inner, grouping, restore_wide_pairs(inner, grouping, tables, state))
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the stacked table fits, before anything is measured.

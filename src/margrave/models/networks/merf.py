@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import Pooled, pool, rows_of
-from margrave.models._grouping.coding import Coarse, coarsen
+from margrave.models._grouping.coding import CodeGrouping, group_codes
 from margrave.models._mixture.model import MixtureModel, undo_grouping
 from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import Misfit
@@ -45,7 +45,7 @@ __all__ = ["Merf", "MerfModel", "Waves", "remembered_moments"]
 Floats = NDArray[np.float64]
 
 
-class MerfModel(Carried["Model"]):
+class MerfModel(DelegatingModel["Model"]):
     """A model and the moments that were released for it. All answers are the model's.
 
     The moments are kept with the saved model, so that a release file holds all that was released and a
@@ -113,7 +113,7 @@ class Waves:
         moments: What was released.
         rows: The number of rows that the model stands for.
         device: Where to compute.
-        coarse: Attributes of which the domain has groups of codes; a group has its codes' mean point.
+        grouping: Attributes of which the domain has groups of codes; a group has its codes' mean point.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Waves:
         moments: NoisyMoments,
         rows: float,
         device: Device,
-        coarse: Coarse | None = None,
+        grouping: CodeGrouping | None = None,
     ) -> None:
         self.device, self.features = device, moments.embedding
         single, starts = device.torch.float32, np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
@@ -134,8 +134,8 @@ class Waves:
         self._parts = [part(name) for name in self.features.names]
         self._label = None if self.features.label is None else part(self.features.label)
         points = [np.exp(2j * math.pi / TURN * table) for table in self.features.phases]
-        if coarse is not None:
-            points = [_met(p, name, coarse) for p, name in zip(points, self.features.names, strict=True)]
+        if grouping is not None:
+            points = [_met(p, name, grouping) for p, name in zip(points, self.features.names, strict=True)]
         self._waves = [device.put(np.stack([p.T.real, p.T.imag]), single) for p in points]
         labels = moments.values.shape[0]
         values = moments.values.reshape(labels, 2, self.frequencies).transpose(1, 2, 0) / rows
@@ -207,13 +207,13 @@ def _running_products(columns: Sequence[Any]) -> tuple[list[Any], Any]:
     return found, found[-1]
 
 
-def _met(points: NDArray[np.complex128], name: str, coarse: Coarse) -> NDArray[np.complex128]:
+def _met(points: NDArray[np.complex128], name: str, grouping: CodeGrouping) -> NDArray[np.complex128]:
     """The mean point of each group's codes, by their shares: shape [groups, frequencies]."""
-    if name not in coarse.groups:
+    if name not in grouping.groups:
         return points
-    groups = coarse.groups[name]
+    groups = grouping.groups[name]
     found = np.zeros((int(groups.max()) + 1, points.shape[1]), dtype=np.complex128)
-    np.add.at(found, groups, points * coarse.shares[name][:, None])
+    np.add.at(found, groups, points * grouping.shares[name][:, None])
     return found
 
 
@@ -285,12 +285,12 @@ class Merf(Estimator["Model"]):
             return self.fit(domain, measurements, total=total, effort=effort)
         rows, tables = rows_of(measurements, total), pool(domain, measurements)
         domain = resolve_dependencies(domain, tables)
-        coarse = _coarse(domain, tables, self.network.largest, moments.embedding.label)
-        if coarse is None:
+        grouping = _group_codes(domain, tables, self.network.largest, moments.embedding.label)
+        if grouping is None:
             return MerfModel(self._make_mixture(domain, tables, rows, moments, None, effort), moments)
-        summed = [coarse.summed(table) for table in tables]
-        model = self._make_mixture(coarse.inner, summed, rows, moments, coarse, effort)
-        return MerfModel(undo_grouping(model, coarse, False), moments)
+        summed = [grouping.summed(table) for table in tables]
+        model = self._make_mixture(grouping.inner, summed, rows, moments, grouping, effort)
+        return MerfModel(undo_grouping(model, grouping, False), moments)
 
     def _make_mixture(
         self,
@@ -298,7 +298,7 @@ class Merf(Estimator["Model"]):
         tables: Sequence[Pooled],
         rows: float,
         moments: NoisyMoments,
-        coarse: Coarse | None,
+        grouping: CodeGrouping | None,
         effort: Effort,
     ) -> MixtureModel:
         """The mixture over a domain in which large attributes may be in groups."""
@@ -306,7 +306,7 @@ class Merf(Estimator["Model"]):
         with serial(device):
             known = zero_forbidden(domain, tables, 1.0)
             misfit = Misfit(domain, known, rows, device)
-            waves = Waves(domain, moments, rows, device, coarse)
+            waves = Waves(domain, moments, rows, device, grouping)
             network = self.network.start_network(device, domain, known, rows)
             shares = self._train_network(device, network, misfit, waves, effort)
         starts = np.cumsum([0, *domain.sizes[:-1]])
@@ -371,8 +371,10 @@ class Merf(Estimator["Model"]):
         return np.asarray(shares, dtype=np.float64)
 
 
-def _coarse(domain: Domain, tables: Sequence[Pooled], largest: int, label: str | None) -> Coarse | None:
+def _group_codes(
+    domain: Domain, tables: Sequence[Pooled], largest: int, label: str | None
+) -> CodeGrouping | None:
     """Groups of codes for the attributes that have more than `largest`, the label excepted."""
-    found = coarsen(domain, tables, largest)
+    found = group_codes(domain, tables, largest)
     found = found if found is None or label is None else found.without([label])
     return found if found is not None and found.groups else None

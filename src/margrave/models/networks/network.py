@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture.model import GroupedMixture, MixtureModel
 from margrave.models._products.generator import Generator, Training, train_generator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Network", "NetworkModel"]
 
 
-class NetworkModel(Carried[MixtureModel | GroupedMixture]):
+class NetworkModel(DelegatingModel[MixtureModel | GroupedMixture]):
     """A mixture of products, and the weights of the network that made it.
 
     All answers are the mixture's; the weights are for a later fit to go on from, and are not saved.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.delegating import Carried
+from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture.model import GroupedMixture, MixtureModel
 from margrave.models._products.misfit import NOISE, Misfit
@@ -56,7 +56,7 @@ class Placed:
     steepness: float
 
 
-class PlacedModel(Carried[MixtureModel | GroupedMixture]):
+class PlacedModel(DelegatingModel[MixtureModel | GroupedMixture]):
     """A mixture of products, and the numbers it is made of.
 
     All answers are the mixture's; the numbers are for a later fit to go on from, and are not saved.

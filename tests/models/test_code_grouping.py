@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
-from margrave.models._grouping.coding import coarsen, groups_from_state
+from margrave.models._grouping.coding import group_codes, groups_from_state
 from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -34,40 +34,40 @@ def measurements(sigma: float = 3.0) -> list[NoisyMarginal]:
 
 
 def test_small_attributes_are_left_alone() -> None:
-    assert coarsen(DOMAIN, pool(DOMAIN, measurements()), 300) is None
+    assert group_codes(DOMAIN, pool(DOMAIN, measurements()), 300) is None
 
 
 def test_frequent_codes_keep_a_group_of_their_own() -> None:
-    coarse = coarsen(DOMAIN, pool(DOMAIN, measurements()), 40)
-    assert coarse is not None
-    assert coarse.inner.sizes == (40, 3)
-    lone = np.bincount(coarse.groups["many"])
+    grouping = group_codes(DOMAIN, pool(DOMAIN, measurements()), 40)
+    assert grouping is not None
+    assert grouping.inner.sizes == (40, 3)
+    lone = np.bincount(grouping.groups["many"])
     top = np.argsort(-truth().sum(axis=1))[:20]
-    assert (lone[coarse.groups["many"][top]] == 1).all()
-    assert np.allclose(np.bincount(coarse.groups["many"], weights=coarse.shares["many"]), 1.0)
+    assert (lone[grouping.groups["many"][top]] == 1).all()
+    assert np.allclose(np.bincount(grouping.groups["many"], weights=grouping.shares["many"]), 1.0)
 
 
 def test_ordered_codes_are_grouped_in_runs() -> None:
     domain = Domain(("many", "few"), (301, 3), (300, 0))
-    coarse = coarsen(domain, [], 40)
-    assert coarse is not None
-    groups = coarse.groups["many"]
+    grouping = group_codes(domain, [], 40)
+    assert grouping is not None
+    groups = grouping.groups["many"]
     assert (np.diff(groups) >= 0).all()
-    assert coarse.inner.ordered == (40, 0)
+    assert grouping.inner.ordered == (40, 0)
     assert np.bincount(groups)[:-1].max() - np.bincount(groups)[:-1].min() <= 1
     assert np.bincount(groups)[-1] == 1  # the code without order stands alone
 
 
 def test_tables_are_added_up_with_their_variances() -> None:
     tables = pool(DOMAIN, measurements())
-    coarse = coarsen(DOMAIN, tables, 40)
-    assert coarse is not None
-    small = coarse.summed(tables[1])
+    grouping = group_codes(DOMAIN, tables, 40)
+    assert grouping is not None
+    small = grouping.summed(tables[1])
     assert small.values.shape == (40, 3)
     assert small.values.sum() == pytest.approx(tables[1].values.sum())
-    lone = np.bincount(coarse.groups["many"])
+    lone = np.bincount(grouping.groups["many"])
     assert np.allclose(small.sigma**2, 9.0 * lone[:, None])
-    assert coarse.spread(small.values, ("many", "few")).sum() == pytest.approx(small.values.sum())
+    assert grouping.spread(small.values, ("many", "few")).sum() == pytest.approx(small.values.sum())
 
 
 def test_a_mixture_over_groups_answers_in_codes() -> None:
