@@ -155,10 +155,8 @@ def test_particles_are_ordered_as_a_stable_sort_orders_them():
     for row, order in zip(np.where(scores == 0, 0, scores), found, strict=True):
         np.testing.assert_array_equal(row[order], np.sort(row))
         assert len(set(order.tolist())) == 3000
-    constraint_blocks = np.argsort(
-        np.where(np.signbit(scores[1]) & (scores[1] == 0), -1e-9, scores[1]), kind="stable"
-    )
-    np.testing.assert_array_equal(found[1], constraint_blocks)
+    ties = np.argsort(np.where(np.signbit(scores[1]) & (scores[1] == 0), -1e-9, scores[1]), kind="stable")
+    np.testing.assert_array_equal(found[1], ties)
 
 
 def test_a_single_column_is_matched_exactly():

@@ -185,8 +185,8 @@ class MixtureModel(Model):
         shares: Q, the attributes' codes one below the other, shape [codes, components].
         information: Penalty per nat the fit was made at.
         descent: How the fit went; None for a model that was loaded.
-        refined attributes: How some attributes are drawn given the others; None to draw all from the mixture.
-        latent blocks: Attributes that share states of their own. Their conditionals in `shares` are those of
+        refinements: How some attributes are drawn given the others; None to draw all from the mixture.
+        latent_blocks: Attributes that share states of their own. Their conditionals in `shares` are those of
         the latent block.
     """
 

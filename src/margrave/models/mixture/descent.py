@@ -146,7 +146,7 @@ class Setting:
         penalty: Of a nat of dependence.
         groups: Positions of the attributes of each latent block.
         signal: Rows times mu, mu^2 the precision of all measurements together.
-        refined attributes: Whether attributes that nobody asked for are refined attributes
+        refinements: Whether attributes that nobody asked for are refined
         (`margrave.models._mixture.refinements`).
     """
 

@@ -90,7 +90,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         steps: Optimiser steps of each.
         information: Penalty per nat; None for the rule and its choice by split noise.
         smoothness: Penalty of unlike neighbours, over that of a nat.
-        refined attributes: Codes that all refined attributes may have together, 0 for none. Refined
+        refinements: Codes that all refined attributes may have together, 0 for none. Refined
         attributes are the attributes of fewest
             codes: each is drawn given all others from an additive model fitted to its pairs
             (`margrave.models._mixture.additive`) instead of from the mixture. Where noise is large, only if
@@ -100,7 +100,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         seed: Of the starting points, the split noise and the refined attributes' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models._grouping.coding`).
-        latent blocks: Give attributes that depend strongly on each other states of their own
+        latent_blocks: Give attributes that depend strongly on each other states of their own
             (`margrave.models.mixture.objective`): always, never, or as split noise says (None). Never on
             a device.
         state_penalty: What latent blocks pay for components' shares of states, over what they pay for states.

@@ -296,7 +296,7 @@ class Objective:
         components: Number of components K.
         information: Penalty per nat of dependence, in the units of the squared residuals.
         smoothness: Penalty of unlike neighbours among ordered codes.
-        latent blocks: Attributes that have states of their own, see `nest_objective`.
+        latent_blocks: Attributes that have states of their own, see the head of this file.
     """
 
     def __init__(
