@@ -46,7 +46,7 @@ ROOMS = {
 """What each room may import of the others; the front doors `__init__` and `__main__` may import all."""
 
 PICTURES = {"bars", "definitions", "heat", "html", "numerals"}
-SHARED = {"_base", "_sampling", "_grouping", "_torch", "_products"}
+SHARED = {"_base", "_sampling", "_grouping", "_torch", "_mixture", "_products"}
 INSIDE: dict[str, dict[str, set[str]]] = {
     "privacy": {
         "unit": set(),
@@ -66,14 +66,15 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "_torch": set(),
         "_sampling": {"_base"},
         "_grouping": {"_base", "_sampling"},
-        "_products": {"_base", "_grouping", "_torch", "mixture"},
-        "pgm": SHARED - {"_products"},
+        "_mixture": {"_base", "_grouping", "_sampling"},
+        "_products": {"_base", "_grouping", "_mixture", "_torch"},
+        "pgm": SHARED - {"_mixture", "_products"},
         "mixture": SHARED - {"_products"},
-        "rowwise": SHARED - {"_products"},
+        "rowwise": SHARED - {"_mixture", "_products"},
         "independent": SHARED | {"pgm"},
-        "networks": SHARED | {"mixture"},
-        "relaxed": SHARED | {"mixture"},
-        "particles": SHARED | {"mixture"},
+        "networks": SHARED,
+        "relaxed": SHARED,
+        "particles": SHARED,
         "diffusion": SHARED,
         "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},

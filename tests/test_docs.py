@@ -24,6 +24,18 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").glob("*.md"))]
 
 
+FILES = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "LOG.md"], ids=lambda page: page.name
+)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    """Pages may leave out leading folders: `pgm/kernels.py`. The log speaks of files as they were."""
+    named = re.findall(r"`([\w./-]+\.py)`", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)] == []
+
+
 def _blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 

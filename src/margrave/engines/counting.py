@@ -98,6 +98,7 @@ def _tally(numbers, counters, cells, copies):  # type: ignore[no-untyped-def]  #
     start = 0
     if copies == 2:
         half = rows // 2
+        # Row i and row i + half are counted in different copies, so that neither waits for the other's store.
         start = 2 * half
         one, two = counters[:cells], counters[cells : 2 * cells]
         for row in range(half):
@@ -113,6 +114,7 @@ def _tally(numbers, counters, cells, copies):  # type: ignore[no-untyped-def]  #
             two[numbers[row + part]] += 1
             three[numbers[row + 2 * part]] += 1
             four[numbers[row + 3 * part]] += 1
+    # What does not divide by the number of copies goes into the first one.
     for row in range(start, rows):
         counters[numbers[row]] += 1
 
@@ -150,8 +152,10 @@ def fill(  # type: ignore[no-untyped-def]  # pragma: no cover
         mine = counters[base : base + length]
         some = slice(narrow_starts[table], narrow_starts[table + 1])
         others = slice(wide_starts[table], wide_starts[table + 1])
+        # A chunk at a time: its cell numbers stay in the fastest cache between the loops over columns.
         for first in range(0, rows, CHUNK):
             now = min(CHUNK, rows - first)
+            # Sixteen bits hold the cell numbers of a small table: twice as many fit into a vector register.
             if cells[table] <= MAX_SHORT_CELLS:
                 short[:now] = 0
                 _add_bytes(short[:now], narrow, first, narrow_columns[some], narrow_strides[some])
@@ -182,6 +186,7 @@ def project(counters, shape, strides, out):  # type: ignore[no-untyped-def]  # p
     place = np.zeros(len(shape), dtype=np.int64)
     base, cell = 0, 0
     while cell < len(counters):
+        # The last axis is contiguous: either all of its cells fall into one, or each has its own.
         if step == 0:
             total = 0
             for k in range(length):
@@ -191,6 +196,7 @@ def project(counters, shape, strides, out):  # type: ignore[no-untyped-def]  # p
             for k in range(length):
                 out[base + k * step] += counters[cell + k]
         cell += length
+        # Count up the other axes like an odometer, and move `base` along with them.
         axis = last - 1
         while axis >= 0:
             place[axis] += 1

@@ -108,6 +108,8 @@ def _choose_next(members, starts, sizes, room, inside, owner, found):  # type: i
     for clique in range(len(owner)):
         if owner[clique] >= 0:
             continue
+        # How many attributes the clique still lacks, the last of them, what taking them in multiplies the
+        # cells by, and the worth of completing it.
         missing, last, growth, worth = 0, -1, 1.0, 1.0
         for at in range(starts[clique], starts[clique + 1]):
             if not inside[members[at]]:
@@ -115,11 +117,14 @@ def _choose_next(members, starts, sizes, room, inside, owner, found):  # type: i
                 growth *= sizes[members[at]]
             else:
                 worth *= np.log(sizes[members[at]])
+        # Already inside: the table answers it at no cost.
         if missing == 0 and room >= 1.0:
             owner[clique] = found
+        # One attribute short: credit that attribute with the worth of the clique.
         elif missing == 1 and growth <= room:
             completes[last] += worth
             by[last] = clique
+        # Kept in case no single attribute completes a clique.
         elif missing > 1 and growth <= cheapest:
             cheapest, joined = growth, clique
     best, score = -1, 0.0

@@ -86,6 +86,7 @@ def _best(graph, worth, sizes, price, max_cells, max_clique_cells):  # type: ign
         for b in range(a + 1, count):
             if graph[a, b] or sizes[a] * sizes[b] > max_clique_cells:
                 continue
+            # The graph with this edge and what its triangulation adds.
             trial = graph.copy()
             trial[a, b] = 1
             trial[b, a] = 1
@@ -93,6 +94,7 @@ def _best(graph, worth, sizes, price, max_cells, max_clique_cells):  # type: ign
             if cells > max_cells or largest > max_clique_cells:
                 continue
             score = -price * cells
+            # Worth of all edges present, those of the triangulation included, less the price of the cells.
             for u in range(count):
                 for v in range(u):
                     if trial[u, v]:
@@ -115,6 +117,7 @@ def _triangulate(graph, sizes):  # type: ignore[no-untyped-def]
     cells, largest = 0.0, 0.0
     gone = np.zeros((count, count), dtype=np.uint8)
     for step in range(count):
+        # The attribute whose elimination adds the fewest edges; of equals the one with the smallest clique.
         best, fewest, least = -1, 1 << 60, np.inf
         for v in range(count):
             if alive[v]:
@@ -124,6 +127,7 @@ def _triangulate(graph, sizes):  # type: ignore[no-untyped-def]
         order[step] = best
         alive[best] = 0
         _tie(graph, alive, gone, best)
+        # A clique inside an earlier one is not maximal and costs nothing.
         if not _within(gone, order, step):
             cells += least
             largest = max(largest, least)

@@ -90,6 +90,7 @@ def _noise(rows: Numbers, columns: Numbers, size: int) -> tuple[float, float]:
     together; the deviation is raised by the ratio of all cells to the free ones.
     """
     mean, variance = 0.0, 0.0
+    # Rows and columns of the table that are not empty.
     first, second = 0, 0
     for p in rows:
         first += p > 0.0
@@ -100,12 +101,16 @@ def _noise(rows: Numbers, columns: Numbers, size: int) -> tuple[float, float]:
     for p in rows:
         for q in columns:
             if p > 0.0 and q > 0.0:
+                # The expected |count - expected| of a Poisson number, and the rest of its variance about
+                # that.
                 expected = size * p * q
                 shrunk = (1.0 - p) * (1.0 - q)
                 deviation = _mean_deviation(expected)
                 mean += deviation * math.sqrt(shrunk)
                 variance += max(0.0, expected - deviation * deviation) * shrunk
+    # (R C) / ((R - 1) (C - 1)): all cells over the degrees of freedom.
     free = first * second / ((first - 1.0) * (second - 1.0))
+    # Half the sum of absolute deviations is total variation; over `size` it is a share of the rows.
     return 0.5 * mean / size, 0.5 * math.sqrt(variance * free) / size
 
 
@@ -138,6 +143,7 @@ def measure_pairs(real: Codes, synthetic: Codes, sizes: Pairs, pairs: Pairs) -> 
     Returns:
         `MEASURES` of each pair, shape [pairs, 8].
     """
+    # One pair of buffers as large as the largest pair serves all of them.
     most = 1
     for k in range(pairs.shape[0]):
         most = max(most, sizes[pairs[k, 0]] * sizes[pairs[k, 1]])
@@ -155,6 +161,7 @@ def measure_pairs(real: Codes, synthetic: Codes, sizes: Pairs, pairs: Pairs) -> 
             tables[1, synthetic[a, t] * second + synthetic[b, t]] += 1.0
         tables[0, :cells] /= real.shape[1]
         tables[1, :cells] /= synthetic.shape[1]
+        # Margins 0 and 1 are those of the real table, 2 and 3 those of the synthetic one.
         _add_margins(tables[0], first, second, margins[0], margins[1])
         _add_margins(tables[1], first, second, margins[2], margins[3])
         found[k, 0], found[k, 4], found[k, 5] = _compare_cells(tables, margins, first, second)

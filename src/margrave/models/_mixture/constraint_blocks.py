@@ -67,9 +67,9 @@ class ConstraintBlock:
         names: The attributes.
         sizes: Codes of each.
         codes: The allowed cells, shape [attributes, cells].
-        feasible_shares: What all components have in common, up to a factor, shape [cells]: the share of
-            the values in each cell's bins that obey, brought to the pairs that were measured with little
-            noise.
+        feasible_shares: What all components have in common, up to a factor, shape [cells]: the share of the
+        values in
+            each cell's bins that obey, brought to the pairs that were measured with little noise.
     """
 
     names: tuple[str, ...]

@@ -186,8 +186,8 @@ class MixtureModel(Model):
         information: Penalty per nat the fit was made at.
         descent: How the fit went; None for a model that was loaded.
         refinements: How some attributes are drawn given the others; None to draw all from the mixture.
-        latent_blocks: Attributes that share states of their own. Their conditionals in `shares` are those
-            of the latent block.
+        latent_blocks: Attributes that share states of their own. Their conditionals in `shares` are those of
+        the latent block.
     """
 
     def __init__(

@@ -2,7 +2,8 @@
 
 Panels: measured pairs as few products of matrices, with their gradient written out.
 
-ConstrainedShares: relaxed rows under rules, on PyTorch, as `mixture.rules_ties.conditioned` has them.
+ConstrainedShares: relaxed rows under rules, on PyTorch, as `condition_block` in
+`margrave.models._mixture.constraint_blocks` has them.
 """
 
 from __future__ import annotations

@@ -306,6 +306,8 @@ def _swap_drawn(
     state: NDArray[np.uint64],
 ) -> None:
     rows = len(column)
+    # Every row is tried `passes` times against one of the SWAP_REACH rows behind it: rows of a group lie
+    # together.
     for trial in range(passes * rows):
         p = trial % rows
         q = p + 1 + int(uniform(state) * SWAP_REACH)
@@ -314,11 +316,16 @@ def _swap_drawn(
         a, b = column[p], column[q]
         if a == b or not _may_swap(p, q, a, b, keys, table, state):
             continue
+        # How much the sum of squared excesses would change, halved, over the tables with every other
+        # attribute.
         change = np.float32(0.0)
         for w in range(near.shape[1]):
+            # s and t: the codes of another attribute in the two rows. Where they agree the swap moves
+            # nothing.
             s, t = near[p, w], near[q, w]
             if s != t:
                 change += excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+        # Strictly better only: equal ones would be swapped back and forth.
         if change < -0.001:
             column[p], column[q] = b, a
             for w in range(near.shape[1]):

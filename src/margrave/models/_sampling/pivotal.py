@@ -66,14 +66,17 @@ def _decide(
     """
     held, size = 0, probabilities.shape[1]
     for row in order:
+        # The row's probabilities become one more line; those that are as good as 0 are closed.
         owners[held], left[held] = row, 0
         for code in range(size):
             share = probabilities[row, code]
             open_[held, code] = share if share > MIN_PROBABILITY else 0.0
             left[held] += share > MIN_PROBABILITY
+        # Cycles of the fresh line with one other line are removed first: they are cheap to find.
         for line in range(held):
             _exchange(open_, left, line, held, state)
         fresh = held
+        # Whatever cycle is left passes through the fresh line, as the lines before it are a forest.
         held, fresh = _settle(open_, owners, left, held + 1, fresh, found)
         while fresh >= 0:
             length = _cycle(open_, held, fresh, codes, lines)
@@ -81,6 +84,7 @@ def _decide(
                 break
             _move(open_, left, codes, lines, length, state)
             held, fresh = _settle(open_, owners, left, held, fresh, found)
+    # A forest is left: move along paths between its leaves until every row has one code.
     while held:
         length = _path(open_, held, codes, lines)
         _move(open_, left, codes, lines, length, state)
@@ -168,6 +172,7 @@ def _cycle(open_: Floats, held: int, fresh: int, codes: Longs, lines: Longs) -> 
     came_by, came_from, queue = np.empty(size, np.int64), np.empty(held, np.int64), np.empty(size, np.int64)
     came_by[:] = -2
     came_from[:] = -2
+    # -2: not reached; -1: where the search began.
     for source in range(size):
         if open_[fresh, source] == 0.0 or came_by[source] != -2:
             continue
@@ -185,6 +190,8 @@ def _cycle(open_: Floats, held: int, fresh: int, codes: Longs, lines: Longs) -> 
                         continue
                     came_by[code] = line
                     if open_[fresh, code] > 0.0:
+                        # Another code of the fresh line is reached: with that line the walk closes to a
+                        # cycle.
                         return _trace(came_by, came_from, code, fresh, codes, lines)
                     queue[last] = code
                     last += 1
@@ -207,10 +214,12 @@ def _trace(came_by: Longs, came_from: Longs, code: int, fresh: int, codes: Longs
 def _path(open_: Floats, held: int, codes: Longs, lines: Longs) -> int:
     """A walk through the forest from a code that one line has to another such; its number of lines."""
     size = open_.shape[1]
+    # In how many open rows each code is still possible.
     degrees = np.zeros(size, dtype=np.int64)
     for line in range(held):
         for code in range(size):
             degrees[code] += open_[line, code] > 0.0
+    # A leaf of the forest has degree 1; from there each step takes another line and another code.
     at, line, length = 0, -1, 0
     while degrees[at] != 1:
         at += 1

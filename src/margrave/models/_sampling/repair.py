@@ -141,18 +141,21 @@ def _repair(
     limit: float,
     state: State,
 ) -> None:
+    # A cell that no change could mend counts twice as much the next time, as in breakout local search.
     weights = np.ones(len(excess))
     wanted = np.empty(members.shape[1], dtype=np.int64)
     at = np.empty(len(members), dtype=np.int64)
     move = np.empty(3, dtype=np.int64)
     for turn in range(ROUNDS):
         done = True
+        # In the last rounds changes may cost more of the model's likelihood.
         nats = NATS if 5 * turn < ROUNDS else 2.0 * NATS
         for k in range(len(members)):
             for cell in range(starts[k], starts[k + 1]):
                 if abs(excess[cell]) <= limit:
                     continue
                 done = False
+                # The codes of the cell, from its number in the table.
                 rest = cell - starts[k]
                 for place in range(len(wanted)):
                     if members[k, place] >= 0:
@@ -188,6 +191,7 @@ def _search(
     differences = np.empty(BLOCK, dtype=np.uint8)
     best, tried = -1e-6, 0
     blocks = (rows + BLOCK - 1) // BLOCK
+    # Begin at a random block, so that the first rows of the table are not changed more than others.
     start = int(uniform(state) * blocks)
     for turn in range(blocks):
         first = (start + turn) % blocks * BLOCK
@@ -198,6 +202,7 @@ def _search(
             if differences[i] == (0 if over else 1):
                 tried += 1
                 best = _try(codes, sizes, clique, wanted, over, first + i, best, tables, at, move)
+                # Enough rows were looked at: the best of them is nearly the best of all.
                 if tried == MAX_ROWS_TRIED:
                     return best < -1e-6
     return best < -1e-6
@@ -243,6 +248,8 @@ def _try(
     """The least cost so far, row i's changes out of the cell, or into it, included."""
     for place in range(len(clique)):
         v = clique[place]
+        # An overfull cell loses rows by any of its attributes; a cell short of rows gains by the one that
+        # differs.
         if v < 0 or not (over or codes[v, i] != wanted[place]):
             continue
         _locate(codes, i, v, tables, at)
@@ -380,12 +387,14 @@ def _steer(
                 if not _over(places[group], codes[i], excess):
                     continue
                 if not ready:
+                    # Which codes of the group may be rounded up instead; computed once, when first needed.
                     _free(table[keys[group]], rows, codes[last - extras[group] : last], fractions)
                     ready = True
                 old = codes[i]
                 new = _better(places[group], old, fractions, excess, costs)
                 if new != old:
                     codes[i] = new
+                    # The sign says which codes are rounded up: it changes with the exchange.
                     fractions[old], fractions[new] = -fractions[old], -fractions[new]
                     for place in places[group]:
                         excess[place + old] -= 1.0

@@ -168,9 +168,11 @@ def _fill(
     first, group = 0, 0
     while first < rows:
         key = keys[by[first]]
+        # Rows are sorted by key: a group ends where the key changes.
         last = first + 1
         while last < rows and keys[by[last]] == key:
             last += 1
+        # Points come from strata, so that groups of alike tables are rounded up evenly and not by chance.
         if used == BASE * BASE:
             _strata(points, state)
             used = 0
@@ -200,6 +202,7 @@ def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: 
     rest = 0.0
     for a in range(len(weights)):
         expected = rows * (weights[a] / total) if total > 0.0 else rows / len(weights)
+        # The whole part of each expectation is given for certain; the fractions share what is missing.
         whole = min(int(expected + 1e-9), rows - filled)
         fractions[a] = max(expected - whole, 0.0)
         rest += fractions[a]
@@ -209,6 +212,7 @@ def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: 
     missing = rows - filled
     if missing == 0:
         return 0
+    # Systematic sampling: marks at equal distance along the cumulated fractions, the first at `point`.
     spacing = rest / missing
     mark = point * spacing
     reached = 0.0
@@ -221,6 +225,7 @@ def _round(weights: Floats, rows: int, point: float, fractions: Floats, values: 
             values[filled] = a
             filled += 1
             mark += spacing
+    # Rounding of sums may leave the last mark just beyond the end.
     while filled < rows:
         values[filled] = last
         filled += 1

@@ -31,6 +31,7 @@ def gate_rows(codes: Ints, gate: Singles, bias: Singles, shares: Singles) -> Non
     components = len(bias)
     for i in range(codes.shape[0]):
         row = shares[i]
+        # Sum of log-odds; then softmax with the largest subtracted, so that no exponential overflows.
         row[:] = bias
         for u in range(codes.shape[1]):
             own = gate[codes[i, u]]
@@ -103,11 +104,13 @@ def pull_gate(
     tiny = np.float32(1e-30)
     for i in range(codes.shape[0]):
         row = shares[i]
+        # g_k: the derivative by the row's share of component k.
         held[:] = offset
         for u in range(codes.shape[1]):
             own = slopes[codes[i, u]]
             for k in range(components):
                 held[k] += own[k]
+        # The penalty's own derivative is the log ratio; the constant it lacks is removed with the mean below.
         if penalty > 0.0:
             nats = np.float32(0.0)
             for k in range(components):
@@ -115,12 +118,14 @@ def pull_gate(
                 nats += row[k] * cost
                 held[k] += penalty * cost
             paid += weights[i] * nats
+        # Centred under the row's shares: softmax leaves sums of log-odds undetermined.
         mean = np.float32(0.0)
         for k in range(components):
             mean += row[k] * held[k]
         for k in range(components):
             held[k] = weights[i] * row[k] * (held[k] - mean)
             pull[k] += held[k]
+        # The same derivative reaches every code of the row.
         for u in range(codes.shape[1]):
             into = gradient[codes[i, u]]
             for k in range(components):

@@ -146,8 +146,8 @@ class Setting:
         penalty: Of a nat of dependence.
         groups: Positions of the attributes of each latent block.
         signal: Rows times mu, mu^2 the precision of all measurements together.
-        refinements: Whether attributes that nobody asked for are refined attributes
-            (`margrave.models._mixture.refinements`).
+        refinements: Whether attributes that nobody asked for are refined
+        (`margrave.models._mixture.refinements`).
     """
 
     penalty: float

@@ -90,8 +90,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         steps: Optimiser steps of each.
         information: Penalty per nat; None for the rule and its choice by split noise.
         smoothness: Penalty of unlike neighbours, over that of a nat.
-        refinements: Codes that all refined attributes may have together, 0 for none. Refined attributes
-            are the attributes of fewest
+        refinements: Codes that all refined attributes may have together, 0 for none. Refined
+        attributes are the attributes of fewest
             codes: each is drawn given all others from an additive model fitted to its pairs
             (`margrave.models._mixture.additive`) instead of from the mixture. Where noise is large, only if
             split noise finds that better.

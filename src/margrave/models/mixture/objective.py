@@ -173,11 +173,13 @@ def add_penalties(
             continue
         own = np.log(ones[c])
         for k in range(components):
+            # Derivative of Q log(Q / m) in natural coordinates: log Q - log m. That by m vanishes in the sum.
             nats = information * (logs[c, k] - own)
             gradient[c, k] += nats
             paid[k] += shares[c, k] * nats
     value = 0.0
     for k in range(components):
+        # Value, and derivative by each weight, are the shares' mean of the nats.
         value += weights[k] * paid[k]
         by_weight[k] += paid[k]
     if smoothness > 0.0:
@@ -203,6 +205,7 @@ def _smooth(
     cost = np.zeros(components, gradient.dtype)
     for c in range(codes - 1):
         both = ones[c] + ones[c + 1]
+        # Weight of the difference of two neighbours' likelihood ratios: m_c m_c+1 / (m_c + m_c+1).
         h = smoothness * ones[c] * ones[c + 1] / both
         low, high = np.float32(1.0) / ones[c], np.float32(1.0) / ones[c + 1]
         bent = below = above = np.float32(0.0)
@@ -215,6 +218,7 @@ def _smooth(
             bent += weights[k] * step * step
             above += weights[k] * pull * shares[c + 1, k]
             below += weights[k] * pull * shares[c, k]
+        # What runs through m: first through h, then through the two ratios.
         half = 0.5 * smoothness * bent
         through[c] += half * (ones[c + 1] / both) ** 2 + below * low * low
         through[c + 1] += half * (ones[c] / both) ** 2 - above * high * high
@@ -292,7 +296,7 @@ class Objective:
         components: Number of components K.
         information: Penalty per nat of dependence, in the units of the squared residuals.
         smoothness: Penalty of unlike neighbours among ordered codes.
-        latent_blocks: Attributes that have states of their own, see `nest_objective`.
+        latent_blocks: Attributes that have states of their own, see the head of this file.
     """
 
     def __init__(

@@ -58,13 +58,17 @@ def _by_digits(bits, found):  # type: ignore[no-untyped-def]  # pragma: no cover
     for row in range(rows):
         tally[:] = 0
         for i in range(count):
+            # Turn the bits so that unsigned numbers sort as the floats do.
             own = bits[row, i]
             own ^= np.uint32(0xFFFFFFFF) if own >> np.uint32(31) else np.uint32(0x80000000)
             keys[i], order[i] = own, i
+            # One pass counts the digits of all three levels.
             tally[0, own & low] += 1
             tally[1, (own >> np.uint32(DIGIT)) & low] += 1
             tally[2, own >> np.uint32(2 * DIGIT)] += 1
+        # Least significant digit first; each pass is stable, so that earlier digits stay in order.
         for level in range(3):
+            # Counts become the place where each digit's run begins.
             below = 0
             for digit in range(2048):
                 here = tally[level, digit]

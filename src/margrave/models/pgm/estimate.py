@@ -101,6 +101,7 @@ def _two_loops(
 
     A pass applies one product and takes the next.
     """
+    # Without a history: a Newton step with the diagonal alone.
     held = min(count, MEMORY)
     if not held:
         for i in range(len(q)):
@@ -112,7 +113,9 @@ def _two_loops(
         q[i] = -gradient[i]
         total += s[i] * q[i]
         bends += np.float64(y[i]) * np.float64(y[i]) / curvature[i]
+    # The usual scale s'y / y'By, with B the inverse diagonal: as if the newest step had been exact.
     scale = 1.0 / (inverse[newest] * bends)
+    # First loop, newest to oldest: take each remembered gradient change out of q.
     for back in range(held):
         k = (count - 1 - back) % MEMORY
         weights[back] = inverse[k] * total
@@ -120,6 +123,7 @@ def _two_loops(
             total = _add_step(q, -weights[back], changed[k], moved[(k - 1) % MEMORY])
         else:
             total = _scale_step(q, -weights[back], changed[k], scale, curvature)
+    # Second loop, oldest to newest: put the steps back in.
     for back in range(held - 1, -1, -1):
         k = (count - 1 - back) % MEMORY
         weight = weights[back] - inverse[k] * total
@@ -375,6 +379,7 @@ def _solve_table(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Fl
     """
     base, logs = np.empty(len(mu)), np.empty(len(mu))
     for i in range(len(mu)):
+        # Fixed part of the equation for p, and where Newton's method for log p begins.
         base[i] = target[i] + ridge[i] * (np.log(max(mu[i], 1e-300)) - theta[i])
         logs[i] = np.log(max(target[i], min(mu[i], ridge[i]), 1e-12))
     shift = 0.0
@@ -382,6 +387,8 @@ def _solve_table(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Fl
         total, slope = 0.0, 0.0
         for i in range(len(mu)):
             c, wanted = ridge[i], base[i] - ridge[i] * shift
+            # p + c log p = wanted has one root, as its left side rises with p; steps are capped where exp is
+            # steep.
             for _ in range(40):
                 p = np.exp(logs[i])
                 step = min(max((p + c * logs[i] - wanted) / (p + c), -5.0), 5.0)
@@ -391,6 +398,7 @@ def _solve_table(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Fl
             p = np.exp(logs[i])
             total += p
             slope += c * p / (p + c)
+        # Newton's method for the shift, in the logarithm of the total.
         shift += min(max(total * np.log(total) / slope, -50.0), 50.0)
         if abs(total - 1.0) < 1e-9:
             break

@@ -131,6 +131,7 @@ def eliminate(
     """
     count = len(sizes)
     logs = np.log(sizes)
+    # log of the cells of the clique that an attribute and its neighbours form.
     weight = logs + np.dot(adjacent.astype(np.float64), logs)
     cost = np.zeros(count)
     stale = np.ones(count, dtype=np.uint8)
@@ -141,6 +142,7 @@ def eliminate(
         for v in range(count):
             if not alive[v]:
                 continue
+            # The fill cost of an attribute changes only where an edge near it was added or removed.
             if rule > 0 and stale[v]:
                 cost[v] = _fill(adjacent, sizes, v, rule, around)
                 stale[v] = 0
@@ -181,6 +183,7 @@ def _remove(
     later: NDArray[np.uint8],
 ) -> None:
     degree = 0
+    # The neighbours are eliminated later; each loses this attribute from its clique.
     for u in range(len(logs)):
         if adjacent[v, u]:
             around[degree] = u
@@ -193,11 +196,13 @@ def _remove(
         a = around[i]
         for j in range(i):
             b = around[j]
+            # A fill edge: neighbours of an eliminated attribute become neighbours of each other.
             if not adjacent[a, b]:
                 adjacent[a, b] = 1
                 adjacent[b, a] = 1
                 weight[a] += logs[b]
                 weight[b] += logs[a]
+                # Whoever knows both ends has one missing edge less.
                 for u in range(len(logs)):
                     if adjacent[a, u] and adjacent[b, u]:
                         stale[u] = 1
@@ -208,6 +213,8 @@ def _cells(order: NDArray[np.int64], later: NDArray[np.uint8], sizes: NDArray[np
     count = len(sizes)
     degree = np.zeros(count, dtype=np.int64)
     absorbed = np.zeros(count, dtype=np.uint8)
+    # An attribute's clique is itself and its later neighbours. The clique of its first later neighbour lies
+    # inside it if it has just one neighbour less, and is then no maximal one.
     for i in range(count - 1, -1, -1):
         v = order[i]
         parent = -1
@@ -218,6 +225,7 @@ def _cells(order: NDArray[np.int64], later: NDArray[np.uint8], sizes: NDArray[np
                     parent = order[j]
         if parent >= 0 and degree[v] == degree[parent] + 1:
             absorbed[parent] = 1
+    # What is not absorbed is maximal: its cells count.
     total = 0.0
     for v in range(count):
         if not absorbed[v]:

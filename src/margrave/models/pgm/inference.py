@@ -72,6 +72,7 @@ def calibrate_logs(
     """As `kernels.calibrate`, all in log space. tables: logs of factors."""
     belief[:] = 0.0
     normaliser = 0.0
+    # Up: children come before parents. A node is the sum of its factors and of its children's messages.
     for k in range(len(nodes)):
         start, cells, parent, s, n, own, _, _, _ = nodes[k]
         for link in range(first[k], first[k + 1]):
@@ -79,7 +80,9 @@ def calibrate_logs(
         if parent < 0:
             normaliser += _normalise(belief, start, start + cells)
         else:
+            # The message to the parent: the logarithm of the sum over what the separator leaves out.
             _log_sum(belief, start, maps[own], outer, inner, tables, sums, s, n)
+    # Down: a parent's belief over the separator, less what the node had sent, completes the node.
     for k in range(len(nodes) - 1, -1, -1):
         start, cells, parent, s, n, own, theirs, _, _ = nodes[k]
         if parent >= 0:
@@ -87,6 +90,7 @@ def calibrate_logs(
             _log_sum(belief, nodes[parent, 0], maps[theirs], outer, inner, tables, sums, s, n)
             tables[s : s + n] -= sent
             gather_add(belief, start, maps[own], outer, inner, tables, s)
+    # Beliefs become probabilities, and every group's marginal is summed out of its node.
     for c in range(len(belief)):
         belief[c] = np.exp(belief[c])
     sums[:] = 0.0

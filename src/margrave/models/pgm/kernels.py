@@ -187,9 +187,11 @@ def raise_nodes(
     scale: Floats,
 ) -> bool:
     """Fill the nodes from begin to before end, send their messages up; False where one is lost."""
+    # The whole node is one part; a root sends nothing.
     part, own = np.array([0, 0, 0, 1]), np.empty((1, 2), dtype=np.int64)
     for k in range(begin, end):
         s, n, near = nodes[k, SEPARATOR], nodes[k, LENGTH], links[first[k] : first[k + 1]]
+        # Messages are added up where they will be read: they begin at 0.
         tables[s : s + n] = 0.0
         part[1], own[0, 0], own[0, 1] = nodes[k, ROWS], nodes[k, OWN], s
         into = own if nodes[k, PARENT] >= 0 else own[:0]
@@ -271,12 +273,14 @@ def raise_part(
         begin = part[0] + time * part[2]
         for r0 in range(begin, begin + part[1], step):
             r1 = min(r0 + step, begin + part[1])
+            # Tables that are constant along a row multiply one number a row, before the row is spread out.
             rows[:] = 1.0
             for k in range(len(links)):
                 at = maps[links[k, 0]]
                 if at[2] == 0:
                     _multiply_each(rows, r1 - r0, tables, links[k, 1], outer, at[3] + r0)
             _spread_rows(node, r0, r1, rows, belief)
+            # All other tables multiply cell by cell, while the block is in cache.
             for k in range(len(links)):
                 at = maps[links[k, 0]]
                 if at[2] != 0:
@@ -350,6 +354,7 @@ def lower_part(
         begin = part[0] + time * part[2]
         for r0 in range(begin, begin + part[1], step):
             r1 = min(r0 + step, begin + part[1])
+            # The ratio of new message to old, times what scaling took out.
             rows[:] = factor
             if node[PARENT] >= 0:
                 own, s = maps[node[OWN]], node[SEPARATOR]
@@ -357,6 +362,7 @@ def lower_part(
                     _multiply_each(rows, r1 - r0, tables, s, outer, own[3] + r0)
                 else:
                     _multiply_rows(belief, node[START], own, r0, r1, outer, inner, tables, s)
+            # After this `rows` holds the rows' sums: tables over the leading axes need no other pass.
             _settle(node, r0, r1, belief, rows)
             for k in range(len(into)):
                 at = maps[into[k, 0]]

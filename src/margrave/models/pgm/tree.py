@@ -283,10 +283,12 @@ def _evaluate(
     order = np.empty(count, dtype=np.int64)
     later = np.empty((count, count), dtype=np.uint8)
     cells = np.empty(len(table))
+    # Candidates whose edges are all there already share one result.
     plain = -1.0
     for k in range(len(table)):
         graph = base.copy()
         fresh = False
+        # The candidate's attributes become neighbours of each other.
         for i in range(table.shape[1]):
             for j in range(i):
                 a, b = table[k, i], table[k, j]
@@ -297,6 +299,7 @@ def _evaluate(
         if not fresh and plain >= 0.0:
             cells[k] = plain
             continue
+        # The smallest tree over the greedy rules, as a fit would take.
         best = np.inf
         for rule in range(RULES):
             later[:] = 0

@@ -108,12 +108,14 @@ def search(rows: Rows, tables: Tables, odds: Floats, proposals: int, tally: Long
     number, names = rows.shape
     change = np.empty(tables.sizes.max())
     for _ in range(proposals):
+        # Pick an operator by its probability, then a row, a column and a second row.
         point, operator = uniform(state), 0
         while operator < OPERATORS - 1 and point >= odds[operator]:
             point -= odds[operator]
             operator += 1
         row, name = int(uniform(state) * number), int(uniform(state) * names)
         other = int(uniform(state) * number)
+        # `tally` counts codes judged: the probabilities follow what each judgement gains.
         tally[0, operator] += 1
         if operator == SWAP:
             tally[0, operator] += 1

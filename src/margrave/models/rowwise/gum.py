@@ -74,6 +74,7 @@ def update(
     """
     rows, cells = columns.shape[1], len(target)
     keys, firsts = np.empty(rows, dtype=np.int64), np.zeros(cells + 1, dtype=np.int64)
+    # Count the rows of each cell, one place further on, so that cumulated sums become starting points.
     for row in range(rows):
         keys[row] = _cell(columns, attributes, sizes, row)
         firsts[keys[row] + 1] += 1
@@ -82,6 +83,7 @@ def update(
         firsts[cell + 1] += firsts[cell]
     if gains.sum() <= 0.0:
         return away
+    # Rows in order of their cells: a counting sort.
     order, ends = np.empty(rows, dtype=np.int64), firsts[:-1].copy()
     for row in range(rows):
         order[ends[keys[row]]] = row
@@ -138,14 +140,17 @@ def _wanted_changes(counts: Longs, target: Floats, alpha: float, fresh: bool) ->
         gap = target[cell] - counts[cell]
         away += abs(gap)
         if gap >= 1.0 and counts[cell] > 0:
+            # A cell that has rows may grow by alpha times what it has; an empty one by alpha times its gap.
             gains[cell] = min(np.floor(gap), alpha * counts[cell])
         elif gap >= 1.0 and fresh:
             gains[cell] = alpha * np.floor(gap)
         elif gap <= -1.0:
             losses[cell] = np.floor(-gap)
     wanted, there, low, high = gains.sum(), losses.sum(), 0.0, 1.0
+    # Fewer rows can leave than are wanted: all gains shrink alike.
     if wanted >= there:
         return gains * (there / max(wanted, 1.0)), losses, away
+    # More can leave than are wanted: the share beta of each cell that leaves, by bisection.
     for _ in range(HALVINGS):
         beta, lost = 0.5 * (low + high), 0.0
         for cell in range(len(target)):
@@ -202,6 +207,7 @@ def _fill(
         source = order[firsts[cell] + int(uniform(state) * there)]
         for name in range(columns.shape[0]):
             columns[name, victims[k]] = columns[name, source]
+    # The others take the codes of the cell, from its number in the table.
     rest = cell
     for axis in range(len(attributes) - 1, -1, -1):
         code = rest % sizes[axis]

@@ -367,15 +367,19 @@ def block_draws(
     mask = np.uint64((1 << log_width) - 1)
     while filled < len(out) and used + 1 < len(words):
         word, second = words[used], words[used + 1]
+        # The block by inversion; -1 where its boundary is too near to be sure, and exact arithmetic decides.
         block = _find(bounds, guide, shift, slack, np.int64(word >> np.uint64(2)))
         if block < 0:
             return filled, used, True
         offset = np.float64(second & mask)
         start = block * width
+        # Accepted if this is above 0; within `margin` the rounding of exp could decide, so exact arithmetic
+        # does.
         gap = np.exp(-(2.0 * start + offset) * offset * rate) - np.float64(second >> np.uint64(24)) * 2.0**-40
         if abs(gap) <= margin:
             return filled, used, True
         used += 2
+        # One of the two zeros is refused, or 0 would be twice as likely.
         negative = bool(word & np.uint64(1))
         if gap > 0.0 and not (negative and start + offset == 0.0):
             k = np.int64(start + offset)
@@ -408,6 +412,7 @@ def rounded_draws(
         if block < 0:
             return filled, used, True
         b, t = np.float64(block), np.float64(second & np.uint64((1 << 50) - 1)) * 2.0**-50
+        # Fourteen bits of the uniform decide most tries; the third word is read only where they do not.
         high = np.float64(second >> np.uint64(50)) * 2.0**-14
         chance = np.exp(-(2.0 * b + t) * t * 2.0**-21)
         if high + 2.0**-14 > chance - margin:
@@ -418,6 +423,7 @@ def rounded_draws(
             if high > chance:
                 used += 3
                 continue
+        # Adding a half and taking the floor rounds to the nearest whole number.
         z = sigma * ((b + t) * 2.0**-10) + 0.5
         k = _floor(z, (z + 1.0) * margin + sigma * 2.0**-58)
         if k < 0:
@@ -436,6 +442,7 @@ def laplace_draws(words: Words, out: Ints, filled: int, scale: float, margin: fl
     used = 0
     while filled < len(out) and used < len(words):
         word = words[used]
+        # The middle of the interval that the 62 bits name; its half width is part of the error below.
         uniform = np.float64(np.int64(word >> np.uint64(2))) + 0.5
         log = -np.log(uniform * 2.0**-62)
         z = scale * log
@@ -443,6 +450,7 @@ def laplace_draws(words: Words, out: Ints, filled: int, scale: float, margin: fl
         if uniform < 1.0 or k < 0:
             return filled, used, True
         used += 1
+        # Minus zero is refused, or 0 would be twice as likely.
         if word & np.uint64(1):
             if k:
                 out[filled] = -k
