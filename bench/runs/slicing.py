@@ -4,14 +4,14 @@
 
 FOLDER holds ACSemployment_train.csv.gz and ACSemployment-domain.json of paper 003's authors: 49,000 people of
 California, 17 columns of codes. The 94,700 rows of paper 001's quarter sample are drawn from them with
-replacement by seed 0, and released by each method at mu 1.133 and 1.579, one row emptied: the price on a tight
-frame of the noise for which Theorem 1 of paper 001 says 6.5 and 9.5 at delta 1e-5 with 200 directions of 100
-features. Printed for each: the mean over the columns that are categories (all but AGEP) of 1 - total
+replacement by seed 0, and released by each method at mu 1.133 and 1.579, one row emptied: the price on a
+tight frame of the noise for which Theorem 1 of paper 001 says 6.5 and 9.5 at delta 1e-5 with 200 directions
+of 100 features. Printed for each: the mean over the columns that are categories (all but AGEP) of 1 - total
 variation, the same over their pairs, as TVComplement and ContingencySimilarity of SDMetrics are, and seconds
 of processor time for fit and rows. With --out a page is written, the paper's figures beside ours.
 
-`slice_fdiv plain` and `slice_wass plain` train as the paper says, as far as it says it: batches of 128, k of 2
-(1), from random weights, 400 steps of a rate of 0.002, where the paper takes some 150,000 steps of 2e-5.
+`slice_fdiv plain` and `slice_wass plain` train as the paper says, as far as it says it: batches of 128, k of
+2 (1), from random weights, 400 steps of a rate of 0.002, where the paper takes some 150,000 steps of 2e-5.
 """
 
 from __future__ import annotations
@@ -151,17 +151,20 @@ def _span(values: tuple[float, ...], digits: int) -> str:
 
 HEAD = """# The tables of the slicing mechanism's paper
 
-Written by `python bench/runs/slicing.py FOLDER --releases {releases} --out docs/benchmark-001.md`; edit nothing here.
+Written by `python bench/runs/slicing.py FOLDER --releases {releases} --out docs/benchmark-001.md`; edit
+nothing here.
 
-Greenewald, Yu, Wang and Xu 2024 (NeurIPS, arXiv 2410.19941), Tables 1 and 3, the Employment task: `columns` is the mean
-over categories of 1 - total variation (TVComplement), `pairs` the same over their pairs (ContingencySimilarity). The
-paper's people are a quarter sample of California in 2018 (94,700); ours are as many drawn with replacement from the 49,000
-that paper 003's authors keep, ages left out of the scores. The paper reports 5.1 and 8.1 by an amplification that does
-not apply as it stands, and leaves 0.5 of pre-processing out; the same noise is what is compared here
-([slicing.md](methods/slicing.md)). One row emptied, delta 1e-5. A range is that of {releases} release(s).
+Greenewald, Yu, Wang and Xu 2024 (NeurIPS, arXiv 2410.19941), Tables 1 and 3, the Employment task: `columns`
+is the mean over categories of 1 - total variation (TVComplement), `pairs` the same over their pairs
+(ContingencySimilarity). The paper's people are a quarter sample of California in 2018 (94,700); ours are as
+many drawn with replacement from the 49,000 that paper 003's authors keep, ages left out of the scores. The
+paper reports 5.1 and 8.1 by an amplification that does not apply as it stands, and leaves 0.5 of
+pre-processing out; the same noise is what is compared here ([slicing.md](methods/slicing.md)). One row
+emptied, delta 1e-5. A range is that of {releases} release(s).
 
-`plain` starts at random weights, as the paper does; without that word the network starts at the released means of the
-columns ([slice_fdiv.md](methods/slice_fdiv.md)). `independent` and `auto` are releases of counts at the same epsilon.
+`plain` starts at random weights, as the paper does; without that word the network starts at the released
+means of the columns ([slice_fdiv.md](methods/slice_fdiv.md)). `independent` and `auto` are releases of
+counts at the same epsilon.
 """
 
 
