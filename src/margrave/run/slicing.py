@@ -139,15 +139,7 @@ def release(
         BudgetError: A cap in the book leaves no room.
     """
     check_budget(epsilon, delta)
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise InputError(invalid("lower", "finite and below upper", "Try lower=0.0, upper=1.0.", got=lower))
-    if not 2 <= levels <= 1 << 16:
-        raise InputError(invalid("levels", "from 2 to 65,536", "Try 256.", got=levels))
-    numbers = _check_matrix(X)
-    limit = machine_memory() if max_memory is None else max_memory
-    if limit is not None and numbers.size * BYTES > limit:
-        remedy = "Release fewer rows or features, or raise max_memory."
-        raise InputError(invalid("X", f"of at most {limit // BYTES} numbers for this memory", remedy))
+    numbers = _check_matrix(X, lower, upper, levels, max_memory)
     scale = max(abs(lower), abs(upper))
     names = tuple(f"x{place}" for place in range(numbers.shape[1]))
     grid = (np.linspace(lower, upper, levels) / scale)[None, :]
@@ -167,16 +159,24 @@ def release(
             return SliceRelease(found, float(lower), float(upper), Guarantee.of(book), tuple(book.events))
 
 
-def _check_matrix(X: Any) -> NDArray[Any]:
-    """X as an array of numbers with two axes.
+def _check_matrix(X: Any, lower: float, upper: float, levels: int, max_memory: int | None) -> NDArray[Any]:
+    """X as an array of numbers with two axes, once bounds, levels and memory are checked.
 
     Raises:
-        InputError: It is not one.
+        InputError: One of them cannot be used.
     """
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise InputError(invalid("lower", "finite and below upper", "Try lower=0.0, upper=1.0.", got=lower))
+    if not 2 <= levels <= 1 << 16:
+        raise InputError(invalid("levels", "from 2 to 65,536", "Try 256.", got=levels))
     found = np.asarray(X)
     if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
         remedy = "Give a NumPy array; flatten images to one row each."
         raise InputError(invalid("X", "a matrix of numbers, [rows, features]", remedy))
+    limit = machine_memory() if max_memory is None else max_memory
+    if limit is not None and found.size * BYTES > limit:
+        remedy = "Release fewer rows or features, or raise max_memory."
+        raise InputError(invalid("X", f"of at most {limit // BYTES} numbers for this memory", remedy))
     return found
 
 

@@ -138,7 +138,10 @@ class Strategy(ABC):
 
 
 REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
-    "marginals": ("learns from marginals", "Use select=Training()."),
+    "marginals": (
+        "learns from marginals",
+        "Use select=Training() for 'diffusion', SliceTraining() for 'slice_fdiv' and 'slice_wass'.",
+    ),
     "moments": ("takes Fourier features", "Use model='merf'."),
     "gradients": ("is trained by gradients", "Use model='diffusion'."),
     "slices": ("learns from noisy copies of rows", "Use model='slice_fdiv' or 'slice_wass'."),
