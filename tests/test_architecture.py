@@ -75,6 +75,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "relaxed": SHARED | {"mixture"},
         "particles": SHARED | {"mixture"},
         "diffusion": SHARED,
+        "sliced": SHARED,
         "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},
         "gated": SHARED - {"_products"},
