@@ -76,6 +76,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "relaxed": SHARED,
         "particles": SHARED,
         "diffusion": SHARED,
+        "sliced": SHARED,
         "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},
         "gated": SHARED - {"_products"},

@@ -32,6 +32,7 @@ MODULES = {
     "margrave.rules": "What a user declares about rows.",
     "margrave.select": "Strategies: which marginals to buy.",
     "margrave.models": "Fitters and models: from marginals to rows.",
+    "margrave.slicing": "A noisy copy of every row of a matrix, and generators trained against it.",
     "margrave.regression": "Regressions from a release, with intervals.",
     "margrave.datasets": "Tables to try things on.",
     "margrave.errors": "What is raised.",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from margrave.privacy.ledger.book import Book
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
+    from margrave.run import slicing
     from margrave.run.dummy import make_dummy
     from margrave.run.fit_tables import fit_tables
     from margrave.run.notebook import show_progress
@@ -88,6 +89,7 @@ __all__ = [
     "rules",
     "select",
     "show_progress",
+    "slicing",
     "synthesize",
 ]
 
@@ -138,6 +140,7 @@ _ROOMS = {
     "regression": "margrave.regression",
     "rules": "margrave.schema.constraints.rules",
     "select": "margrave.select",
+    "slicing": "margrave.run.slicing",
 }
 
 

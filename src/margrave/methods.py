@@ -19,7 +19,7 @@ from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
-from margrave.select.slices import Slices
+from margrave.select.slices import Slices, SliceTraining
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 
@@ -212,6 +212,24 @@ METHODS: dict[str, Method] = {
             "A noisy copy of every row; tables of pairs from its second moments, a mixture of products.",
             "arXiv 2410.19941",
             page="methods/slicing.md",
+        ),
+        Method(
+            "slice_fdiv",
+            SliceTraining,
+            "slice_fdiv",
+            "A noisy copy of every row; a generator trained by a smoothed-sliced f-divergence.",
+            "arXiv 2410.19941",
+            page="methods/slice_fdiv.md",
+            extra="gpu",
+        ),
+        Method(
+            "slice_wass",
+            SliceTraining,
+            "slice_wass",
+            "A noisy copy of every row; a generator trained by the sliced Wasserstein distance.",
+            "Rakotomamonjy and Liva 2021, arXiv 2107.01848",
+            page="methods/slice_fdiv.md",
+            extra="gpu",
         ),
         Method(
             "independent",

@@ -41,13 +41,14 @@ __all__ = [
     "Model",
     "MomentsFitter",
     "RowEngine",
+    "SlicesFitter",
     "Source",
     "Strategy",
     "TrainedFitter",
 ]
 
 
-LearnsFrom = Literal["marginals", "moments", "gradients"]
+LearnsFrom = Literal["marginals", "moments", "gradients", "slices"]
 """What a model may be made from, and so what a strategy buys."""
 T = TypeVar("T")
 
@@ -414,6 +415,20 @@ class MomentsFitter(Fitter, Protocol):
         effort: Effort = ...,
     ) -> Model:
         """The model that explains marginals and moments together."""
+
+
+class SlicesFitter(Fitter, Protocol):
+    """A fitter that learns from noisy copies of rows: those that declare "slices" in `learns_from`."""
+
+    def fit_slices(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        slices: NoisySlices,
+        *,
+        effort: Effort = ...,
+    ) -> Model:
+        """The model that explains the copies; their number is public."""
 
 
 class TrainedFitter(Fitter, Protocol):

@@ -26,11 +26,13 @@ from margrave.models.auto import Auto
 from margrave.models.diffusion import Diffusion
 from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
+from margrave.models.sliced.fitter import SliceFDiv, SliceWass
+from margrave.models.sliced.training import Course
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
-TORCH = {*TINY, "diffusion", "merf"}
+TORCH = {*TINY, "diffusion", "merf", "slice_fdiv", "slice_wass"}
 """Generators that need PyTorch."""
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = mg.Schema(
@@ -41,9 +43,13 @@ SCHEMA = mg.Schema(
         mg.Categorical(name="income", values=("<=50K", ">50K"), missing=False),
     )
 )
-OWN = {"MeanEmbedding": ("merf",), "Training": ("diffusion",)}
+OWN = {
+    "MeanEmbedding": ("merf",),
+    "SliceTraining": ("slice_fdiv", "slice_wass"),
+    "Training": ("diffusion",),
+}
 """Selectors that go with some generators only."""
-TRAINED = ("diffusion",)
+TRAINED = ("diffusion", "slice_fdiv", "slice_wass")
 """Generators that go with the selectors of OWN only."""
 QUICK: dict[str, Callable[[], Any]] = {
     **TINY,
@@ -51,6 +57,8 @@ QUICK: dict[str, Callable[[], Any]] = {
     "auto": Auto,
     "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
     "merf": lambda: Merf(network=TINY["network"](), features=16),
+    "slice_fdiv": lambda: SliceFDiv(course=Course(steps=3, batch=16, slices=2, k=1), noise=4),
+    "slice_wass": lambda: SliceWass(course=Course(steps=3, batch=16, slices=2), noise=4),
     "pmw": lambda: PMW(passes=20),
     "residual": lambda: Residual(rounds=20),
 }

@@ -124,8 +124,8 @@ def test_every_strategy_of_the_library_is_among_them() -> None:
     used = {strategy().name for strategy, _ in (LIGHT | TORCH).values()}
     names = {getattr(room, name).name for name in room.__all__ if hasattr(getattr(room, name), "name")}
     # `Training` asks for one answer, a trained network, and its learner is tested where it is trained;
-    # `Slices` asks for one as well, and refuses one of the adjacencies above.
-    assert used == names - {"slices", "training"}
+    # `Slices` and `SliceTraining` ask for one as well, and refuse one of the adjacencies above.
+    assert used == names - {"slices", "slice_training", "training"}
 
 
 def test_a_strategy_that_reads_more_than_answers_is_caught() -> None:

@@ -116,3 +116,28 @@ def test_numbers_out_of_range_are_refused(sizes: tuple[float, int, int, float]) 
     for price in (theorem_epsilon, logarithmic_epsilon, random_epsilon):
         with pytest.raises(InputError):
             price(*sizes)
+
+
+@pytest.mark.parametrize(("sigma", "directions", "dimension"), [(3.0, 60, 20), (1.245, 200, 100)])
+def test_the_exact_curve_is_that_of_a_numerical_privacy_loss_distribution(
+    sigma: float, directions: int, dimension: int
+) -> None:
+    """The law of the loss on a grid, from chi-square densities times normal ones, against the closed form."""
+    kappa = 1.0 / (sigma * math.sqrt(dimension))
+    law = scipy.stats.chi2(directions)
+    t = np.linspace(*law.ppf([1e-13, 1 - 1e-13]), 2001)
+    mu = kappa * np.sqrt(t)
+    losses = np.linspace(-8.0, 16.0, 24_001)
+    weights = law.pdf(t) * (t[1] - t[0])
+    density = np.zeros_like(losses)
+    for one, weight in zip(mu, weights, strict=True):
+        density += (
+            weight * np.exp(-((losses - one**2 / 2) ** 2) / (2 * one**2)) / (one * math.sqrt(2 * math.pi))
+        )
+    masses = density * (losses[1] - losses[0])
+    assert masses.sum() == pytest.approx(1.0, abs=1e-6)
+    # Under the other table losses have exp(-loss) of these masses, and they sum to 1 as well.
+    assert (masses * np.exp(-losses)).sum() == pytest.approx(1.0, abs=1e-5)
+    for epsilon in (0.5, 2.0, 5.0):
+        found = float((masses * np.maximum(1.0 - np.exp(epsilon - losses), 0.0)).sum())
+        assert random_delta(epsilon, sigma, directions, dimension) == pytest.approx(found, rel=2e-3)

@@ -18,6 +18,8 @@ from margrave.models.auto import Auto
 from margrave.models.networks.merf import Merf
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
+from margrave.models.sliced.fitter import SliceFDiv, SliceWass
+from margrave.models.sliced.training import Course
 from margrave.progress import Step
 from margrave.select.aim import AIM
 from margrave.select.training import Training
@@ -35,9 +37,14 @@ SCHEMA = mg.Schema(
 )
 LONG = "x" * 100_000
 """The cell of one row that takes long to read; it is counted as any other town that is not declared."""
+SHORT = Course(steps=3, batch=16, slices=2, k=1)
 QUICK = TINY | {"merf": lambda: Merf(network=TINY["network"](), features=16)}
+QUICK |= {
+    "slice_fdiv": lambda: SliceFDiv(course=SHORT, noise=4),
+    "slice_wass": lambda: SliceWass(course=SHORT, noise=4),
+}
 QUICK |= {"auto": Auto, "genetic": lambda: Genetic(rows=200), "gum": lambda: GUM(start="scattered")}
-TORCH = set(TINY) | {"merf"}
+TORCH = set(TINY) | {"merf", "slice_fdiv", "slice_wass"}
 TIMED = [
     pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in TORCH else ())
     for name in METHODS
@@ -125,7 +132,7 @@ def _fit(
         options["model"] = QUICK[fitter]()
     if method == "dp_merf":
         options["target"] = "sold"
-    if method == "slicing":
+    if method in ("slice_fdiv", "slice_wass", "slicing"):
         options["adjacency"] = "zero_out"
     with monkeypatch.context() as patch:
         patch.setattr(mg.Synthesizer, "_open", opened)

@@ -21,6 +21,8 @@ from margrave.methods import METHODS
 from margrave.models.diffusion import Diffusion
 from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
+from margrave.models.sliced.fitter import SliceFDiv, SliceWass
+from margrave.models.sliced.training import Course
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.run import costs
@@ -42,7 +44,12 @@ SCHEMA = mg.Schema(
         mg.Boolean(name="sold", missing=False),
     )
 )
+SLICED = ("slice_fdiv", "slice_wass", "slicing")
+"""Methods that release every row with noise, whose number is public."""
+SHORT = Course(steps=3, batch=16, slices=2, k=1)
 QUICK = TINY | {
+    "slice_fdiv": lambda: SliceFDiv(course=SHORT, noise=4),
+    "slice_wass": lambda: SliceWass(course=SHORT, noise=4),
     "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
     "merf": lambda: Merf(network=TINY["network"](), features=16),
 }
@@ -94,7 +101,7 @@ def test_the_plan_is_said_for_every_method_with_its_own_settings(name: str) -> N
     plan = run.plan(_table(), rows=300)
     assert plan.method == name
     assert sum(plan.shares.values()) == pytest.approx(1.0)
-    assert plan.sigma or name == "slicing"  # its noise follows from the number of rows
+    assert plan.sigma or name in SLICED  # its noise follows from the number of rows
     assert all(sigma > 0 for sigma in plan.sigma.values())
     assert all(0 < error <= 1 for error in plan.error.values())
     assert 0 < plan.seconds[0] < plan.seconds[1]
@@ -125,7 +132,7 @@ def test_shares_are_shares(name: str, columns: int) -> None:
 def test_the_plan_says_what_the_run_spends(tmp_path: Path, name: str, adjacency: str) -> None:
     path = tmp_path / "run.jsonl"
     synthesizer = _synthesizer(name, ledger=path, adjacency=adjacency)
-    if name == "slicing" and adjacency == "add_remove":
+    if name in SLICED and adjacency == "add_remove":
         for call_it in (synthesizer.plan, synthesizer.fit):
             with pytest.raises(InputError, match="zero_out"):
                 call_it(_table())

@@ -30,7 +30,12 @@ from margrave.run.costs import Work, count_cells, expect_costs
 from margrave.schema.storage.text import TextFormat
 
 FIT_NAMES = [
-    pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in {*TINY, "diffusion", "merf"} else ())
+    pytest.param(
+        name,
+        marks=NEEDS_TORCH
+        if METHODS[name].fitter in {*TINY, "diffusion", "merf", "slice_fdiv", "slice_wass"}
+        else (),
+    )
     for name in sorted(METHODS)
 ]
 WIDE = {f"c{i}": 40 for i in range(1200)}

@@ -17,20 +17,27 @@ from margrave import Synthesizer
 from margrave.methods import METHODS
 from margrave.models.diffusion import Diffusion
 from margrave.models.networks.merf import Merf
+from margrave.models.sliced.fitter import SliceFDiv, SliceWass
+from margrave.models.sliced.training import Course
 from margrave.privacy.unit import Adjacency
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 
-__all__ = ["COLUMNS", "FEW", "NAMES", "audited", "columns_of", "fitting", "refused"]
+__all__ = ["COLUMNS", "FEW", "NAMES", "SLICED", "audited", "columns_of", "fitting", "refused"]
 
 COLUMNS = ("city", "age", "pay", "day", "sold")
 FEW = ("city", "age")
 """For models of all cells at once where nothing is declared."""
+SLICED = ("slice_fdiv", "slice_wass", "slicing")
+"""Methods that release every row with noise, whose number is public."""
+SHORT = Course(steps=3, batch=16, slices=2, k=1)
 QUICK = TINY | {
     "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
     "merf": lambda: Merf(network=TINY["network"](), features=16),
+    "slice_fdiv": lambda: SliceFDiv(course=SHORT, widths=(8,), noise=4, components=20),
+    "slice_wass": lambda: SliceWass(course=SHORT, widths=(8,), noise=4, components=20),
 }
 NAMES = [pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in QUICK else ()) for name in METHODS]
 """All named methods; those that need PyTorch are skipped without it."""
@@ -43,7 +50,7 @@ def columns_of(method: str, whole: bool) -> tuple[str, ...]:
 
 def refused(method: str, adjacency: Adjacency, k: int) -> bool:
     """Whether the method protects no such neighbours, and says so before it looks at any row."""
-    if method == "slicing":
+    if method in SLICED:
         return adjacency == "add_remove" or k > 0
     return method == "tabddpm" and (adjacency != "add_remove" or k > 1)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from margrave.models.rowwise.genetic import Genetic
     from margrave.models.rowwise.gum import GUM
     from margrave.models.rowwise.residual import Residual
+    from margrave.models.sliced.fitter import SliceFDiv, SliceWass
 
 __all__ = [
     "GUM",
@@ -36,6 +37,8 @@ __all__ = [
     "Particles",
     "Relaxed",
     "Residual",
+    "SliceFDiv",
+    "SliceWass",
     "resolve",
 ]
 
@@ -55,6 +58,8 @@ _HOMES = {
     "Network": "margrave.models.networks.network",
     "Particles": "margrave.models.particles.fitter",
     "Relaxed": "margrave.models.relaxed.fitter",
+    "SliceFDiv": "margrave.models.sliced.fitter",
+    "SliceWass": "margrave.models.sliced.fitter",
     "resolve": "margrave.models.registry",
 }
 

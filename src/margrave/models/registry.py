@@ -33,6 +33,8 @@ HOMES = {
     "relaxed": ("margrave.models.relaxed.fitter", "Relaxed"),
     "relaxed_points": ("margrave.models.relaxed.fitter", "pointwise"),
     "residual": ("margrave.models.rowwise.residual", "Residual"),
+    "slice_fdiv": ("margrave.models.sliced.fitter", "SliceFDiv"),
+    "slice_wass": ("margrave.models.sliced.fitter", "SliceWass"),
 }
 """The module and the class of each fitter, imported when it is asked for."""
 

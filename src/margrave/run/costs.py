@@ -68,6 +68,7 @@ PACE = {
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),
+    "slice_training": (2e-3, 0.0),
     "slices": (2e-3, 0.0),
     "top_q": (2e-3, 0.0),
 }
@@ -92,6 +93,8 @@ FITTING = {
     "relaxed": 1.5e-2,
     "relaxed_points": 4e-2,
     "residual": 2e-2,
+    "slice_fdiv": 1.5e-1,
+    "slice_wass": 1.0e-1,
 }
 """Seconds a squared column that a fitter adds to that: bench/runs/adult.py and the pages of docs/methods."""
 

@@ -12,7 +12,7 @@ from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
-from margrave.select.slices import Slices
+from margrave.select.slices import Slices, SliceTraining
 from margrave.select.strategy import Strategy
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
@@ -30,6 +30,7 @@ __all__ = [
     "PrivSyn",
     "PrivatePairs",
     "ResidualPlanner",
+    "SliceTraining",
     "Slices",
     "Strategy",
     "TopQ",

@@ -1,17 +1,20 @@
-"""Slices: all of rho for one noisy copy of every row, from which the tables of all pairs follow."""
+"""Slices: all of rho for one noisy copy of every row, from which the tables of all pairs follow.
+
+SliceTraining: the same, for generators that are trained against the copies.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, cast, final
 
 import numpy as np
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
-from margrave.release import NoisyMarginal
+from margrave.release import NoisyMarginal, NoisySlices
 from margrave.schema.row_numbers import RowNumbers
 from margrave.select._steps.one_ways import all_cliques
 from margrave.select.strategy import Shares, Strategy
@@ -22,36 +25,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from margrave.privacy.unit import Neighbours
-    from margrave.protocols import Curator, Fitter, Model
+    from margrave.protocols import Curator, Fitter, LearnsFrom, Model, SlicesFitter
 
-__all__ = ["Slices", "shrink_pairs"]
+__all__ = ["SliceTraining", "Slices", "shrink_pairs"]
 
 
 MAX_CODES = 20_000
 """Codes of all attributes together: second moments have the square of it, 3.2 GB of float64."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Slices(Strategy):
-    """The slicing mechanism (Greenewald, Yu, Wang and Xu 2024) on indicators of codes, and its second
-    moments.
+class _NoisyCopies(Strategy):
+    """What strategies share that buy one noisy copy of every row."""
 
-    Every row becomes a vector of indicators and is released with Gaussian noise. The mean over rows of
-    products of two numbers of it is an unbiased estimate of a cell of a pair's table, with a known variance
-    (`NoisySlices.tables`), and any model that is fitted to pairs can be fitted to these. The paper trains a
-    generator against projections instead.
-
-    The noise of one row is as large as its signal, so a cell of n rows is known to about c / mu^2 in units of
-    root n with c attributes, where counting it centrally has noise that does not grow with n. It is there to
-    compare with, and for features that no table of counts can hold.
-
-    **Privacy.** One answer of the curator's (`margrave.measure.mechanisms.slices` has the proof), Gaussian,
-    so GDP accounting applies. All of rho is spent. The adjacency has to keep the number of rows: "zero_out"
-    or "replace_one".
-    """
-
-    name: ClassVar[str] = "slices"
+    __slots__ = ()
     needs_rows: ClassVar[bool] = True
     gaussian_only: ClassVar[bool] = True
     adjacencies: ClassVar[frozenset[str] | None] = frozenset({"replace_one", "zero_out"})
@@ -75,6 +61,39 @@ class Slices(Strategy):
             remedy = "Keep one row of each owner first, and leave the owner's column out."
             raise InputError(invalid("owner", "left out where every row is released with noise", remedy))
 
+    def _buy_copies(self, curator: Curator, fitter: Fitter, on_step: OnStep) -> NoisySlices:
+        """The copies, once it is checked that the fitter will take what follows from them."""
+        domain = curator.domain
+        if sum(domain.sizes) > MAX_CODES:
+            remedy = "Leave out columns with very many values, or use another method."
+            raise InputError(invalid("table", f"of at most {MAX_CODES} codes in all for slices", remedy))
+        fitter.admit(domain, all_cliques(domain, min(2, len(domain)), MAX_CODES**2))
+        on_step(Step("measure", "noisy copies of all rows", 0, curator.progress))
+        return curator.slices(RowNumbers.indicate_codes(domain), curator.remaining)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Slices(_NoisyCopies):
+    """The slicing mechanism (Greenewald, Yu, Wang and Xu 2024) on indicators of codes, and its second
+    moments.
+
+    Every row becomes a vector of indicators and is released with Gaussian noise. The mean over rows of
+    products of two numbers of it is an unbiased estimate of a cell of a pair's table, with a known variance
+    (`NoisySlices.tables`), and any model that is fitted to pairs can be fitted to these. The paper trains a
+    generator against projections instead: `SliceTraining`.
+
+    The noise of one row is as large as its signal, so a cell of n rows is known to about c / mu^2 in units of
+    root n with c attributes, where counting it centrally has noise that does not grow with n. It is there to
+    compare with, and for features that no table of counts can hold.
+
+    **Privacy.** One answer of the curator's (`margrave.measure.mechanisms.slices` has the proof), Gaussian,
+    so GDP accounting applies. All of rho is spent. The adjacency has to keep the number of rows: "zero_out"
+    or "replace_one".
+    """
+
+    name: ClassVar[str] = "slices"
+
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
@@ -86,18 +105,45 @@ class Slices(Strategy):
             InputError: The attributes have too many codes, or the adjacency or the unit is not one that
                 slices protect.
         """
-        domain = curator.domain
-        if sum(domain.sizes) > MAX_CODES:
-            remedy = "Leave out columns with very many values, or use another method."
-            raise InputError(invalid("table", f"of at most {MAX_CODES} codes in all for slices", remedy))
-        fitter.admit(domain, all_cliques(domain, min(2, len(domain)), MAX_CODES**2))
-        on_step(Step("measure", "noisy copies of all rows", 0, curator.progress))
-        curator.slices(RowNumbers.indicate_codes(domain), curator.remaining)
+        self._buy_copies(curator, fitter, on_step)
         on_step(Step("fit", "tables of all pairs", 0, 1.0))
         effort = Effort(deadline=deadline)
         total = curator.public_rows
         tables = shrink_pairs(curator.measurements, total or 1.0)
-        return fitter.fit(domain, tables, total=total, effort=effort)
+        return fitter.fit(curator.domain, tables, total=total, effort=effort)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SliceTraining(_NoisyCopies):
+    """The slicing mechanism on indicators of codes, for a generator that is trained against the copies.
+
+    What is bought and what it costs are those of `Slices`; the fitter has to learn from noisy copies. The
+    training looks at released numbers alone, so it may be repeated with other losses, networks and seeds.
+
+    **Privacy.** As for `Slices`.
+    """
+
+    name: ClassVar[str] = "slice_training"
+    learns_by: ClassVar[LearnsFrom] = "slices"
+
+    def run(
+        self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
+    ) -> Model:
+        """Spend the curator's rho and return the model of the trained generator.
+
+        deadline: when the training stops.
+
+        Raises:
+            InputError: The fitter does not learn from noisy copies, the attributes have too many codes, or
+                the adjacency or the unit is not one that slices protect.
+        """
+        self.check_fitter(fitter)
+        copies = self._buy_copies(curator, fitter, on_step)
+        on_step(Step("fit", "a generator", 0, 1.0))
+        return cast("SlicesFitter", fitter).fit_slices(
+            curator.domain, curator.measurements, copies, effort=Effort(deadline=deadline)
+        )
 
 
 FLOOR = 0.001

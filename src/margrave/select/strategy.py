@@ -49,7 +49,8 @@ class Strategy(ABC):
     gaussian_only: ClassVar[bool] = False
     """Whether all it asks has Gaussian noise, so that it never chooses: GDP accounting prices that better."""
     learns_by: ClassVar[LearnsFrom] = "marginals"
-    """What the fitter has to learn from: marginals, moments of the rows, or gradients of the rows."""
+    """What the fitter has to learn from: marginals, moments of the rows, gradients of the rows, or
+    noisy copies of them."""
     needs_rows: ClassVar[bool] = False
     """Whether it asks for more than marginals, so that the engine has to hold the rows."""
     adjacencies: ClassVar[frozenset[str] | None] = None
@@ -137,9 +138,13 @@ class Strategy(ABC):
 
 
 REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
-    "marginals": ("learns from marginals", "Use select=Training()."),
+    "marginals": (
+        "learns from marginals",
+        "Use select=Training() for 'diffusion', SliceTraining() for 'slice_fdiv' and 'slice_wass'.",
+    ),
     "moments": ("takes Fourier features", "Use model='merf'."),
     "gradients": ("is trained by gradients", "Use model='diffusion'."),
+    "slices": ("learns from noisy copies of rows", "Use model='slice_fdiv' or 'slice_wass'."),
 }
 """What a fitter has to do for a strategy, and which one does."""
 

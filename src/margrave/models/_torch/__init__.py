@@ -1,1 +1,1 @@
-"""What fits on PyTorch share: the device, one thread, Adam."""
+"""What fits on PyTorch share: the device, one thread, Adam, a generator of rows."""

@@ -1,0 +1,188 @@
+"""Training of a generator of rows against slices of noisy copies: Algorithm 1 of arXiv 2410.19941.
+
+NoisyRows: noisy copies, from which slices in any directions follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, check_counts, invalid
+from margrave.models._torch.descent import Adam
+from margrave.models._torch.device import Device
+from margrave.models._torch.generator import RowGenerator
+
+__all__ = ["Course", "NoisyRows", "SliceLoss", "train_generator"]
+
+
+Floats = NDArray[np.float64]
+
+
+class SliceLoss(Protocol):
+    """How far made rows are from real ones on some slices: `SlicedDivergence` or `SlicedWasserstein`."""
+
+    @property
+    def max_width(self) -> int | None:
+        """The most directions a slice may have; None for any number."""
+
+    def prepare(self, device: Device, real: Any) -> Any:
+        """What is needed of the real side, shape [slices, rows, k]."""
+
+    def measure(self, device: Device, reference: Any, made: Any) -> Any:
+        """The loss of made rows on the same slices, shape [slices, rows, k]."""
+
+
+class NoisyRows:
+    """Noisy copies of rows. A slice is a Haar-random set of orthonormal directions, with independent noise.
+
+    Where features are indicators of codes, the noise along an attribute's sum is known and no direction has a
+    part along it.
+
+    Args:
+        device: Where to keep them.
+        values: Rows with independent noise in each feature, shape [rows, features].
+        sigma: Standard deviation of that noise.
+        blocks: Features of each attribute whose indicators sum to 1, in order from the first feature on;
+            those after them are numbers.
+    """
+
+    def __init__(self, device: Device, values: Floats, sigma: float, blocks: Sequence[int] = ()) -> None:
+        self.device, self._sigma, self._blocks = device, sigma, tuple(blocks)
+        self._values = device.put(values, device.torch.float32)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self._values)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise in each projection."""
+        return self._sigma
+
+    def check(self, width: int) -> None:
+        """Check that slices may have so many directions.
+
+        Raises:
+            InputError: There are fewer independent features.
+        """
+        free = self._values.shape[1] - len(self._blocks)
+        if width > free:
+            constraint = f"at most the {free} features that can differ between rows"
+            raise InputError(invalid("k", constraint, "Use a smaller k.", got=width))
+
+    def draw_slices(
+        self, places: NDArray[np.int64], slices: int, width: int, rng: np.random.Generator
+    ) -> Any:
+        """Directions of some slices, [slices, features, width], and rows on them, [slices, places, width]."""
+        drawn = rng.standard_normal((slices, self._values.shape[1], width))
+        start = 0
+        for size in self._blocks:
+            part = drawn[:, start : start + size]
+            part -= part.mean(axis=1, keepdims=True)
+            start += size
+        put, torch = self.device.put, self.device.torch
+        directions = put(np.linalg.qr(drawn)[0], torch.float32)
+        chosen = self._values[put(places, torch.int64)]
+        return directions, chosen @ directions
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a generator is trained.
+
+    Args:
+        steps: Steps of Adam.
+        batch: Real and made rows of a step; fewer where there are fewer real ones.
+        slices: Slices of a step.
+        k: Directions of a slice.
+        rate: Adam's first step length; it falls like half a cosine.
+        average: What one step leaves of the running mean of the weights, 0 for the last weights alone.
+        seed: Of noise vectors, batches, directions and the noise of made rows.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    steps: int = 1000
+    batch: int = 512
+    slices: int = 16
+    k: int = 2
+    rate: float = 2e-3
+    average: float = 0.98
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(steps=self.steps, slices=self.slices, k=self.k)
+        if self.batch < 2:
+            raise InputError(invalid("batch", "at least 2", "Try 512.", got=self.batch))
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(invalid("rate", "a finite number above 0", "Try 0.002.", got=self.rate))
+        if not 0 <= self.average < 1:
+            raise InputError(invalid("average", "at least 0 and below 1", "Try 0.98.", got=self.average))
+
+
+def train_generator(
+    generator: RowGenerator,
+    real: NoisyRows,
+    loss: SliceLoss,
+    course: Course,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[float]:
+    """Change a generator's weights until its rows, with noise, look on slices as the released ones do.
+
+    Each step draws real rows, slices, made rows whose codes are drawn from their probabilities, and noise of
+    the release's size for these. **Privacy.** Only released rows are looked at: post-processing, at no cost,
+    as often as one likes.
+
+    Args:
+        generator: What is trained.
+        real: Released rows.
+        loss: How far made rows are from real ones.
+        course: How to train.
+        stop: Whether to end before the next step.
+
+    Returns:
+        The loss of each step.
+
+    Raises:
+        InputError: Fewer than two rows were released, or slices have more directions than there can be.
+    """
+    width = course.k if loss.max_width is None else min(course.k, loss.max_width)
+    real.check(width)
+    if real.rows < 2:
+        raise InputError(invalid("rows", "at least 2 to train on", "Release more rows.", got=real.rows))
+    rng, device, torch = np.random.default_rng(course.seed), generator.device, generator.device.torch
+    adam, means, found = Adam(generator.weights), [w.detach().clone() for w in generator.weights], []
+    batch = min(course.batch, real.rows)
+    order = rng.permutation(real.rows)
+    at = 0
+    for step in range(course.steps):
+        if stop():
+            break
+        if at + batch > real.rows:
+            order, at = rng.permutation(real.rows), 0
+        with torch.no_grad():
+            directions, rows = real.draw_slices(order[at : at + batch], course.slices, width, rng)
+        at += batch
+        made = generator.draw_codes(generator(generator.draw_noise(batch, rng)), rng)
+        noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
+        value = loss.measure(device, loss.prepare(device, rows), made @ directions + real.sigma * noise)
+        slopes = torch.autograd.grad(value, generator.weights)
+        rate = course.rate * 0.5 * (1.0 + math.cos(math.pi * step / course.steps))
+        with torch.no_grad():
+            adam.step(slopes, [rate] * len(slopes))
+            for mean, weight in zip(means, generator.weights, strict=True):
+                # While few steps are taken the mean of all of them is remembered.
+                mean.lerp_(weight, 1.0 - min(course.average, step / (step + 1.0)))
+        found.append(float(value.detach()))
+    with torch.no_grad():
+        for mean, weight in zip(means, generator.weights, strict=True):
+            weight.copy_(mean)
+    return found

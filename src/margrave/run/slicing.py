@@ -1,0 +1,272 @@
+"""slicing: a noisy copy of every row of a matrix of numbers, and generators trained against it.
+
+    release = mg.slicing.release(X, epsilon=5.0, delta=1e-5, lower=0.0, upper=1.0)
+    generator = mg.slicing.make_generator(release)
+    mg.slicing.train(release, generator, loss="kl")
+    rows = mg.slicing.sample(release, generator, 1000)
+
+Only `release` looks at X and costs anything; the rest may be done any number of times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, check_counts, invalid
+from margrave.limits import machine_memory
+from margrave.measure.curator import Curator
+from margrave.models._torch.device import ready, serial
+from margrave.models._torch.generator import RowGenerator
+from margrave.models.sliced.divergence import SlicedDivergence, SlicedWasserstein
+from margrave.models.sliced.training import Course, NoisyRows, SliceLoss, train_generator
+from margrave.privacy.accounting.accountants import GDP
+from margrave.privacy.accounting.events import Event
+from margrave.privacy.ledger.ledger import Ledger, check_budget
+from margrave.privacy.ledger.location import Place
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.release import Guarantee, NoisySlices
+from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.privacy.ledger.book import Book
+
+__all__ = [
+    "Course",
+    "RowGenerator",
+    "SliceRelease",
+    "SlicedDivergence",
+    "SlicedWasserstein",
+    "make_generator",
+    "release",
+    "sample",
+    "train",
+]
+
+
+Floats = NDArray[np.float64]
+
+BYTES = 40
+"""Memory for each number of X at the door: its code, whole numbers, noise and the copy."""
+LEVELS = 256
+"""Levels that numbers are rounded to where nothing is said: those of a grey value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceRelease:
+    """Noisy copies of all rows of a matrix of numbers, in random order.
+
+    Args:
+        slices: The copies, in units of the larger bound.
+        lower, upper: The bounds of the numbers.
+        guarantee: What the release promises.
+        events: What was spent.
+    """
+
+    slices: NoisySlices
+    lower: float
+    upper: float
+    guarantee: Guarantee
+    events: tuple[Event, ...]
+
+    @property
+    def scale(self) -> float:
+        """The larger bound: what the numbers were divided by."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def values(self) -> Floats:
+        """The noisy copies, in units of X: shape [rows, features]."""
+        return np.asarray(self.slices.values * self.scale)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise in each number, in units of X."""
+        return self.slices.sigma * self.scale
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Unbiased estimates of the mean over rows of x, shape [features], and of x x', [features, features].
+
+        Both are of the rows as they were released: rounded to levels, and shortened where they were too long.
+        """
+        rows = max(len(self.slices.values), 1)
+        return self.values.sum(axis=0) / rows, self.slices.second_moments() * self.scale**2
+
+
+def release(
+    X: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    lower: float = 0.0,
+    upper: float = 1.0,
+    adjacency: Adjacency = "zero_out",
+    longest: float | None = None,
+    levels: int = LEVELS,
+    max_memory: int | None = None,
+    ledger: str | Path | Book | None = None,
+    dataset: str | None = None,
+    analyst: str | None = None,
+) -> SliceRelease:
+    """A noisy copy of every row: the slicing mechanism on a tight frame (arXiv 2410.19941).
+
+    **Privacy.** (epsilon, delta)-differentially private for one row, the number of rows public; see
+    `margrave.measure.mechanisms.slices` for the proof. Numbers are moved into the bounds and rounded to
+    levels row by row, so bounds and levels must not be taken from X.
+
+    Args:
+        X: Numbers, shape [rows, features]. What is not a number counts as the number within the bounds
+            that is nearest 0.
+        epsilon, delta: The budget, all of which is spent.
+        lower, upper: Bounds of all numbers, declared.
+        adjacency: "zero_out" (one row's numbers become 0) or "replace_one", which costs up to twice as much.
+        longest: Euclidean length to which longer rows are shortened, in units of X; None for what the bounds
+            allow. Where it is given, how many rows are longer is released with noise for a hundredth of the
+            budget.
+        levels: Evenly spaced levels, the bounds among them, that numbers are rounded to.
+        max_memory: Bytes that this may take; those of the machine by default.
+        ledger, dataset, analyst: As for `Synthesizer`.
+
+    Raises:
+        InputError: X or an argument cannot be used, or the release would not fit into memory.
+        BudgetError: A cap in the book leaves no room.
+    """
+    check_budget(epsilon, delta)
+    numbers = _check_matrix(X, lower, upper, levels, max_memory)
+    scale = max(abs(lower), abs(upper))
+    names = tuple(f"x{place}" for place in range(numbers.shape[1]))
+    grid = (np.linspace(lower, upper, levels) / scale)[None, :]
+    place = Place(ledger, dataset, analyst)
+    with place.attempt() as attempt:
+        from margrave.engines.opening import open_source
+
+        source, _ = open_source(_encode(numbers, names, lower, upper, levels))
+        keep = place.keep({"question": f"noisy copies of {len(names)} numbers"}, attempt=attempt)
+        neighbours = Neighbours(Unit(), adjacency)
+        with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
+            curator = Curator(source, book)
+            curator.discover(Schema.from_sizes(dict.fromkeys(names, levels)))
+            asked = RowNumbers(names, (grid,) * len(names), constant=False)
+            cut = None if longest is None else longest / scale
+            found = curator.slices(asked, curator.remaining, cut)
+            return SliceRelease(found, float(lower), float(upper), Guarantee.of(book), tuple(book.events))
+
+
+def _check_matrix(X: Any, lower: float, upper: float, levels: int, max_memory: int | None) -> NDArray[Any]:
+    """X as an array of numbers with two axes, once bounds, levels and memory are checked.
+
+    Raises:
+        InputError: One of them cannot be used.
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise InputError(invalid("lower", "finite and below upper", "Try lower=0.0, upper=1.0.", got=lower))
+    if not 2 <= levels <= 1 << 16:
+        raise InputError(invalid("levels", "from 2 to 65,536", "Try 256.", got=levels))
+    found = np.asarray(X)
+    if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
+        remedy = "Give a NumPy array; flatten images to one row each."
+        raise InputError(invalid("X", "a matrix of numbers, [rows, features]", remedy))
+    limit = machine_memory() if max_memory is None else max_memory
+    if limit is not None and found.size * BYTES > limit:
+        remedy = "Release fewer rows or features, or raise max_memory."
+        raise InputError(invalid("X", f"of at most {limit // BYTES} numbers for this memory", remedy))
+    return found
+
+
+def _encode(numbers: NDArray[Any], names: Sequence[str], lower: float, upper: float, levels: int) -> Any:
+    """Each number's level, as a table; it depends on that number alone."""
+    import pyarrow as pa
+
+    nearest = min(max(0.0, lower), upper)
+    columns = []
+    for column in numbers.T:
+        whole = np.nan_to_num(column.astype(np.float64), nan=nearest, posinf=upper, neginf=lower)
+        level = np.rint((np.clip(whole, lower, upper) - lower) / (upper - lower) * (levels - 1))
+        columns.append(level.astype(np.int32))
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def make_generator(
+    release: SliceRelease,
+    *,
+    widths: Sequence[int] = (128,),
+    noise: int = 64,
+    seed: int = 0,
+    device: str | None = None,
+) -> RowGenerator:
+    """An untrained generator of rows with as many numbers as a release's.
+
+    Args:
+        release: What it will be trained against.
+        widths: Of its hidden layers.
+        noise: Length of a noise vector.
+        seed: Of its starting weights.
+        device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps".
+
+    Raises:
+        InputError: An argument is out of range.
+        MissingExtraError: PyTorch is not installed.
+    """
+    check_counts(noise=noise)
+    features = release.slices.values.shape[1]
+    return RowGenerator(ready(device), noise, widths, (), np.random.default_rng(seed), numbers=features)
+
+
+def train(
+    release: SliceRelease,
+    generator: RowGenerator,
+    loss: str | SliceLoss = "kl",
+    course: Course | None = None,
+) -> list[float]:
+    """Train a generator against a release, any number of times at no cost; its weights change.
+
+    Args:
+        release: Noisy copies.
+        generator: Of `make_generator`.
+        loss: "kl", "chi_square", "jensen_shannon" or "total_variation" for a smoothed-sliced divergence,
+            "wasserstein" for the sliced Wasserstein distance, or one of `SlicedDivergence` and
+            `SlicedWasserstein` with settings.
+        course: Steps, batches, slices and seed.
+
+    Returns:
+        The loss of each step.
+
+    Raises:
+        InputError: The generator is of other rows, or the release has fewer than two.
+    """
+    if generator.sizes or generator.numbers != release.slices.values.shape[1] or generator.labels:
+        remedy = "Make it with mg.slicing.make_generator(release)."
+        raise InputError(invalid("generator", "one of the release's numbers", remedy))
+    chosen: Any = loss
+    if isinstance(loss, str):
+        chosen = SlicedWasserstein() if loss == "wasserstein" else SlicedDivergence(loss)
+    width = release.upper - release.lower
+    with serial(generator.device):
+        real = NoisyRows(generator.device, (release.values - release.lower) / width, release.sigma / width)
+        return train_generator(generator, real, chosen, course or Course())
+
+
+def sample(release: SliceRelease, generator: RowGenerator, rows: int, *, seed: int = 0) -> Floats:
+    """Rows of a trained generator, in units of X: shape [rows, features].
+
+    Args:
+        release: Whose bounds the numbers have.
+        generator: What draws them.
+        rows: How many.
+        seed: Of the noise vectors.
+
+    Raises:
+        InputError: rows is below 1.
+    """
+    check_counts(rows=rows)
+    torch = generator.device.torch
+    with serial(generator.device), torch.no_grad():
+        made = generator(generator.draw_noise(rows, np.random.default_rng(seed))).cpu().numpy()
+    return np.asarray(release.lower + made.astype(np.float64) * (release.upper - release.lower))

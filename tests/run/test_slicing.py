@@ -1,0 +1,135 @@
+"""mg.slicing: what is released of a matrix, its price, hard cases, and training that costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import margrave as mg
+from margrave.errors import InputError
+from margrave.privacy.accounting.conversions import gdp_mu
+from margrave.privacy.accounting.events import GaussianEvent
+
+BUDGET: dict[str, Any] = {"epsilon": 5.0, "delta": 1e-5}
+
+
+def _matrix(rows: int = 2000) -> Any:
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.2, 0.9, rows)
+    return np.stack([base, 0.5 * base, rng.uniform(0.0, 1.0, rows)], axis=1)
+
+
+@pytest.mark.parametrize(("adjacency", "distance"), [("zero_out", 3.0), ("replace_one", 3.0)])
+def test_one_gaussian_event_of_all_the_budget(adjacency: Any, distance: float) -> None:
+    """Three numbers in [0, 1]: a row is sqrt 3 long at most, and so far are two rows apart."""
+    found = mg.slicing.release(_matrix(), adjacency=adjacency, **BUDGET)
+    (event,) = found.events
+    assert isinstance(event, GaussianEvent)
+    assert found.guarantee.neighbours.adjacency == adjacency
+    mu = gdp_mu(5.0, 1e-5)
+    assert found.sigma == pytest.approx(np.sqrt(distance) / mu, rel=0.01)
+    assert found.values.shape == (2000, 3)
+
+
+def test_moments_are_near_those_of_the_rows() -> None:
+    exact = 4.0 * _matrix(20_000) - 1.0
+    found = mg.slicing.release(exact, lower=-1.0, upper=3.0, **BUDGET)
+    mean, second = found.moments()
+    noise = found.sigma / np.sqrt(20_000)
+    np.testing.assert_allclose(mean, exact.mean(axis=0), atol=5 * noise + 0.01)
+    room = 5 * (found.sigma**2 + 2 * found.sigma * 3) / np.sqrt(20_000) + 0.05
+    np.testing.assert_allclose(second, exact.T @ exact / 20_000, atol=room)
+
+
+def test_rows_above_the_bound_are_shortened_and_counted() -> None:
+    rows = np.full((500, 4), 1.0)
+    rows[:200] = 0.1
+    found = mg.slicing.release(rows, longest=1.0, **BUDGET)
+    assert len(found.events) == 2
+    assert found.slices.shortened is not None
+    assert found.slices.shortened_sigma is not None
+    assert abs(found.slices.shortened - 300) < 5 * found.slices.shortened_sigma
+    mean, _ = found.moments()
+    expected = (200 * 0.1 + 300 * 0.5) / 500
+    np.testing.assert_allclose(mean, expected, atol=5 * found.sigma / np.sqrt(500) + 0.01)
+
+
+def test_what_is_no_number_or_out_of_bounds_changes_no_error_and_no_price() -> None:
+    rows = _matrix(50)
+    rows[0], rows[1], rows[2], rows[3] = np.nan, np.inf, -np.inf, 0.0
+    odd, plain = (mg.slicing.release(table, **BUDGET) for table in (rows, _matrix(50)))
+    assert np.isfinite(odd.values).all()
+    assert odd.sigma == plain.sigma
+    assert [event.what for event in odd.events] == [event.what for event in plain.events]
+
+
+def test_levels_are_taken_number_by_number() -> None:
+    from margrave.run.slicing import _encode
+
+    rows = np.array([[np.nan, -9.0], [0.26, 9.0], [0.0, np.inf]])
+    found = _encode(rows, ("x0", "x1"), -1.0, 1.0, 5)
+    assert found.column("x0").to_pylist() == [2, 3, 2]
+    assert found.column("x1").to_pylist() == [0, 4, 4]
+    above = _encode(np.array([[np.nan]]), ("x0",), 2.0, 4.0, 3)
+    assert above.column("x0").to_pylist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"lower": 1.0, "upper": 1.0}, "lower"),
+        ({"upper": float("nan")}, "lower"),
+        ({"levels": 1}, "levels"),
+        ({"adjacency": "add_remove"}, "adjacency"),
+        ({"longest": 0.0}, "longest"),
+        ({"max_memory": 1000}, "X must be of at most 25 numbers"),
+    ],
+)
+def test_what_cannot_be_released_is_refused_before_anything_is_spent(
+    options: dict[str, Any], match: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.jsonl"
+    with pytest.raises(InputError, match=match):
+        mg.slicing.release(_matrix(100), ledger=path, **BUDGET, **options)
+    assert not path.exists() or "noisy copies of all rows" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("matrix", [np.zeros(3), np.zeros((2, 0)), np.array([["a"]])])
+def test_what_is_no_matrix_is_refused_without_its_values(matrix: Any) -> None:
+    with pytest.raises(InputError, match="X must be a matrix"):
+        mg.slicing.release(matrix, **BUDGET)
+
+
+@pytest.mark.needs_extra("torch")
+def test_training_twice_leaves_the_release_and_draws_within_bounds() -> None:
+    found = mg.slicing.release(4.0 * _matrix(300) - 1.0, lower=-1.0, upper=3.0, **BUDGET)
+    before, events = found.values.copy(), found.events
+    course = mg.slicing.Course(steps=10, batch=64, slices=4, k=2)
+    made = []
+    for loss in ("kl", "kl", "wasserstein", mg.slicing.SlicedDivergence("chi_square", widths=(2.0,))):
+        generator = mg.slicing.make_generator(found, widths=(8,), noise=4)
+        assert len(mg.slicing.train(found, generator, loss=loss, course=course)) == 10
+        made.append(mg.slicing.sample(found, generator, 20))
+    np.testing.assert_array_equal(made[0], made[1])
+    assert np.abs(made[0] - made[2]).max() > 0
+    assert all(rows.shape == (20, 3) and (rows >= -1).all() and (rows <= 3).all() for rows in made)
+    np.testing.assert_array_equal(before, found.values)
+    assert found.events == events
+
+
+@pytest.mark.needs_extra("torch")
+def test_generators_of_other_rows_and_too_few_rows_are_refused() -> None:
+    found, other = (mg.slicing.release(_matrix(9)[:, :width], **BUDGET) for width in (3, 2))
+    generator = mg.slicing.make_generator(found, widths=(), noise=2)
+    with pytest.raises(InputError, match="generator"):
+        mg.slicing.train(other, generator)
+    with pytest.raises(InputError, match="k must be at most the 3"):
+        mg.slicing.train(found, generator, course=mg.slicing.Course(steps=1, k=4))
+    lone = mg.slicing.release(_matrix(1), **BUDGET)
+    with pytest.raises(InputError, match="rows"):
+        mg.slicing.train(lone, mg.slicing.make_generator(lone, noise=2))
+    # Fewer rows than a batch are one batch.
+    assert len(mg.slicing.train(found, generator, course=mg.slicing.Course(steps=2, batch=64, slices=2))) == 2
