@@ -2,8 +2,8 @@
 
 Teachers say yes to every question if they were ever shown the canary, so that it moves each count by one: what one
 row can move most. The attacker adds up all released counts, which is the log-likelihood ratio. With the noise cut
-to a quarter, with every teacher given all rows (as in a published implementation), or with a round charged as one
-question, the audit must find the violation; with the honest verb it must not.
+to a quarter, with every teacher given all rows, or with rows dealt to teachers anew in every round (both as in
+published implementations), the audit must find the violation; with the honest verb it must not.
 """
 
 from __future__ import annotations
@@ -100,12 +100,17 @@ def _show_all_rows_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "assign_teachers", lambda codes, teachers, noise: [codes] * teachers)
 
 
-def _charge_a_round_as_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = door.Gaussian
-    monkeypatch.setattr(door, "Gaussian", lambda ledger, noise, squared: honest(ledger, noise, squared // 4))
+def _deal_rows_anew_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = door.count_votes
+
+    def cheat(ensemble: Any, state: Any, members: Any, parts: Any, noise: Any) -> Any:
+        dealt = door.assign_teachers(np.concatenate(parts), TEACHERS, noise)
+        return honest(ensemble, state, members, dealt, noise)
+
+    monkeypatch.setattr(door, "count_votes", cheat)
 
 
-FAULTS = [_quarter_the_noise, _show_all_rows_to_all, _charge_a_round_as_a_question]
+FAULTS = [_quarter_the_noise, _show_all_rows_to_all, _deal_rows_anew_in_every_round]
 
 
 @pytest.mark.slow

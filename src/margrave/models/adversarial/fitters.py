@@ -76,7 +76,7 @@ class _Adversarial(Estimator["GeneratorModel"]):
     widths: tuple[int, ...] = (128, 128)
     judging: tuple[int, ...] = (64,)
     latent: int = 32
-    batch: int = 128
+    batch: int = 256
     average: float = 0.95
     most_rows: int = 100_000
     seed: int = 0
@@ -173,8 +173,8 @@ class GradientGan(_Adversarial):
         scale: What gradients are multiplied by before they are cut to norm 1.
     """
 
-    turns: int = 1
-    rates: tuple[float, float] = (2e-3, 2e-3)
+    turns: int = 2
+    rates: tuple[float, float] = (1e-2, 1e-3)
     scale: float = 1.0
     name: ClassVar[str] = "gan"
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"gradients"})

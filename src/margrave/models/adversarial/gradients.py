@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.models._sampling.coding import Coding
 from margrave.models.adversarial.networks import Generator, Judge, Weights, build_vectors
 
 __all__ = ["Adversary", "State"]
@@ -69,6 +70,11 @@ class Adversary:
     scale: float
     average: float
     seed: int
+
+    @property
+    def coding(self) -> Coding:
+        """Of the rows."""
+        return self.generator.coding
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:

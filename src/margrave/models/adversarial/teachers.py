@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.models._sampling.coding import Coding
 from margrave.models.adversarial.networks import Generator, Judge, Weights, build_vectors
 
 __all__ = ["State", "Teachers"]
@@ -83,6 +84,11 @@ class Teachers:
     rates: tuple[float, float, float]
     average: float
     seed: int
+
+    @property
+    def coding(self) -> Coding:
+        """Of the rows."""
+        return self.generator.coding
 
     @property
     def shown(self) -> int:
