@@ -175,7 +175,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "dpsgd_gan",
-            lambda: Training(rate=Fraction(1, 8), steps=300),
+            lambda: Training(rate=Fraction(1, 4), steps=1000),
             "gan",
             "One-ways, and a generator against a discriminator that is trained by noisy gradients.",
             "arXiv 1607.00133 and 1802.06739",

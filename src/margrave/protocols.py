@@ -304,8 +304,8 @@ class Learner(Protocol):
 class Ensemble(Protocol):
     """Teachers that learn from a part of the rows each, and a public side that asks them.
 
-    It keeps nothing: all it knows is its arguments. A state is public. `taught` is called with private rows of
-    one teacher, and what it gives may hang on its arguments alone.
+    It keeps nothing: all it knows is its arguments. A state is public. `taught` is called with private rows
+    of one teacher, and what it gives may hang on its arguments alone.
     """
 
     @property

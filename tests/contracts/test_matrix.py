@@ -168,9 +168,7 @@ def test_what_does_not_go_is_refused_before_anything_is_spent(tmp_path: Path) ->
 
 
 FROM_MARGINALS = [
-    pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else [])
-    for name in FITTERS
-    if name not in BOUND
+    pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else []) for name in FITTERS if name not in BOUND
 ]
 """Generators that learn from marginals."""
 

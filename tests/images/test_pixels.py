@@ -88,7 +88,8 @@ def test_numbers_out_of_range_are_refused() -> None:
 
 
 def test_a_release_of_pictures_with_an_empty_class_and_one_of_no_picture() -> None:
-    """The schema declares all, so that discovery spends nothing; the empty class is drawn by noise, or not."""
+    """The schema declares all, so that discovery spends nothing; the empty class is drawn by noise, or
+    not."""
     small = Pixels(2, 2, levels=3, labels=("a", "b", "empty"))
     images, labels = _images(200)
     for table in (small.tabulate(images, labels), small.tabulate(images[:0], [])):

@@ -49,7 +49,8 @@ class Sayings:
     def taught(
         self, state: Any, teacher: Any, codes: NDArray[np.int64], uniform: NDArray[np.float64]
     ) -> tuple[Any, NDArray[np.float64]]:
-        assert codes.shape == (self.shown, 2) and uniform.shape == (self.uniforms,)
+        assert codes.shape == (self.shown, 2)
+        assert uniform.shape == (self.uniforms,)
         total, count = teacher[0] + float(codes.sum()), teacher[1] + codes.size
         return (total, count), total / count - 0.5 * np.arange(self.questions)
 
@@ -229,7 +230,7 @@ def test_a_ballot_that_does_not_fit_or_asks_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="rho"):
         curator.votes(Sayings(), Fraction(0), teachers=2, rounds=3)
     for more in ({"teachers": 0}, {"rounds": 0}, {"teachers": 1 << 21}):
-        with pytest.raises(InputError, match="teachers|rounds"):
+        with pytest.raises(InputError, match=r"teachers|rounds"):
             _ask(curator, **more)
     with pytest.raises(InputError, match="questions"):
         _ask(curator, Sayings(questions=0))
@@ -251,7 +252,8 @@ def test_a_stored_answer_costs_nothing_and_looks_at_no_row(tmp_path: Path) -> No
     second = _ledger(keep=keep(True))
     again = _ask(_curator(second, noise=SeededSource(9)), Blind())
     np.testing.assert_array_equal(found, again)
-    assert second.events == first.events and second.spent == first.spent
+    assert second.events == first.events
+    assert second.spent == first.spent
     assert isinstance(read_ledger(path)[0], LedgerHeader)
     second.release()
     with pytest.raises(InputError, match="resume"):

@@ -1,9 +1,10 @@
 """Canary audit of `votes`: do noisy counts tell neighbours apart better than they are priced?
 
-Teachers say yes to every question if they were ever shown the canary, so that it moves each count by one: what one
-row can move most. The attacker adds up all released counts, which is the log-likelihood ratio. With the noise cut
-to a quarter, with every teacher given all rows, or with rows dealt to teachers anew in every round (both as in
-published implementations), the audit must find the violation; with the honest verb it must not.
+Teachers say yes to every question if they were ever shown the canary, so that it moves each count by one:
+what one row can move most. The attacker adds up all released counts, which is the log-likelihood ratio. With
+the noise cut to a quarter, with every teacher given all rows, or with rows dealt to teachers anew in every
+round (both as in published implementations), the audit must find the violation; with the honest verb it must
+not.
 """
 
 from __future__ import annotations

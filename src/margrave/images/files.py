@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -29,8 +28,8 @@ WHITE = 255
 def read_images(folder: str | Path) -> tuple[Grey, list[str], tuple[str, ...]]:
     """Grey pictures, [pictures, rows, columns], the class of each, and all classes.
 
-    Classes are the folders inside the folder; one without a picture is a class, too. Their names and the size of
-    the pictures are taken as public; which files there are is not.
+    Classes are the folders inside the folder; one without a picture is a class, too. Their names and the
+    size of the pictures are taken as public; which files there are is not.
 
     Args:
         folder: Of one folder a class, with files that end in .png.
@@ -87,7 +86,7 @@ def write_images(folder: str | Path, images: Grey, labels: Sequence[str]) -> Non
     place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(invalid("folder", "new or empty", "Name another.", got=str(folder)))
-    if any(label in ("", ".", "..") or set(label) & set('/\\:\0') for label in labels):
+    if any(label in ("", ".", "..") or set(label) & set("/\\:\0") for label in labels):
         raise InputError(invalid("labels", "names that folders may have", "Rename the classes."))
     for label in sorted(set(labels)):
         (place / label).mkdir(parents=True)
@@ -111,7 +110,9 @@ def draw_sheet(
         InputError: There is no picture, or a number is below 1.
     """
     if columns < 1 or enlarge < 1 or not len(images):
-        raise InputError(invalid("columns and enlarge", "at least 1, with a picture at least", "Try 10 and 3."))
+        raise InputError(
+            invalid("columns and enlarge", "at least 1, with a picture at least", "Try 10 and 3.")
+        )
     high, wide = images.shape[1:]
     lines = []
     for label in sorted(set(labels)):

@@ -26,9 +26,9 @@ MOST_LEVELS = 256
 class Pixels:
     """Grey pictures as rows: a column of grey levels for each pixel, and one of classes.
 
-    **Privacy.** A picture becomes a row by its own pixels and these numbers, which are public; nothing is looked at
-    over pictures, neither the classes, which are declared, nor their brightness. So the rows of a table protect the
-    pictures, one each.
+    **Privacy.** A picture becomes a row by its own pixels and these numbers, which are public; nothing is
+    looked at over pictures, neither the classes, which are declared, nor their brightness. So the rows of a
+    table protect the pictures, one each.
 
     Args:
         height, width: Of the pictures in the table, which larger ones are averaged down to.
@@ -76,13 +76,13 @@ class Pixels:
         """The table of pictures: each averaged over blocks, then cut to grey levels.
 
         Args:
-            images: Grey values 0 to 255, or floats from 0 to 1, [pictures, rows, columns]; rows and columns are
-                multiples of height and width.
+            images: Grey values 0 to 255, or floats from 0 to 1, [pictures, rows, columns]; rows and columns
+                are multiples of height and width.
             labels: The class of each, [pictures].
 
         Raises:
-            InputError: The shape is another, a grey value is outside or no number, or a class is not declared.
-                Which picture it is is not said.
+            InputError: The shape is another, a grey value is outside or no number, or a class is not
+                declared. Which picture it is is not said.
         """
         grey = np.asarray(images)
         if grey.ndim != 3 or grey.shape[1] % self.height or grey.shape[2] % self.width or 0 in grey.shape[1:]:
@@ -101,7 +101,9 @@ class Pixels:
         codes = codes.reshape(len(grey), self.height * self.width)
         named = [str(label) for label in labels]
         if not set(named) <= set(self.labels):
-            raise InputError(invalid("labels", "among those declared", "Declare every class that there may be."))
+            raise InputError(
+                invalid("labels", "among those declared", "Declare every class that there may be.")
+            )
         columns = {name: pa.array(codes[:, k]) for k, name in enumerate(self.names)}
         return pa.table({**columns, LABEL: pa.array(named, pa.string())})
 
@@ -117,7 +119,9 @@ class Pixels:
         held = table if isinstance(table, pa.Table) else pa.table({c: list(table[c]) for c in table.columns})
         gone = [name for name in (*self.names, LABEL) if name not in held.column_names]
         if gone:
-            raise InputError(invalid("table", "of the columns of these pixels", "Use the Pixels it came from."))
+            raise InputError(
+                invalid("table", "of the columns of these pixels", "Use the Pixels it came from.")
+            )
         codes = np.array([held[name].to_numpy() for name in self.names], dtype=np.float64).T
         grey = np.rint(codes * (255.0 / (self.levels - 1))).clip(0, 255).astype(np.uint8)
         return grey.reshape(-1, self.height, self.width), [str(label) for label in held[LABEL].to_pylist()]

@@ -33,14 +33,14 @@ class Votes(Strategy):
     """PATE (Papernot et al. 2017) for a generator that learns from votes: what PATE-GAN asks of the door.
 
     A share of rho measures the one-ways, those that discovery has released left out: the weights of the
-    labels, and the scales and shares that a generator needs of each column. The rest buys the votes. All noise
-    is Gaussian, so GDP accounting applies.
+    labels, and the scales and shares that a generator needs of each column. The rest buys the votes. All
+    noise is Gaussian, so GDP accounting applies.
 
     The number of teachers follows from the number of rows that the one-ways tell, which is released. No clock
     decides how many rounds there are; there is no time limit.
 
-    **Privacy.** Marginals (`Gaussian`) and votes (`margrave.measure.mechanisms.votes` has the proof). All of rho
-    is spent. Any unit and adjacency.
+    **Privacy.** Marginals (`Gaussian`) and votes (`margrave.measure.mechanisms.votes` has the proof). All of
+    rho is spent. Any unit and adjacency.
 
     Args:
         target: The label, an attribute that is drawn first; None for none.

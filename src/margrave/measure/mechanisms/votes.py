@@ -1,34 +1,37 @@
-"""votes: teachers that each learn from a part of the rows answer public questions, with noisy counts of votes.
+"""votes: teachers that each learn from a part of the rows answer public questions, with noisy counts of
+votes.
 
-Every row is given to one of T teachers, drawn anew for this call. In each of R rounds an `Ensemble` lets every
-teacher learn from rows of its part and then answer Q questions with yes or no. Released is, for each question,
-how many teachers said yes, plus Gaussian noise; the public side moves on from that, and asks the next questions.
-Only the final public state leaves this file. (Private aggregation of teacher ensembles: Papernot et al. 2017,
-with Gaussian noise on counts as in Papernot et al. 2018, algorithm 1.)
+Every row is given to one of T teachers, drawn anew for this call. In each of R rounds an `Ensemble` lets
+every teacher learn from rows of its part and then answer Q questions with yes or no. Released is, for each
+question, how many teachers said yes, plus Gaussian noise; the public side moves on from that, and asks the
+next questions. Only the final public state leaves this file. (Private aggregation of teacher ensembles:
+Papernot et al. 2017, with Gaussian noise on counts as in Papernot et al. 2018, algorithm 1.)
 
 **Privacy.** Unit and adjacency: the ledger's, owners capped at k rows (1 where rows are protected); any
-adjacency. *Parts.* The teacher of a row is drawn by 64 fresh bits of the secure source, alike for all rows and
-independently of all else, so it does not matter which rows get which bits. Take two neighbouring tables, and give
-the rows that they share the same teachers, the same numbers and the same noise; and each row that one has in the
-place of another the same teacher as that other. (Both tables then have the law that they should have.) At most k
-rows come, go or are exchanged, so the parts of at most m = min(k, T) teachers differ: under add_remove and
-zero_out a row is missing from its part (an erased row is in no part), under replace_one and replace_private a
-row of it is another.
-*One teacher.* What a teacher is, and how it votes, hangs on its own part, its own random numbers and the public
-state alone, as `Ensemble.taught` is called for each teacher by itself, with what is its own. The rows that it is
-shown in a round are drawn with replacement from its part, always as many: an ensemble never sees how large a part
-is. A teacher without a row votes no. So a teacher whose part is the same votes the same, and the count of yes for
-one question moves by at most m, whatever the questions: by exactly m where the teachers that differ agree.
-*Cost.* Given the public state the counts of a round, Q whole numbers, move by at most m sqrt(Q) in L2; with noise
-of variance sigma^2 the R rounds compose adaptively to rho = R Q m^2 / (2 sigma^2) ("zcdp", discrete Gaussian), or
-to mu^2 = R Q m^2 / sigma^2 ("gdp", the continuous one rounded): as one answer of squared sensitivity R Q m^2,
-which is what is recorded, before the first bit is drawn. It depends on no vote: bounds that use how far teachers
-agree (moments of PATE) would make epsilon, and the time to stop, private themselves.
+adjacency. *Parts.* The teacher of a row is drawn by 64 fresh bits of the secure source, alike for all rows
+and independently of all else, so it does not matter which rows get which bits. Take two neighbouring tables,
+and give the rows that they share the same teachers, the same numbers and the same noise; and each row that
+one has in the place of another the same teacher as that other. (Both tables then have the law that they
+should have.) At most k rows come, go or are exchanged, so the parts of at most m = min(k, T) teachers
+differ: under add_remove and zero_out a row is missing from its part (an erased row is in no part), under
+replace_one and replace_private a row of it is another.
+*One teacher.* What a teacher is, and how it votes, hangs on its own part, its own random numbers and the
+public state alone, as `Ensemble.taught` is called for each teacher by itself, with what is its own. The rows
+that it is shown in a round are drawn with replacement from its part, always as many: an ensemble never sees
+how large a part is. A teacher without a row votes no. So a teacher whose part is the same votes the same,
+and the count of yes for one question moves by at most m, whatever the questions: by exactly m where the
+teachers that differ agree.
+*Cost.* Given the public state the counts of a round, Q whole numbers, move by at most m sqrt(Q) in L2; with
+noise of variance sigma^2 the R rounds compose adaptively to rho = R Q m^2 / (2 sigma^2) ("zcdp", discrete
+Gaussian), or to mu^2 = R Q m^2 / sigma^2 ("gdp", the continuous one rounded): as one answer of squared
+sensitivity R Q m^2, which is what is recorded, before the first bit is drawn. It depends on no vote: bounds
+that use how far teachers agree (moments of PATE) would make epsilon, and the time to stop, private
+themselves.
 *Gaussian or Laplace.* The difference of yes and no moves by 2 m; Laplace noise of scale b on both costs
-2 / b^2 in rho and has a variance of 4 b^2 in the difference, Gaussian noise of sigma on one costs 1 / (2 sigma^2)
-and has 4 sigma^2: at one rho the variance is a quarter.
-*What decides nothing.* Rounds, questions and teachers are fixed before the first look; no clock and no count can
-end the call earlier. A call that is killed has been paid for and left nothing.
+2 / b^2 in rho and has a variance of 4 b^2 in the difference, Gaussian noise of sigma on one costs 1 / (2
+sigma^2) and has 4 sigma^2: at one rho the variance is a quarter.
+*What decides nothing.* Rounds, questions and teachers are fixed before the first look; no clock and no count
+can end the call earlier. A call that is killed has been paid for and left nothing.
 """
 
 from __future__ import annotations
@@ -112,7 +115,9 @@ def votes(
     gaussian = Gaussian(ledger, noise, squared)
     variance = gaussian.sigma_squared(rho)
     asked = f"{ballot.rounds} x {ensemble.questions} questions"
-    event = GaussianEvent(f"votes of {ballot.teachers} teachers on {asked}", squared, variance, gaussian.rounded)
+    event = GaussianEvent(
+        f"votes of {ballot.teachers} teachers on {asked}", squared, variance, gaussian.rounded
+    )
 
     def answer(private: Encoded) -> Answer:
         kind = code_dtype(max(private.domain.sizes, default=1))
@@ -154,7 +159,8 @@ def assign_teachers(codes: NDArray[Any], teachers: int, noise: BitSource) -> lis
 def count_votes(
     ensemble: Ensemble, state: Any, members: list[Any], parts: list[NDArray[Any]], noise: BitSource
 ) -> NDArray[np.int64]:
-    """How many teachers say yes to each question of a round, after learning, shape [questions]. **Not private.**
+    """How many teachers say yes to each question of a round, after learning, shape [questions]. **Not
+    private.**
 
     Args:
         ensemble: Who they are.

@@ -1,13 +1,13 @@
 """Exact: dense layers in which no row is rounded differently beside others, forward and backward.
 
-Products of float matrices do not have that: their last bits can change with the rows beside. Here every number
-that goes into a product is a whole multiple of a power of two, so small that all partial sums are below 2^53 of
-their common step: exact in float64, in any order, on any processor. *Forward*: weights are multiples of 2^-12 up to
-8, what goes into a layer of 2^-8 up to 64, so sums are multiples of 2^-20 below 2^9 times the width. *Backward*:
-what comes down to a layer is rounded to 2^-20 and cut at 16, times weights: multiples of 2^-32 below 2^7 times
-the width. Between products there are only single operations on single numbers (rounding, cutting, one addition or
-multiplication), which IEEE arithmetic fixes. Rounding is taken as the identity where gradients pass. Widths up to
-MAX_LAYER_WIDTH keep all sums below 2^53.
+Products of float matrices do not have that: their last bits can change with the rows beside. Here every
+number that goes into a product is a whole multiple of a power of two, so small that all partial sums are
+below 2^53 of their common step: exact in float64, in any order, on any processor. *Forward*: weights are
+multiples of 2^-12 up to 8, what goes into a layer of 2^-8 up to 64, so sums are multiples of 2^-20 below 2^9
+times the width. *Backward*: what comes down to a layer is rounded to 2^-20 and cut at 16, times weights:
+multiples of 2^-32 below 2^7 times the width. Between products there are only single operations on single
+numbers (rounding, cutting, one addition or multiplication), which IEEE arithmetic fixes. Rounding is taken
+as the identity where gradients pass. Widths up to MAX_LAYER_WIDTH keep all sums below 2^53.
 """
 
 from __future__ import annotations

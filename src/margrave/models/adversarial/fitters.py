@@ -1,4 +1,5 @@
-"""Fitters of generators that learn against discriminators: by noisy gradients, or by noisy votes of teachers."""
+"""Fitters of generators that learn against discriminators: by noisy gradients, or by noisy votes of
+teachers."""
 
 from __future__ import annotations
 
@@ -174,7 +175,7 @@ class GradientGan(_Adversarial):
     """
 
     turns: int = 2
-    rates: tuple[float, float] = (1e-2, 1e-3)
+    rates: tuple[float, float] = (5e-3, 1e-3)
     scale: float = 1.0
     name: ClassVar[str] = "gan"
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"gradients"})

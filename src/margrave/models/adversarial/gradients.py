@@ -1,10 +1,11 @@
 """Adversary: a discriminator that learns from rows by noisy gradients, and a generator that learns from it.
 
-The discriminator says how likely a row is a real one, as a logit. The door gives the noisy sum of the gradients of
--ln sigmoid(logit) of real rows, each of norm 1 at most (Abadi et al. 2016; as a generator's only touch with rows:
-Xie et al. 2018). Those of made rows, -ln(1 - sigmoid(logit)), are taken here, in public, each cut to norm 1 as
-well, so that both sides weigh alike. Between steps of the generator the discriminator takes several: where its
-gradients are noisy, that is what helps most (Bie, Kamath and Zhang 2023).
+The discriminator says how likely a row is a real one, as a logit. The door gives the noisy sum of the
+gradients of
+-ln sigmoid(logit) of real rows, each of norm 1 at most (Abadi et al. 2016; as a generator's only touch with
+rows: Xie et al. 2018). Those of made rows, -ln(1 - sigmoid(logit)), are taken here, in public, each cut to
+norm 1 as well, so that both sides weigh alike. Between steps of the generator the discriminator takes
+several: where its gradients are noisy, that is what helps most (Bie, Kamath and Zhang 2023).
 
 **A row's gradient hangs on that row alone, bit for bit**, as the door asks: see `Judge`.
 """

@@ -1,19 +1,22 @@
 """Rows as vectors, the generator that makes them up, and what tells them from real ones.
 
-A row is a vector of the normal scores of its numbers (times 1/2), an indicator for each value of its categories, and
-one for each label. The generator is given Gaussian noise and a label, and says the scores and the values' logits,
-to which those of the released one-ways are added: last layers begin at 0, so that an untrained generator draws
-independent columns with the released one-ways. It hands on values as indicators; where gradients pass these count
-as the probabilities they were drawn from (the straight-through estimator with Gumbel noise: Jang, Gu and Poole 2017).
+A row is a vector of the normal scores of its numbers (times 1/2), an indicator for each value of its
+categories, and one for each label. The generator is given Gaussian noise and a label, and says the scores
+and the values' logits, to which those of the released one-ways are added: last layers begin at 0, so that an
+untrained generator draws independent columns with the released one-ways. It hands on values as indicators;
+where gradients pass these count as the probabilities they were drawn from (the straight-through estimator
+with Gumbel noise: Jang, Gu and Poole 2017).
 
-A discriminator (`Judge`) says how likely a row is a real one, as a logit. What it makes of a row hangs on that row
-alone, bit for bit, and what it learns from a batch on the batch alone: vectors are made by looking up and single
-operations, and rounded; the layers are those of `models._torch.exact`; the sigmoid is looked up in a table at
-logits in steps of 1/64; and sums over at most MOST_BATCH rows are of multiples of 2^-28 below 2^20, so exact.
+A discriminator (`Judge`) says how likely a row is a real one, as a logit. What it makes of a row hangs on
+that row alone, bit for bit, and what it learns from a batch on the batch alone: vectors are made by looking
+up and single operations, and rounded; the layers are those of `models._torch.exact`; the sigmoid is looked
+up in a table at logits in steps of 1/64; and sums over at most MOST_BATCH rows are of multiples of 2^-28
+below 2^20, so exact.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,7 +44,8 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 BETAS = (0.5, 0.99)
-"""Adam's: with much memory of past gradients two networks that follow each other swing (Radford et al. 2016)."""
+"""Adam's: with much memory of past gradients two networks that follow each other swing (Radford et al.
+2016)."""
 SHRINK = 0.5
 """Scores are multiplied by it, so that a number weighs about as much as an indicator."""
 LEAST_SHARE = 1e-3
@@ -90,7 +94,7 @@ class Weights:
 def _start_layers(widths: Sequence[int], rng: np.random.Generator, last: float = 1.0) -> list[Floats]:
     """Normal weights of variance 2 over the inputs, offsets of 0; those of the last layer times `last`."""
     found = []
-    for into, out in zip(widths[:-1], widths[1:], strict=True):
+    for into, out in itertools.pairwise(widths):
         made = rng.standard_normal((out, into + 1)) * np.sqrt(2.0 / into)
         made[:, -1] = 0.0
         found.append(made)
@@ -149,7 +153,7 @@ class Judge:
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Rows and columns of each weight matrix."""
         layers = (self.width, *self.widths, 1)
-        return tuple((out, into + 1) for into, out in zip(layers[:-1], layers[1:], strict=True))
+        return tuple((out, into + 1) for into, out in itertools.pairwise(layers))
 
     def start(self, rng: np.random.Generator) -> Weights:
         """Weights before the first step; 0 in the last layer, so that it says of no row anything yet."""
@@ -224,7 +228,8 @@ class Generator:
         return [layer.requires_grad_(learns) for layer in found]
 
     def say(self, layers: Sequence[Any], labels: Longs, rng: np.random.Generator) -> tuple[Any, Any]:
-        """Scores [rows, numbers], cut to where they can be, and logits [rows, values] for rows of some labels."""
+        """Scores [rows, numbers], cut to where they can be, and logits [rows, values] for rows of some
+        labels."""
         torch, on, coding = self.device.torch, self.device, self.coding
         noise = rng.standard_normal((len(labels), self.latent))
         marks = np.eye(coding.labels)[labels] if coding.labels else np.zeros((len(labels), 0))
@@ -261,7 +266,8 @@ class Generator:
     def follow(
         self, weights: Weights, judge: Sequence[Floats], rows: int, rate: float, rng: np.random.Generator
     ) -> Weights:
-        """A step of Adam towards rows that a discriminator takes for real: down the mean of -ln sigmoid(logit)."""
+        """A step of Adam towards rows that a discriminator takes for real: down the mean of -ln
+        sigmoid(logit)."""
         torch, on = self.device.torch, self.device
         layers = self.put_layers(weights, learns=True)
         made = self.make(layers, draw_labels(self.coding, rows, rng), rng)

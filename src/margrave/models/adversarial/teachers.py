@@ -1,17 +1,18 @@
 """Teachers: discriminators that each see a part of the rows, and a student that sees their votes alone.
 
-PATE-GAN (Yoon, Jordon and van der Schaar 2019). In a round every teacher learns to tell rows of its part from made
-ones and votes on Q made rows. The student learns from noisy counts of the votes, the generator from the student.
-Neither sees a real row, so the door charges for the votes alone (`measure.mechanisms.votes`).
+PATE-GAN (Yoon, Jordon and van der Schaar 2019). In a round every teacher learns to tell rows of its part
+from made ones and votes on Q made rows. The student learns from noisy counts of the votes, the generator
+from the student. Neither sees a real row, so the door charges for the votes alone
+(`measure.mechanisms.votes`).
 
-Two things are other than in the paper. *Votes are not cut to yes or no*: the released count of yes, divided by the
-number of teachers, is the student's target. It costs the same, and as the gradient of the cross-entropy is linear in
-the target, noise of mean 0 in it is noise of mean 0 in the gradient: it averages out over questions, however large,
-where the larger of two noisy counts is a coin's throw. *Answered questions are kept*: they are public, so the
-student learns from those of the last rounds as well.
+Two things are other than in the paper. *Votes are not cut to yes or no*: the released count of yes, divided
+by the number of teachers, is the student's target. It costs the same, and as the gradient of the
+cross-entropy is linear in the target, noise of mean 0 in it is noise of mean 0 in the gradient: it averages
+out over questions, however large, where the larger of two noisy counts is a coin's throw. *Answered
+questions are kept*: they are public, so the student learns from those of the last rounds as well.
 
-**A teacher hangs on its own part alone, bit for bit**: on what the door shows it, its numbers and the public state,
-by exact sums (`Judge`) and single operations.
+**A teacher hangs on its own part alone, bit for bit**: on what the door shows it, its numbers and the public
+state, by exact sums (`Judge`) and single operations.
 """
 
 from __future__ import annotations
@@ -116,9 +117,7 @@ class Teachers:
         """A teacher before it has seen a row."""
         return self.judge.start(np.random.default_rng((self.seed, 1, place)))
 
-    def taught(
-        self, state: State, teacher: Weights, codes: Longs, uniform: Floats
-    ) -> tuple[Weights, Floats]:
+    def taught(self, state: State, teacher: Weights, codes: Longs, uniform: Floats) -> tuple[Weights, Floats]:
         """The teacher after a round, and its logits of the questions: see `protocols.Ensemble`."""
         rows = build_vectors(self.generator.coding, codes, uniform.reshape(len(codes), -1))
         truth = np.repeat([1.0, 0.0], self.batch)

@@ -14,8 +14,9 @@ network's is, as both are of one and the same distribution of x_0. Its gradient 
 times T would swamp the numbers once gradients are clipped.
 
 **A row's gradient hangs on that row alone, bit for bit**, as the door asks. The layers are those of
-`models._torch.exact`, whose sums are exact in any order. *Softmax*: logits are multiples of 2^-6 and looked up in a
-table of whole numbers below 2^30. All else are single operations on single numbers, which IEEE arithmetic fixes.
+`models._torch.exact`, whose sums are exact in any order. *Softmax*: logits are multiples of 2^-6 and looked
+up in a table of whole numbers below 2^30. All else are single operations on single numbers, which IEEE
+arithmetic fixes.
 
 Drawing: rows from noise, step by step back, by a trained denoiser.
 
@@ -32,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from margrave.models._sampling.coding import MAX_SCORE, Coding
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
 from margrave.models._torch.exact import (
@@ -43,7 +45,6 @@ from margrave.models._torch.exact import (
     round_input,
     round_weights,
 )
-from margrave.models._sampling.coding import MAX_SCORE, Coding
 
 __all__ = [
     "Denoiser",
