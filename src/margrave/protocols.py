@@ -323,7 +323,7 @@ class Ensemble(Protocol):
     def start(self) -> Any:
         """The public state before the first round."""
 
-    def hired(self, place: int) -> Any:
+    def hire(self, place: int) -> Any:
         """What the teacher at this place is before it has seen a row."""
 
     def taught(

@@ -93,7 +93,7 @@ class Silent:
     def start(self) -> Any:
         return np.zeros(1)
 
-    def hired(self, place: int) -> Any:
+    def hire(self, place: int) -> Any:
         return None
 
     def taught(self, state: Any, teacher: Any, codes: Any, uniform: Any) -> Any:

@@ -43,7 +43,7 @@ class Sayings:
     def start(self) -> Any:
         return ()
 
-    def hired(self, place: int) -> Any:
+    def hire(self, place: int) -> Any:
         return (0.0, 0)
 
     def taught(
@@ -117,7 +117,7 @@ class Replayed:
 def _exact_counts(codes: NDArray[np.int64], words: list[NDArray[np.uint64]], teachers: int) -> list[Any]:
     noise, ensemble = Replayed(words), Sayings()
     parts = door.assign_teachers(codes, teachers, noise)  # type: ignore[arg-type]
-    members = [ensemble.hired(k) for k in range(teachers)]
+    members = [ensemble.hire(k) for k in range(teachers)]
     return [door.count_votes(ensemble, (), members, parts, noise) for _ in range(3)]  # type: ignore[arg-type]
 
 

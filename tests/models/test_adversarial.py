@@ -113,14 +113,19 @@ def _teachers(**more: Any) -> Any:
 def test_a_teacher_is_the_same_bits_whenever_it_is_taught_the_same() -> None:
     ensemble, codes = _teachers(lessons=3), _codes(24)
     state, uniform = ensemble.start(), np.random.default_rng(0).random(ensemble.uniforms)
-    one, said = ensemble.taught(state, ensemble.hired(1), codes, uniform)
-    ensemble.taught(state, ensemble.hired(2), _codes(24, 5), uniform)
-    two, again = ensemble.taught(state, ensemble.hired(1), codes, uniform)
+    one, said = ensemble.taught(state, ensemble.hire(1), codes, uniform)
+    ensemble.taught(state, ensemble.hire(2), _codes(24, 5), uniform)
+    two, again = ensemble.taught(state, ensemble.hire(1), codes, uniform)
     assert said.shape == (10,)
     np.testing.assert_array_equal(said, again)
     for left, right in zip(one.layers, two.layers, strict=True):
         np.testing.assert_array_equal(left, right)
-    assert any((a != b).any() for a, b in zip(one.layers, ensemble.hired(1).layers, strict=True))
+    assert any((a != b).any() for a, b in zip(one.layers, ensemble.hire(1).layers, strict=True))
+
+
+def _arrays(state: State) -> list[np.ndarray]:
+    held = (state.made, state.asked, state.answered, state.answers)
+    return [*held, *state.average, *state.student.layers, *state.maker.layers]
 
 
 def test_student_and_generator_see_counts_alone() -> None:
@@ -128,12 +133,8 @@ def test_student_and_generator_see_counts_alone() -> None:
     ensemble = _teachers()
     state, counts = ensemble.start(), np.linspace(-5, 5, 10)
     one, two = ensemble.moved(state, counts, 3.0), ensemble.moved(state, counts, 3.0)
-    for field in dataclasses.fields(State):
-        a, b = getattr(one, field.name), getattr(two, field.name)
-        pairs = zip(a.layers, b.layers, strict=True) if isinstance(a, Weights) else [(a, b)]
-        for left, right in pairs:
-            for x, y in zip(np.atleast_1d(left), np.atleast_1d(right), strict=True):
-                np.testing.assert_array_equal(x, y)
+    for a, b in zip(_arrays(one), _arrays(two), strict=True):
+        np.testing.assert_array_equal(a, b)
     assert one.answered.shape == (10, ensemble.generator.width)
     np.testing.assert_allclose(one.answers, counts / 3)
 

@@ -42,7 +42,7 @@ class Alarmed:
     def start(self) -> Any:
         return ()
 
-    def hired(self, place: int) -> bool:
+    def hire(self, place: int) -> bool:
         return False
 
     def taught(

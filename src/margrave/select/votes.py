@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Votes"]
 
 
-ROWS_A_TEACHER = 100
+ROWS_A_TEACHER = 50
 """Rows that a teacher has about, where their number is not given."""
 MOST_TEACHERS = 100
 ROUNDS_A_REPORT = 20
@@ -44,7 +44,7 @@ class Votes(Strategy):
 
     Args:
         target: The label, an attribute that is drawn first; None for none.
-        teachers: Parts of the rows; None for one for every 100 rows, 2 to 100.
+        teachers: Parts of the rows; None for one for every 50 rows, 2 to 100.
         rounds: In each of which teachers learn and vote.
         ones: Share of rho for one-ways.
 
@@ -54,7 +54,7 @@ class Votes(Strategy):
 
     target: str | None = None
     teachers: int | None = None
-    rounds: int = 200
+    rounds: int = 60
     ones: Fraction = Fraction(1, 5)
     name: ClassVar[str] = "votes"
     needs_rows: ClassVar[bool] = True

@@ -123,7 +123,7 @@ def votes(
         kind = code_dtype(max(private.domain.sizes, default=1))
         codes = np.stack([column.astype(kind) for column in private.columns], axis=1)
         parts = assign_teachers(codes, ballot.teachers, noise)
-        members = [ensemble.hired(place) for place in range(ballot.teachers)]
+        members = [ensemble.hire(place) for place in range(ballot.teachers)]
         state = ensemble.start()
         for number in range(ballot.rounds):
             ballot.on_round(number)

@@ -225,11 +225,13 @@ class VotedGan(_Adversarial):
         rates: Adam's step lengths of teachers, student and generator.
     """
 
+    judging: tuple[int, ...] = (32,)
+    batch: int = 32
     questions: int = 128
-    lessons: int = 1
-    turns: tuple[int, int] = (4, 1)
-    memory: int = 10
-    rates: tuple[float, float, float] = (2e-3, 2e-3, 2e-3)
+    lessons: int = 3
+    turns: tuple[int, int] = (10, 2)
+    memory: int = 60
+    rates: tuple[float, float, float] = (1e-2, 3e-3, 2e-4)
     name: ClassVar[str] = "voted_gan"
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"votes"})
 
@@ -239,7 +241,7 @@ class VotedGan(_Adversarial):
         if self.questions > MOST_BATCH:
             raise InputError(invalid("questions", f"at most {MOST_BATCH}", "Try 128.", got=self.questions))
         if len(self.turns) != 2 or min(self.turns) < 1:
-            raise InputError(invalid("turns", "two numbers of at least 1", "Try (4, 1).", got=self.turns))
+            raise InputError(invalid("turns", "two numbers of at least 1", "Try (10, 2).", got=self.turns))
         _check_rates(self.rates, 3)
 
     def ensemble(

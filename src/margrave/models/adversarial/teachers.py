@@ -113,7 +113,7 @@ class Teachers:
         made = self.generator.make_vectors(state.maker, self.shown + self.questions, rng)
         return replace(state, made=made[: self.shown], asked=made[self.shown :])
 
-    def hired(self, place: int) -> Weights:
+    def hire(self, place: int) -> Weights:
         """A teacher before it has seen a row."""
         return self.judge.start(np.random.default_rng((self.seed, 1, place)))
 
