@@ -113,7 +113,7 @@ def votes(
     check_counts(questions=ensemble.questions, shown=ensemble.shown)
     squared = ballot.rounds * ensemble.questions * bound_votes(ballot.teachers, ledger.neighbours) ** 2
     gaussian = Gaussian(ledger, noise, squared)
-    variance = gaussian.sigma_squared(rho)
+    variance, sigma = gaussian.sigma_squared(rho), gaussian.sigma(rho)
     asked = f"{ballot.rounds} x {ensemble.questions} questions"
     event = GaussianEvent(
         f"votes of {ballot.teachers} teachers on {asked}", squared, variance, gaussian.rounded
@@ -128,7 +128,7 @@ def votes(
         for number in range(ballot.rounds):
             ballot.on_round(number)
             exact = count_votes(ensemble, state, members, parts, noise)
-            state = ensemble.moved(state, gaussian.noisy(exact, variance), gaussian.sigma(rho))
+            state = ensemble.moved(state, gaussian.noisy(exact, variance), sigma)
         return Answer(ensemble.finished(state))
 
     found = ledger.ask([event], rows, answer).arrays
