@@ -20,7 +20,9 @@ from margrave.models._torch import device
 from margrave.models.compressed import Compressed
 from margrave.models.networks.network import Network
 
-FITTERS = ("diffusion", "merf", "network", "particles", "relaxed", "relaxed_points")
+FITTERS = (
+    "diffusion", "gan", "merf", "network", "particles", "relaxed", "relaxed_points", "voted_gan",
+)  # fmt: skip
 NAMES = [name for name, method in METHODS.items() if method.fitter in FITTERS]
 INSTALL = r"pip install 'margrave\[gpu\]'"
 TABLE = pa.table({"a": [0, 1, 1, 0] * 50, "b": [1, 1, 0, 0] * 50})
@@ -64,7 +66,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def test_the_methods_are_those_that_need_it() -> None:
-    assert set(NAMES) == {"dp_merf", "gem", "privpgd", "rap", "rap_pp", "tabddpm"}
+    assert set(NAMES) == {
+        "dp_merf", "dpsgd_gan", "gem", "pate_gan", "privpgd", "rap", "rap_pp", "tabddpm",
+    }  # fmt: skip
     assert mg.Synthesizer("auto", epsilon=1.0, schema=mg.Schema.from_sizes({"a": 2, "b": 2})).fit(TABLE).rows
 
 

@@ -20,6 +20,7 @@ HOMES = {
     "compressed": ("margrave.models.compressed", "Compressed"),
     "conditional_pgm": ("margrave.models.conditional", "ConditionalPGM"),
     "diffusion": ("margrave.models.diffusion.fitter", "Diffusion"),
+    "gan": ("margrave.models.adversarial.fitters", "GradientGan"),
     "gated": ("margrave.models.gated.fitter", "Gated"),
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
@@ -33,6 +34,7 @@ HOMES = {
     "relaxed": ("margrave.models.relaxed.fitter", "Relaxed"),
     "relaxed_points": ("margrave.models.relaxed.fitter", "pointwise"),
     "residual": ("margrave.models.rowwise.residual", "Residual"),
+    "voted_gan": ("margrave.models.adversarial.fitters", "VotedGan"),
 }
 """The module and the class of each fitter, imported when it is asked for."""
 

@@ -16,6 +16,7 @@ from margrave.select.slices import Slices
 from margrave.select.strategy import Strategy
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
+from margrave.select.votes import Votes
 
 __all__ = [
     "AIM",
@@ -34,4 +35,5 @@ __all__ = [
     "Strategy",
     "TopQ",
     "Training",
+    "Votes",
 ]

@@ -49,7 +49,7 @@ class Strategy(ABC):
     gaussian_only: ClassVar[bool] = False
     """Whether all it asks has Gaussian noise, so that it never chooses: GDP accounting prices that better."""
     learns_by: ClassVar[LearnsFrom] = "marginals"
-    """What the fitter has to learn from: marginals, moments of the rows, or gradients of the rows."""
+    """What the fitter has to learn from: marginals, moments of the rows, gradients of the rows, or votes."""
     needs_rows: ClassVar[bool] = False
     """Whether it asks for more than marginals, so that the engine has to hold the rows."""
     adjacencies: ClassVar[frozenset[str] | None] = None
@@ -140,6 +140,7 @@ REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
     "marginals": ("learns from marginals", "Use select=Training()."),
     "moments": ("takes Fourier features", "Use model='merf'."),
     "gradients": ("is trained by gradients", "Use model='diffusion'."),
+    "votes": ("learns from votes of teachers", "Use model='voted_gan'."),
 }
 """What a fitter has to do for a strategy, and which one does."""
 
