@@ -131,6 +131,10 @@ class Scout(Estimator[Any]):
         """As the other."""
         return self.asked.learner(*args)
 
+    def ensemble(self, *args: Any) -> Any:
+        """As the other."""
+        return self.asked.ensemble(*args)
+
     def alone(self, work: Any) -> Any:
         """As the other."""
         return self.asked.alone(work)
@@ -150,6 +154,7 @@ def made(name: str, columns: Sequence[str] = tuple(WIDE)) -> Any:
         "TopQ": {"rounds": 3},
         "Batched": {"rounds": 2},
         "Training": {"steps": 1},
+        "Votes": {"rounds": 1},
     }
     return kind(**quick.get(name, {}))
 

@@ -104,15 +104,9 @@ def test_every_method_is_on_the_page_of_methods_with_the_link_to_its_own(name: s
 
 def test_methods_that_need_an_extra_say_so() -> None:
     torch = (
-        "diffusion",
-        "merf",
-        "network",
-        "particles",
-        "relaxed",
-        "relaxed_points",
-        "slice_fdiv",
-        "slice_wass",
-    )
+        "diffusion", "gan", "merf", "network", "particles", "relaxed", "relaxed_points",
+        "slice_fdiv", "slice_wass", "voted_gan",
+    )  # fmt: skip
     for method in METHODS.values():
         assert method.extra == ("gpu" if method.fitter in torch else ""), method.name
 

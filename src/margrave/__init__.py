@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from margrave import datasets, errors, models, regression, select
+    from margrave import datasets, errors, images, models, regression, select
     from margrave.auditing import Audit, audit
     from margrave.privacy.ledger.book import Book
     from margrave.privacy.unit import Unit
@@ -79,6 +79,7 @@ __all__ = [
     "errors",
     "evaluate",
     "fit_tables",
+    "images",
     "load",
     "make_dummy",
     "models",
@@ -136,6 +137,7 @@ _HOMES = {
 _ROOMS = {
     "datasets": "margrave.datasets",
     "errors": "margrave.errors",
+    "images": "margrave.images",
     "models": "margrave.models",
     "regression": "margrave.regression",
     "rules": "margrave.schema.constraints.rules",

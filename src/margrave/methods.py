@@ -22,6 +22,7 @@ from margrave.select.residual_planner import ResidualPlanner
 from margrave.select.slices import Slices, SliceTraining
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
+from margrave.select.votes import Votes
 
 if TYPE_CHECKING:
     from margrave.protocols import Strategy
@@ -170,6 +171,24 @@ METHODS: dict[str, Method] = {
             "One-ways, and a diffusion of rows whose network is trained by noisy gradients.",
             "arXiv 2209.15421",
             page="methods/tabddpm.md",
+            extra="gpu",
+        ),
+        Method(
+            "dpsgd_gan",
+            lambda: Training(rate=Fraction(1, 4), steps=1000),
+            "gan",
+            "One-ways, and a generator against a discriminator that is trained by noisy gradients.",
+            "arXiv 1607.00133 and 1802.06739",
+            page="methods/dpsgd_gan.md",
+            extra="gpu",
+        ),
+        Method(
+            "pate_gan",
+            Votes,
+            "voted_gan",
+            "One-ways, and a generator that learns from noisy votes of teachers on parts of the rows.",
+            "Yoon et al. 2019, ICLR",
+            page="methods/pate_gan.md",
             extra="gpu",
         ),
         Method(

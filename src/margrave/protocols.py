@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Curator",
     "Engine",
+    "Ensemble",
     "Fitter",
     "Learner",
     "LearnsFrom",
@@ -44,11 +45,12 @@ __all__ = [
     "SlicesFitter",
     "Source",
     "Strategy",
+    "TaughtFitter",
     "TrainedFitter",
 ]
 
 
-LearnsFrom = Literal["marginals", "moments", "gradients", "slices"]
+LearnsFrom = Literal["marginals", "moments", "gradients", "slices", "votes"]
 """What a model may be made from, and so what a strategy buys."""
 T = TypeVar("T")
 
@@ -252,6 +254,17 @@ class Curator(Protocol):
     ) -> tuple[NDArray[np.float64], ...]:
         """What a learner becomes by noisy gradients of samples of the rows; rho for all together."""
 
+    def votes(
+        self,
+        ensemble: Ensemble,
+        rho: Fraction,
+        *,
+        teachers: int,
+        rounds: int,
+        on_round: Callable[[int], None] = ...,
+    ) -> tuple[NDArray[np.float64], ...]:
+        """What an ensemble's public side becomes by noisy votes of its teachers; rho for all together."""
+
 
 class Learner(Protocol):
     """Weights that learn from rows it is shown at the door. It keeps nothing: all it knows is its arguments.
@@ -284,6 +297,47 @@ class Learner(Protocol):
 
     def moved(self, state: Any, gradients: Sequence[NDArray[np.float64]]) -> Any:
         """The state after a step, from noisy sums of clipped gradients, [out, in], in units of the clip."""
+
+    def finished(self, state: Any) -> tuple[NDArray[np.float64], ...]:
+        """The arrays that are released at the end."""
+
+
+class Ensemble(Protocol):
+    """Teachers that learn from a part of the rows each, and a public side that asks them.
+
+    It keeps nothing: all it knows is its arguments. A state is public. `taught` is called with private rows
+    of one teacher, and what it gives may hang on its arguments alone.
+    """
+
+    @property
+    def questions(self) -> int:
+        """How many questions are asked in a round."""
+
+    @property
+    def shown(self) -> int:
+        """How many rows a teacher is shown in a round, drawn from its part with replacement."""
+
+    @property
+    def uniforms(self) -> int:
+        """How many uniform numbers a teacher is given in a round."""
+
+    def start(self) -> Any:
+        """The public state before the first round."""
+
+    def hire(self, place: int) -> Any:
+        """What the teacher at this place is before it has seen a row."""
+
+    def taught(
+        self, state: Any, teacher: Any, codes: NDArray[np.int64], uniform: NDArray[np.float64]
+    ) -> tuple[Any, NDArray[np.float64]]:
+        """The teacher after a round, and its answer to each question, above 0 for yes: [questions].
+
+        codes: of the rows it is shown, in the domain's order, [shown, attributes].
+        uniform: in (0, 1), [uniforms].
+        """
+
+    def moved(self, state: Any, counts: NDArray[np.float64], sigma: float) -> Any:
+        """The public state after a round, from noisy counts of yes, [questions], with noise of sigma."""
 
     def finished(self, state: Any) -> tuple[NDArray[np.float64], ...]:
         """The arrays that are released at the end."""
@@ -446,6 +500,27 @@ class TrainedFitter(Fitter, Protocol):
         self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
     ) -> Model:
         """The model of what was trained."""
+
+
+class TaughtFitter(Fitter, Protocol):
+    """A fitter whose model asks teachers at the door: those that declare "votes" in `learns_from`."""
+
+    def ensemble(
+        self,
+        domain: Domain,
+        target: str | None,
+        ways: Mapping[str, NDArray[np.float64]],
+        teachers: int,
+    ) -> Ensemble:
+        """The teachers, and what is to learn from their votes."""
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """What some work returns, done on one thread."""
+
+    def finished(
+        self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
+    ) -> Model:
+        """The model of what has learned."""
 
 
 class Strategy(Protocol):

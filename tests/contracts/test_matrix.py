@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import test_strategy_contract as contract
-from torch_fitters import NEEDS_TORCH, SMALL, TINY
+from torch_fitters import NEEDS_TORCH, SMALL, TINY, TRAINED
 
 import margrave as mg
 from margrave import select
@@ -23,7 +23,6 @@ from margrave.datasets.adult import load_adult
 from margrave.errors import InputError
 from margrave.models import PMW, Residual, resolve
 from margrave.models.auto import Auto
-from margrave.models.diffusion import Diffusion
 from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass
@@ -32,7 +31,7 @@ from margrave.privacy.ledger.journal import read_ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
-TORCH = {*TINY, "diffusion", "merf", "slice_fdiv", "slice_wass"}
+TORCH = {*TINY, *TRAINED, "merf"}
 """Generators that need PyTorch."""
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = mg.Schema(
@@ -46,16 +45,17 @@ SCHEMA = mg.Schema(
 OWN = {
     "MeanEmbedding": ("merf",),
     "SliceTraining": ("slice_fdiv", "slice_wass"),
-    "Training": ("diffusion",),
+    "Training": ("diffusion", "gan"),
+    "Votes": ("voted_gan",),
 }
 """Selectors that go with some generators only."""
-TRAINED = ("diffusion", "slice_fdiv", "slice_wass")
+BOUND = tuple(TRAINED)
 """Generators that go with the selectors of OWN only."""
 QUICK: dict[str, Callable[[], Any]] = {
     **TINY,
+    **TRAINED,
     **contract.FITTERS,
     "auto": Auto,
-    "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
     "merf": lambda: Merf(network=TINY["network"](), features=16),
     "slice_fdiv": lambda: SliceFDiv(course=Course(steps=3, batch=16, slices=2, k=1), noise=4),
     "slice_wass": lambda: SliceWass(course=Course(steps=3, batch=16, slices=2), noise=4),
@@ -100,7 +100,7 @@ def _adult() -> pa.Table:
 
 def _goes(selector: str, generator: str) -> bool:
     """Whether the two are made for each other, or each for any."""
-    return generator in OWN.get(selector, FITTERS) and (generator not in TRAINED or selector in OWN)
+    return generator in OWN.get(selector, FITTERS) and (generator not in BOUND or selector in OWN)
 
 
 def _pairs() -> list[Any]:
@@ -146,7 +146,7 @@ def test_the_cover_has_every_selector_and_generator_twice() -> None:
     assert len(quick) <= 45
     for place, names in ((0, BENCH.SELECTORS), (1, FITTERS)):
         for name in names:
-            assert sum(case[place] == name for case in quick) >= (1 if name in (*OWN, *TRAINED) else 2)
+            assert sum(case[place] == name for case in quick) >= (1 if name in (*OWN, *BOUND) else 2)
 
 
 @NEEDS_TORCH
@@ -177,9 +177,7 @@ def test_what_does_not_go_is_refused_before_anything_is_spent(tmp_path: Path) ->
 
 
 FROM_MARGINALS = [
-    pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else [])
-    for name in FITTERS
-    if name not in TRAINED
+    pytest.param(name, marks=[NEEDS_TORCH] if name in TORCH else []) for name in FITTERS if name not in BOUND
 ]
 """Generators that learn from marginals."""
 

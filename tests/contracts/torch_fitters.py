@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from margrave.models.adversarial import GradientGan, VotedGan
+from margrave.models.diffusion import Diffusion
 from margrave.models.networks.network import Network
 from margrave.models.particles import Particles
 from margrave.models.relaxed import Relaxed
+from margrave.models.sliced.fitter import SliceFDiv, SliceWass
+from margrave.models.sliced.training import Course
 
 NEEDS_TORCH = pytest.mark.needs_extra("torch")
 
@@ -30,6 +34,16 @@ TINY: dict[str, Callable[[], Any]] = {
     "relaxed_points": lambda: Relaxed(rows=10, steps=10, blocks="points", thresholds=1),
 }
 """For what must hold however rough the fit."""
+
+_COURSE = Course(steps=3, batch=16, slices=2, k=1)
+TRAINED: dict[str, Callable[[], Any]] = {
+    "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
+    "gan": lambda: GradientGan(widths=(8,), judging=(8,), latent=4, batch=16),
+    "slice_fdiv": lambda: SliceFDiv(course=_COURSE, widths=(8,), noise=4, components=20),
+    "slice_wass": lambda: SliceWass(course=_COURSE, widths=(8,), noise=4, components=20),
+    "voted_gan": lambda: VotedGan(widths=(8,), judging=(8,), latent=4, batch=8, questions=8),
+}
+"""Those that learn from rows, votes or noisy copies and from no marginal, in sizes for small tables."""
 
 SMALL_NAMES = [pytest.param(name, marks=NEEDS_TORCH) for name in SMALL]
 """The names of SMALL as parameters of tests."""

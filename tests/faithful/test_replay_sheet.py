@@ -123,9 +123,9 @@ def test_every_strategy_of_the_library_is_among_them() -> None:
 
     used = {strategy().name for strategy, _ in (LIGHT | TORCH).values()}
     names = {getattr(room, name).name for name in room.__all__ if hasattr(getattr(room, name), "name")}
-    # `Training` asks for one answer, a trained network, and its learner is tested where it is trained;
+    # `Training` and `Votes` ask for one answer, a trained network, and are tested where it is trained;
     # `Slices` and `SliceTraining` ask for one as well, and refuse one of the adjacencies above.
-    assert used == names - {"slices", "slice_training", "training"}
+    assert used == names - {"slices", "slice_training", "training", "votes"}
 
 
 def test_a_strategy_that_reads_more_than_answers_is_caught() -> None:

@@ -85,6 +85,27 @@ class Still:
         return (state,)
 
 
+class Silent:
+    """Teachers that say nothing."""
+
+    questions, shown, uniforms = 1, 2, 0
+
+    def start(self) -> Any:
+        return np.zeros(1)
+
+    def hire(self, place: int) -> Any:
+        return None
+
+    def taught(self, state: Any, teacher: Any, codes: Any, uniform: Any) -> Any:
+        return teacher, np.zeros(1)
+
+    def moved(self, state: Any, counts: Any, sigma: float) -> Any:
+        return state
+
+    def finished(self, state: Any) -> Any:
+        return (state,)
+
+
 def _curator(clock: Clock, verb: str) -> Curator:
     table = pa.table({"a": [0, 1, 2, 1], "b": [1, 1, 0, 0]})
     neighbours = Neighbours() if verb == "train" else Neighbours(adjacency="replace_one")
@@ -140,6 +161,7 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
     "slices": lambda curator: curator.slices(RowNumbers.indicate_codes(SCHEMA.domain), RHO),
     "sums": _sums,
     "train": _train,
+    "votes": lambda curator: curator.votes(Silent(), RHO, teachers=2, rounds=2),
 }
 """Whatever may touch the rows, each done once."""
 PRICES = dict.fromkeys(("answer", "appraise", "choose", "measure"), price_question(2, 3 + 3 * 2))

@@ -11,10 +11,11 @@ import pytest
 from extras import import_extra
 from margrave.errors import InputError, ReleaseError
 from margrave.measure.mechanisms.gradients import NORM, clip_factors
+from margrave.models._sampling.coding import MAX_SCORE, code_domain
+from margrave.models._torch import exact
+from margrave.models._torch.exact import MAX_LAYER_WIDTH
 from margrave.models.diffusion import Diffusion, denoiser
-from margrave.models.diffusion.coding import MAX_SCORE, code_domain
 from margrave.models.diffusion.denoiser import (
-    MAX_LAYER_WIDTH,
     cosine,
     draw_codes,
     offsets,
@@ -227,7 +228,8 @@ def _loss(learner, weights, codes, uniform):
 def _fine(monkeypatch):
     """Steps so fine that rounding is next to nothing."""
     monkeypatch.setattr(denoiser, "INPUT", 2.0**24)
-    monkeypatch.setattr(denoiser, "WEIGHT", 2.0**30)
+    monkeypatch.setattr(exact, "INPUT", 2.0**24)
+    monkeypatch.setattr(exact, "WEIGHT", 2.0**30)
     monkeypatch.setattr(denoiser, "LOGIT", 1024)
     table = np.rint(np.exp(-np.arange(denoiser.DEEPEST * 1024 + 1) / 1024) * 2.0**30)
     monkeypatch.setattr(denoiser, "SOFTMAX", table)

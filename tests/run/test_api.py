@@ -243,7 +243,7 @@ def test_report_is_one_file_and_names_the_guarantee(synthesis: mg.Synthesis, tmp
 
 
 @pytest.mark.needs_extra("torch", "ibis")
-@pytest.mark.parametrize("name", ["dp_merf", "tabddpm"])
+@pytest.mark.parametrize("name", ["dp_merf", "dpsgd_gan", "pate_gan", "tabddpm"])
 def test_a_table_that_is_counted_where_it_lies_is_refused_before_a_ledger_is_made(
     name: str, tmp_path: Path
 ) -> None:

@@ -11,18 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from torch_fitters import NEEDS_TORCH, TINY
+from torch_fitters import NEEDS_TORCH, TINY, TRAINED
 
 import margrave as mg
 from command_line import call
 from margrave import select
 from margrave.errors import InputError
 from margrave.methods import METHODS
-from margrave.models.diffusion import Diffusion
 from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS
-from margrave.models.sliced.fitter import SliceFDiv, SliceWass
-from margrave.models.sliced.training import Course
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.run import costs
@@ -34,6 +31,7 @@ from margrave.select.mst import MST
 from margrave.select.privsyn import PrivSyn
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
+from margrave.select.votes import Votes
 from stopping import Killed, killing, repeatable, same, total_of
 
 SCHEMA = mg.Schema(
@@ -46,13 +44,7 @@ SCHEMA = mg.Schema(
 )
 SLICED = ("slice_fdiv", "slice_wass", "slicing")
 """Methods that release every row with noise, whose number is public."""
-SHORT = Course(steps=3, batch=16, slices=2, k=1)
-QUICK = TINY | {
-    "slice_fdiv": lambda: SliceFDiv(course=SHORT, noise=4),
-    "slice_wass": lambda: SliceWass(course=SHORT, noise=4),
-    "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
-    "merf": lambda: Merf(network=TINY["network"](), features=16),
-}
+QUICK = TINY | TRAINED | {"merf": lambda: Merf(network=TINY["network"](), features=16)}
 """Those that need PyTorch, in sizes for small tables."""
 NAMES = [pytest.param(name, marks=[NEEDS_TORCH] if METHODS[name].fitter in QUICK else []) for name in METHODS]
 __all__ = ["repeatable"]
@@ -89,6 +81,8 @@ def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
         parts["select"] = dataclasses.replace(strategy, frequencies=20)
     if isinstance(strategy, Training):
         parts["select"] = dataclasses.replace(strategy, steps=4)
+    if isinstance(strategy, Votes):
+        parts["select"] = dataclasses.replace(strategy, rounds=3)
     if fitter in QUICK:
         parts["model"] = QUICK[fitter]()
     more = _adjacency(name) | more
@@ -137,7 +131,7 @@ def test_the_plan_says_what_the_run_spends(tmp_path: Path, name: str, adjacency:
             with pytest.raises(InputError, match="zero_out"):
                 call_it(_table())
         return
-    if name == "tabddpm" and adjacency == "replace_one":
+    if name in ("dpsgd_gan", "tabddpm") and adjacency == "replace_one":
         for call_it in (synthesizer.plan, synthesizer.fit):
             with pytest.raises(InputError, match="add_remove"):
                 call_it(_table())

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from torch_fitters import NEEDS_TORCH, TINY
+from torch_fitters import NEEDS_TORCH, TINY, TRAINED
 
 import margrave as mg
 from command_line import call
@@ -30,12 +30,7 @@ from margrave.run.costs import Work, count_cells, expect_costs
 from margrave.schema.storage.text import TextFormat
 
 FIT_NAMES = [
-    pytest.param(
-        name,
-        marks=NEEDS_TORCH
-        if METHODS[name].fitter in {*TINY, "diffusion", "merf", "slice_fdiv", "slice_wass"}
-        else (),
-    )
+    pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in {*TINY, *TRAINED, "merf"} else ())
     for name in sorted(METHODS)
 ]
 WIDE = {f"c{i}": 40 for i in range(1200)}
@@ -191,7 +186,7 @@ def test_a_run_above_the_memory_is_refused_before_anything_is_spent(
     plan = run.plan(table)
     if not plan.refused:
         assert expect_costs(method(name).strategy(), resolve(METHODS[name].fitter), _work()).model < 1e9
-        assert name in ("independent", "tabddpm", "dp_merf")
+        assert name in ("independent", "tabddpm", "dp_merf", "dpsgd_gan", "pate_gan")
         return
     with pytest.raises(InputError, match=r"max_memory.*Use method 'independent'") as caught:
         run.fit(table)

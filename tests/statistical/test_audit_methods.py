@@ -70,7 +70,7 @@ BY_STRATEGY = {
     "residual_planner": "residual planner",
 }
 """Methods whose strategy is audited in `test_audit.py`, by the name it has there."""
-ELSEWHERE = {"conditional_aim", "slice_fdiv", "slice_wass", "slicing", "tabddpm"}
+ELSEWHERE = {"conditional_aim", "dpsgd_gan", "pate_gan", "slice_fdiv", "slice_wass", "slicing", "tabddpm"}
 """Methods that answer no marginals alone and are audited where their verb is; and `conditional_aim`, whose
 draws and measurements are those of `aim`."""
 

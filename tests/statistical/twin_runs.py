@@ -9,21 +9,19 @@ from typing import Any
 
 import pytest
 import twin_tables
-from torch_fitters import NEEDS_TORCH, TINY
+from torch_fitters import NEEDS_TORCH, TINY, TRAINED
 from twin_losses import findings
 from twins import Run, Tape, record, replay
 
 from margrave import Synthesizer
 from margrave.methods import METHODS
-from margrave.models.diffusion import Diffusion
 from margrave.models.networks.merf import Merf
-from margrave.models.sliced.fitter import SliceFDiv, SliceWass
-from margrave.models.sliced.training import Course
 from margrave.privacy.unit import Adjacency
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
+from margrave.select.votes import Votes
 
 __all__ = ["COLUMNS", "FEW", "NAMES", "SLICED", "audited", "columns_of", "fitting", "refused"]
 
@@ -32,13 +30,7 @@ FEW = ("city", "age")
 """For models of all cells at once where nothing is declared."""
 SLICED = ("slice_fdiv", "slice_wass", "slicing")
 """Methods that release every row with noise, whose number is public."""
-SHORT = Course(steps=3, batch=16, slices=2, k=1)
-QUICK = TINY | {
-    "diffusion": lambda: Diffusion(widths=(8,), times=5, draws=1),
-    "merf": lambda: Merf(network=TINY["network"](), features=16),
-    "slice_fdiv": lambda: SliceFDiv(course=SHORT, widths=(8,), noise=4, components=20),
-    "slice_wass": lambda: SliceWass(course=SHORT, widths=(8,), noise=4, components=20),
-}
+QUICK = TINY | TRAINED | {"merf": lambda: Merf(network=TINY["network"](), features=16)}
 NAMES = [pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in QUICK else ()) for name in METHODS]
 """All named methods; those that need PyTorch are skipped without it."""
 
@@ -52,7 +44,7 @@ def refused(method: str, adjacency: Adjacency, k: int) -> bool:
     """Whether the method protects no such neighbours, and says so before it looks at any row."""
     if method in SLICED:
         return adjacency == "add_remove" or k > 0
-    return method == "tabddpm" and (adjacency != "add_remove" or k > 1)
+    return method in ("dpsgd_gan", "tabddpm") and (adjacency != "add_remove" or k > 1)
 
 
 def _parts(method: str) -> dict[str, Any]:
@@ -65,6 +57,8 @@ def _parts(method: str) -> dict[str, Any]:
         parts["select"] = dataclasses.replace(strategy, frequencies=20)
     if isinstance(strategy, Training):
         parts["select"] = dataclasses.replace(strategy, steps=12, rate=Fraction(1, 4))
+    if isinstance(strategy, Votes):
+        parts["select"] = dataclasses.replace(strategy, rounds=4)
     if fitter in QUICK:
         parts["model"] = QUICK[fitter]()
     return parts

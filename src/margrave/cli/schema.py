@@ -152,7 +152,7 @@ BOUNDS = {
 ORDERS = (
     (
         {"born", "birth", "birthday", "birthdate", "dob"},
-        {"died", "death", "admitted", "hired", "opened", "diagnosed"},
+        {"died", "death", "admitted", "hire", "opened", "diagnosed"},
     ),
     ({"admitted", "admission"}, {"discharged", "discharge"}),
     ({"start", "started", "begin", "from"}, {"end", "ended", "finish", "finished", "to", "until"}),

@@ -21,6 +21,7 @@ from margrave.measure.mechanisms.moments import moments
 from margrave.measure.mechanisms.slices import slices
 from margrave.measure.mechanisms.sums import needed_cliques, sums
 from margrave.measure.mechanisms.verb import Verb, read_exact
+from margrave.measure.mechanisms.votes import Ballot, votes
 from margrave.measure.public import PublicPart
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
@@ -33,7 +34,7 @@ from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from margrave.protocols import Engine, Learner, RowEngine, Source
+    from margrave.protocols import Engine, Ensemble, Learner, RowEngine, Source
 
 __all__ = ["Curator"]
 
@@ -398,6 +399,23 @@ class Curator:
         """
         course, rows = Course(steps, rate, clip, on_gradient), self._rows()
         return train(lambda: rows, learner, rho, course, self._ledger, self._noise)
+
+    @stop_clock
+    def votes(
+        self,
+        ensemble: Ensemble,
+        rho: Fraction,
+        *,
+        teachers: int,
+        rounds: int,
+        on_round: Callable[[int], None] = lambda number: None,
+    ) -> tuple[NDArray[np.float64], ...]:
+        """What an ensemble's public side becomes by noisy votes of its teachers; rho for all together.
+
+        See `margrave.measure.mechanisms.votes` for the arguments, the errors and the proof.
+        """
+        ballot, rows = Ballot(teachers, rounds, on_round), self._rows()
+        return votes(lambda: rows, ensemble, rho, ballot, self._ledger, self._noise)
 
     def _check_open(self) -> None:
         """Refuse to go on after a failure of a verb from outside the package.

@@ -20,6 +20,7 @@ HOMES = {
     "compressed": ("margrave.models.compressed", "Compressed"),
     "conditional_pgm": ("margrave.models.conditional", "ConditionalPGM"),
     "diffusion": ("margrave.models.diffusion.fitter", "Diffusion"),
+    "gan": ("margrave.models.adversarial.fitters", "GradientGan"),
     "gated": ("margrave.models.gated.fitter", "Gated"),
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
@@ -35,6 +36,7 @@ HOMES = {
     "residual": ("margrave.models.rowwise.residual", "Residual"),
     "slice_fdiv": ("margrave.models.sliced.fitter", "SliceFDiv"),
     "slice_wass": ("margrave.models.sliced.fitter", "SliceWass"),
+    "voted_gan": ("margrave.models.adversarial.fitters", "VotedGan"),
 }
 """The module and the class of each fitter, imported when it is asked for."""
 

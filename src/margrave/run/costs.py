@@ -80,6 +80,7 @@ FITTING = {
     "compressed": 0.0,
     "conditional_pgm": 0.0,
     "diffusion": 3e-1,
+    "gan": 3e-1,
     "gated": 6e-2,
     "genetic": 2e-2,
     "gum": 4e-3,
@@ -95,6 +96,7 @@ FITTING = {
     "residual": 2e-2,
     "slice_fdiv": 1.5e-1,
     "slice_wass": 1.0e-1,
+    "voted_gan": 1.0,
 }
 """Seconds a squared column that a fitter adds to that: bench/runs/adult.py and the pages of docs/methods."""
 
@@ -288,7 +290,7 @@ def _mst_time(strategy: Any, fitter: Any, work: Work) -> Times:
 
 
 def _training_time(strategy: Any, fitter: Any, work: Work) -> Times:
-    middle = FITTING["diffusion"] * work.columns**2
+    middle = FITTING.get(fitter.name, FITTING["diffusion"]) * work.columns**2
     return 0.3 * middle, 4.0 * middle, 0.3 * middle
 
 
@@ -298,6 +300,7 @@ TIMES: dict[str, Callable[[Any, Any, Work], Times]] = {
     "batched": _batched_time,
     "mst": _mst_time,
     "training": _training_time,
+    "votes": _training_time,
 }
 """By the name of a strategy; the default goes by PACE and FITTING."""
 
@@ -313,7 +316,7 @@ def _model_bytes(strategy: Any, fitter: Any, work: Work, cells: float) -> float:
     if fitter.name in ("auto", "mixture"):
         codes = float(_grouped_codes(fitter, work.sizes))
         return 2 * 8.0 * cells + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
-    if strategy.name in ("training", "mean_embedding") or _degree(strategy) == 1:
+    if strategy.name in ("training", "mean_embedding", "votes") or _degree(strategy) == 1:
         return 100.0 * sum(work.sizes) * math.sqrt(work.columns)
     return A_CANDIDATE * cells + CELL_BYTES * min(_tree_cells(strategy, work), _cell_limit(fitter))
 

@@ -102,7 +102,7 @@ class Synthesizer:
         columns: Names of the columns to release, where not all are; others are as if they were not there.
         drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
-            "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
+            "dpsgd_gan", "pate_gan", "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
         missing: Texts that mean a missing value in CSV and TSV files.
         text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.

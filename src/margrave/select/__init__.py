@@ -16,6 +16,7 @@ from margrave.select.slices import Slices, SliceTraining
 from margrave.select.strategy import Strategy
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
+from margrave.select.votes import Votes
 
 __all__ = [
     "AIM",
@@ -35,4 +36,5 @@ __all__ = [
     "Strategy",
     "TopQ",
     "Training",
+    "Votes",
 ]

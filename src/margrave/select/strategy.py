@@ -49,8 +49,8 @@ class Strategy(ABC):
     gaussian_only: ClassVar[bool] = False
     """Whether all it asks has Gaussian noise, so that it never chooses: GDP accounting prices that better."""
     learns_by: ClassVar[LearnsFrom] = "marginals"
-    """What the fitter has to learn from: marginals, moments of the rows, gradients of the rows, or
-    noisy copies of them."""
+    """What the fitter has to learn from: marginals, moments of the rows, gradients of the rows, noisy
+    copies of them, or votes of teachers."""
     needs_rows: ClassVar[bool] = False
     """Whether it asks for more than marginals, so that the engine has to hold the rows."""
     adjacencies: ClassVar[frozenset[str] | None] = None
@@ -145,6 +145,7 @@ REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
     "moments": ("takes Fourier features", "Use model='merf'."),
     "gradients": ("is trained by gradients", "Use model='diffusion'."),
     "slices": ("learns from noisy copies of rows", "Use model='slice_fdiv' or 'slice_wass'."),
+    "votes": ("learns from votes of teachers", "Use model='voted_gan'."),
 }
 """What a fitter has to do for a strategy, and which one does."""
 

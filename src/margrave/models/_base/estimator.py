@@ -46,7 +46,8 @@ class Estimator(ABC, Generic[Fitted]):
     options: ClassVar[frozenset[str]] = frozenset()
     """Options of a run that it takes, each a field of this name: "target", "max_memory"."""
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals"})
-    """What it learns from: marginals, moments of the rows, gradients of the rows, or noisy copies of them."""
+    """What it learns from: marginals, moments of the rows, gradients of the rows, noisy copies of them, or
+    votes of teachers."""
     small: ClassVar[bool] = False
     """Whether its models take next to no memory, so that no limit of memory concerns it."""
 

@@ -13,16 +13,10 @@ over K draws. It is least where the Kullback-Leibler divergence of the true post
 network's is, as both are of one and the same distribution of x_0. Its gradient is bounded; the divergence
 times T would swamp the numbers once gradients are clipped.
 
-**A row's gradient hangs on that row alone, bit for bit**, as the door asks. Products of float matrices
-would not have that: their last bits can change with the rows beside. Here every number that goes into a
-product is a whole multiple of a power of two, so small that all partial sums are below 2^53 of their common
-step: exact in float64, in any order, on any processor. *Forward*: weights are multiples of 2^-12 up to 8,
-what goes into a layer of 2^-8 up to 64, so sums are multiples of 2^-20 below 2^9 times the width.
-*Softmax*: logits are multiples of 2^-6 and looked up in a table of whole numbers below 2^30. *Backward*:
-what comes down to a layer is rounded to 2^-20 and cut at 16, times weights: multiples of 2^-32 below 2^7
-times the width. Between products there are only single operations on single numbers (rounding, cutting, one
-addition, multiplication or division, looking up), which IEEE arithmetic fixes. Rounding is taken as the
-identity where gradients pass. Widths up to 2^13 keep all sums below 2^53.
+**A row's gradient hangs on that row alone, bit for bit**, as the door asks. The layers are those of
+`models._torch.exact`, whose sums are exact in any order. *Softmax*: logits are multiples of 2^-6 and looked
+up in a table of whole numbers below 2^30. All else are single operations on single numbers, which IEEE
+arithmetic fixes.
 
 Drawing: rows from noise, step by step back, by a trained denoiser.
 
@@ -39,13 +33,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from margrave.errors import InputError, invalid
+from margrave.models._sampling.coding import MAX_SCORE, Coding
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
-from margrave.models.diffusion.coding import MAX_SCORE, Coding
+from margrave.models._torch.exact import (
+    INPUT,
+    MOST_WEIGHT,
+    check_widths,
+    pass_back,
+    pass_forward,
+    round_input,
+    round_weights,
+)
 
 __all__ = [
-    "MAX_LAYER_WIDTH",
     "Denoiser",
     "Schedule",
     "State",
@@ -134,12 +135,7 @@ def cosine(times: int) -> Schedule:
 
 Longs = NDArray[np.int64]
 
-MAX_LAYER_WIDTH = 1 << 13
-"""Most inputs or outputs of a layer."""
-WEIGHT, MOST_WEIGHT = 2.0**12, 8.0
-INPUT, MOST_INPUT = 2.0**8, 64.0
 LOGIT, DEEPEST = 64, 16
-PASSED, MOST_PASSED = 2.0**20, 16.0
 WAVES = 8
 """Sines and cosines of the time."""
 SOFTMAX = np.rint(np.exp(-np.arange(DEEPEST * LOGIT + 1) / LOGIT) * 2.0**30)
@@ -194,12 +190,7 @@ class Denoiser:
     seed: int
 
     def __post_init__(self) -> None:
-        most = max(self.layers)
-        if most > MAX_LAYER_WIDTH:
-            remedy = "Group rare values, or use fewer columns."
-            raise InputError(
-                invalid("network", f"of at most {MAX_LAYER_WIDTH} inputs a layer", remedy, got=most)
-            )
+        check_widths(self.layers)
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -232,30 +223,13 @@ class Denoiser:
 
     def factors(self, state: State, codes: Longs, uniform: Floats) -> list[tuple[Any, Any]]:
         """Each row's gradient, as factors: see `protocols.Learner`."""
-        torch, on = self.device.torch, self.device
         scores, velocity, known, times, now, first = self._add_noise(codes, uniform)
         label = () if self.coding.target is None else codes[:, self.coding.target]
         given = self._input(scores, now, times, np.asarray(label))
-        weights = [
-            on.put(np.clip(np.rint(w * WEIGHT) / WEIGHT, -MOST_WEIGHT, MOST_WEIGHT), torch.float64)
-            for w in state.weights
-        ]
-        entering = [_with_one(torch, on.put(given, torch.float64))]
-        for weight in weights[:-1]:
-            made = (entering[-1] @ weight.T).clamp(min=0.0)
-            entering.append(_with_one(torch, _round_to_steps(made, INPUT, MOST_INPUT)))
-        out = entering[-1] @ weights[-1].T
-        passed = _round_to_steps(
-            self._loss_gradient(out, velocity, known, times, now, first), PASSED, MOST_PASSED
-        )
-        found = [(passed, entering[-1])]
-        for weight, into, below in zip(
-            reversed(weights), reversed(entering), reversed(entering[:-1]), strict=False
-        ):
-            passed = (passed @ weight[:, :-1]) * (into[..., :-1] > 0.0)
-            passed = _round_to_steps(passed, PASSED, MOST_PASSED)
-            found.append((passed, below))
-        return found[::-1]
+        weights = round_weights(self.device, state.weights)
+        entering, out = pass_forward(self.device, weights, given)
+        slope = self._loss_gradient(out, velocity, known, times, now, first)
+        return pass_back(weights, entering, slope)
 
     def moved(self, state: State, gradients: Sequence[Floats]) -> State:
         """A step of Adam on the noisy mean gradient (Kingma and Ba 2015, Algorithm 1)."""
@@ -311,7 +285,7 @@ class Denoiser:
         if self.coding.labels:
             marks[np.arange(len(label)), :, label] = 1.0
         both = np.concatenate([hot, time_features(self.schedule)[times], marks], axis=-1)
-        return np.clip(np.rint(both * INPUT) / INPUT, -MOST_INPUT, MOST_INPUT)
+        return round_input(both)
 
     def _loss_gradient(
         self, out: Any, velocity: Floats, known: NDArray[np.bool_], times: Longs, now: Longs, first: Longs
@@ -376,16 +350,6 @@ def _starts(coding: Coding) -> Longs:
     """Where each category's values begin."""
     sizes = [category.size for category in coding.categories]
     return np.cumsum([0, *sizes])[:-1].astype(np.int64)
-
-
-def _round_to_steps(numbers: Any, steps: float, most: float) -> Any:
-    """Rounded to whole steps, and cut."""
-    return ((numbers * steps).round() / steps).clamp(-most, most)
-
-
-def _with_one(torch: Any, entering: Any) -> Any:
-    """With a last number of 1."""
-    return torch.cat([entering, torch.ones_like(entering[..., :1])], dim=-1)
 
 
 Said = Callable[[int, Floats, Longs, Longs], Floats]

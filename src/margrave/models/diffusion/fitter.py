@@ -19,9 +19,9 @@ from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import pool
+from margrave.models._sampling.coding import code_domain
 from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state
 from margrave.models._torch.device import ready, serial
-from margrave.models.diffusion.coding import code_domain
 from margrave.models.diffusion.denoiser import Denoiser, cosine, draw_codes, spoken
 from margrave.schema.domain import Domain
 

@@ -1,0 +1,302 @@
+"""Rows as vectors, the generator that makes them up, and what tells them from real ones.
+
+A row is a vector of the normal scores of its numbers (times 1/2), an indicator for each value of its
+categories, and one for each label. The generator is given Gaussian noise and a label, and says the scores
+and the values' logits, to which those of the released one-ways are added: last layers begin at 0, so that an
+untrained generator draws independent columns with the released one-ways. It hands on values as indicators;
+where gradients pass these count as the probabilities they were drawn from (the straight-through estimator
+with Gumbel noise: Jang, Gu and Poole 2017).
+
+A discriminator (`Judge`) says how likely a row is a real one, as a logit. What it makes of a row hangs on
+that row alone, bit for bit, and what it learns from a batch on the batch alone: vectors are made by looking
+up and single operations, and rounded; the layers are those of `models._torch.exact`; the sigmoid is looked
+up in a table at logits in steps of 1/64; and sums over at most MOST_BATCH rows are of multiples of 2^-28
+below 2^20, so exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from margrave.models._sampling.coding import MAX_SCORE, Coding
+from margrave.models._sampling.rounding import draw_column
+from margrave.models._torch.device import Device
+from margrave.models._torch.exact import (
+    MOST_WEIGHT,
+    check_widths,
+    pass_back,
+    pass_forward,
+    round_input,
+    round_weights,
+)
+
+__all__ = ["MOST_BATCH", "Generator", "Judge", "Weights", "build_vectors", "draw_labels"]
+
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+BETAS = (0.5, 0.99)
+"""Adam's: with much memory of past gradients two networks that follow each other swing (Radford et al.
+2016)."""
+SHRINK = 0.5
+"""Scores are multiplied by it, so that a number weighs about as much as an indicator."""
+LEAST_SHARE = 1e-3
+"""Least share of a value in the logits that the generator begins with, so that none is out of its reach."""
+BLOCK = 4096
+MOST_BATCH = 1 << 10
+LOGIT, DEEPEST = 64, 16
+SIGMOID = np.rint(expit(np.arange(-DEEPEST * LOGIT, DEEPEST * LOGIT + 1) / LOGIT) * 2.0**20) / 2.0**20
+"""sigmoid(k / 64) in steps of 2^-20, for k from -1024 to 1024."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """The weights of a network and Adam's running means, all float64.
+
+    Args:
+        layers: Of each layer, [out, in + 1], the last column for a constant 1.
+        means, squares: Of the gradients and of their squares.
+        step: How many steps were taken.
+    """
+
+    layers: tuple[Floats, ...]
+    means: tuple[Floats, ...]
+    squares: tuple[Floats, ...]
+    step: int = 0
+
+    @classmethod
+    def begin(cls, layers: Sequence[Floats]) -> Weights:
+        """Before the first step."""
+        nothing = tuple(np.zeros_like(layer) for layer in layers)
+        return cls(tuple(layers), nothing, nothing)
+
+    def moved(self, slopes: Sequence[Floats], rate: float) -> Weights:
+        """A step of Adam down the slopes (Kingma and Ba 2015, algorithm 1), weights cut to MOST_WEIGHT."""
+        step, (kept, squared) = self.step + 1, BETAS
+        means, squares, layers = [], [], []
+        for k, slope in enumerate(slopes):
+            means.append(kept * self.means[k] + (1.0 - kept) * slope)
+            squares.append(squared * self.squares[k] + (1.0 - squared) * slope**2)
+            size = np.sqrt(squares[k] / (1.0 - squared**step)) + 1e-8
+            moved = self.layers[k] - rate * means[k] / (1.0 - kept**step) / size
+            layers.append(np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT))
+        return replace(self, layers=tuple(layers), means=tuple(means), squares=tuple(squares), step=step)
+
+
+def _start_layers(widths: Sequence[int], rng: np.random.Generator, last: float = 1.0) -> list[Floats]:
+    """Normal weights of variance 2 over the inputs, offsets of 0; those of the last layer times `last`."""
+    found = []
+    for into, out in itertools.pairwise(widths):
+        made = rng.standard_normal((out, into + 1)) * np.sqrt(2.0 / into)
+        made[:, -1] = 0.0
+        found.append(made)
+    found[-1] *= last
+    return found
+
+
+def build_vectors(coding: Coding, codes: Longs, uniform: Floats) -> Floats:
+    """Rows as vectors, each made of its own codes and numbers alone, [rows, coding's width].
+
+    Args:
+        coding: Of the rows.
+        codes: In the domain's order, [rows, attributes].
+        uniform: In (0, 1), [rows, numbers]: where in its code's interval a score lies.
+    """
+    parts = []
+    for k, number in enumerate(coding.numbers):
+        mine, known = number.scores(codes[:, number.place], uniform[:, k])
+        parts.append((np.where(known, mine, 0.0) * SHRINK)[:, None])
+    for category in coding.categories:
+        parts.append(np.eye(category.size)[category.values[codes[:, category.place]]])
+    if coding.target is not None:
+        parts.append(np.eye(coding.labels)[codes[:, coding.target]])
+    return np.concatenate(parts, axis=1) if parts else np.zeros((len(codes), 0))
+
+
+def draw_labels(coding: Coding, rows: int, rng: np.random.Generator) -> Longs:
+    """As many of each label as its share says, to within one, in random order; 0 without a target."""
+    if coding.target is None:
+        return np.zeros(rows, dtype=np.int64)
+    groups, order = np.zeros(rows, dtype=np.int64), rng.permutation(rows)
+    return np.asarray(draw_column(groups, order, coding.label[None], rng), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """A discriminator: says of a row's vector, as a logit, how likely it is of a real one.
+
+    Args:
+        device: Where to compute; it must have double precision.
+        width: Length of a row's vector.
+        widths: Of the hidden layers.
+
+    Raises:
+        InputError: A layer is too wide.
+    """
+
+    device: Device
+    width: int
+    widths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_widths((self.width, *self.widths))
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of each weight matrix."""
+        layers = (self.width, *self.widths, 1)
+        return tuple((out, into + 1) for into, out in itertools.pairwise(layers))
+
+    def start(self, rng: np.random.Generator) -> Weights:
+        """Weights before the first step; 0 in the last layer, so that it says of no row anything yet."""
+        return Weights.begin(_start_layers((self.width, *self.widths, 1), rng, 0.0))
+
+    def say(self, weights: Weights, given: Floats) -> Floats:
+        """The logits of rows' vectors, [rows]."""
+        held = round_weights(self.device, weights.layers)
+        _, out = pass_forward(self.device, held, round_input(given))
+        return np.asarray(out[:, 0].cpu().numpy())
+
+    def factors(self, weights: Weights, given: Floats, truth: Floats) -> list[tuple[Any, Any]]:
+        """Of each row's gradient of its cross-entropy, [rows, out] and [rows, in + 1], for each layer.
+
+        Args:
+            weights: Of the layers.
+            given: Vectors, [rows, width].
+            truth: 1 for real rows and 0 for made ones, or a noisy estimate of that, [rows].
+        """
+        on, torch = self.device, self.device.torch
+        held = round_weights(on, weights.layers)
+        entering, out = pass_forward(on, held, round_input(given))
+        place = (out.clamp(-float(DEEPEST), float(DEEPEST)) * LOGIT).round().long() + DEEPEST * LOGIT
+        slope = on.put(SIGMOID, torch.float64)[place] - on.put(truth[:, None], torch.float64)
+        return pass_back(held, entering, slope)
+
+    def slopes(self, weights: Weights, given: Floats, truth: Floats) -> list[Floats]:
+        """The mean over rows of these gradients; at most MOST_BATCH rows."""
+        factors = self.factors(weights, given, truth)
+        return [np.asarray((left.T @ right).cpu().numpy()) / len(given) for left, right in factors]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generator:
+    """Makes rows of Gaussian noise and labels.
+
+    Args:
+        coding: Of the rows.
+        device: Where to compute, in single precision.
+        latent: Length of a noise vector.
+        widths: Of the hidden layers.
+    """
+
+    coding: Coding
+    device: Device
+    latent: int
+    widths: tuple[int, ...]
+
+    @property
+    def outputs(self) -> int:
+        """Scores and values that it says."""
+        return len(self.coding.numbers) + self.coding.values
+
+    @property
+    def width(self) -> int:
+        """Length of a row's vector."""
+        return self.outputs + self.coding.labels
+
+    def start(self, rng: np.random.Generator) -> Weights:
+        """Weights before the first step; 0 in the last layer, but for what spreads the scores."""
+        layers = _start_layers((self.latent + self.coding.labels, *self.widths, self.outputs), rng, 0.0)
+        numbers = len(self.coding.numbers)
+        # Scores are that of an independent normal already: noise passes through the hidden layers as it is.
+        size = 1.0 / np.sqrt(max(self.widths[-1], 1))
+        layers[-1][:numbers, :-1] = rng.standard_normal((numbers, self.widths[-1])) * size
+        return Weights.begin(layers)
+
+    def put_layers(self, weights: Weights, *, learns: bool = False) -> list[Any]:
+        """The weights on the device, to be differentiated by where it learns."""
+        single = self.device.torch.float32
+        found = [self.device.put(layer, single) for layer in weights.layers]
+        return [layer.requires_grad_(learns) for layer in found]
+
+    def say(self, layers: Sequence[Any], labels: Longs, rng: np.random.Generator) -> tuple[Any, Any]:
+        """Scores [rows, numbers], cut to where they can be, and logits [rows, values] for rows of some
+        labels."""
+        torch, on, coding = self.device.torch, self.device, self.coding
+        noise = rng.standard_normal((len(labels), self.latent))
+        marks = np.eye(coding.labels)[labels] if coding.labels else np.zeros((len(labels), 0))
+        out = _score(torch, layers, on.put(np.concatenate([noise, marks], axis=1), torch.float32))
+        numbers = len(coding.numbers)
+        shares = [np.log(np.maximum(c.prior, LEAST_SHARE)) for c in coding.categories]
+        offset = on.put(np.concatenate([np.zeros(0), *shares]), torch.float32)
+        return out[:, :numbers].clamp(-MAX_SCORE, MAX_SCORE), out[:, numbers:] + offset
+
+    def make(self, layers: Sequence[Any], labels: Longs, rng: np.random.Generator) -> Any:
+        """Rows as vectors, [rows, width], which gradients pass to the weights."""
+        torch, on, coding = self.device.torch, self.device, self.coding
+        scores, logits = self.say(layers, labels, rng)
+        parts, start = [scores * SHRINK], 0
+        drawn = on.put(rng.gumbel(size=tuple(logits.shape)), torch.float32)
+        for category in coding.categories:
+            own = slice(start, start + category.size)
+            start += category.size
+            soft = torch.softmax(logits[:, own], dim=1)
+            best = (logits[:, own] + drawn[:, own]).argmax(dim=1)
+            hard = torch.nn.functional.one_hot(best, category.size).to(soft.dtype)
+            parts.append(hard + soft - soft.detach())
+        if coding.labels:
+            parts.append(on.put(np.eye(coding.labels)[labels], torch.float32))
+        return torch.cat(parts, dim=1)
+
+    def make_vectors(self, weights: Weights, rows: int, rng: np.random.Generator) -> Floats:
+        """Vectors of made rows, [rows, width], with labels as their shares say."""
+        labels = draw_labels(self.coding, rows, rng)
+        with self.device.torch.no_grad():
+            made = self.make(self.put_layers(weights), labels, rng)
+        return np.asarray(made.cpu().numpy(), dtype=np.float64)
+
+    def follow(
+        self, weights: Weights, judge: Sequence[Floats], rows: int, rate: float, rng: np.random.Generator
+    ) -> Weights:
+        """A step of Adam towards rows that a discriminator takes for real: down the mean of -ln
+        sigmoid(logit)."""
+        torch, on = self.device.torch, self.device
+        layers = self.put_layers(weights, learns=True)
+        made = self.make(layers, draw_labels(self.coding, rows, rng), rng)
+        logits = _score(torch, [on.put(layer, torch.float32) for layer in judge], made)
+        slopes = torch.autograd.grad(torch.nn.functional.softplus(-logits).mean(), layers)
+        return weights.moved([np.asarray(s.cpu().numpy(), dtype=np.float64) for s in slopes], rate)
+
+    def draw_codes(self, layers: Sequence[Floats], rows: int, rng: np.random.Generator) -> list[Longs]:
+        """Codes of each attribute, [rows] each, in the domain's order."""
+        torch, coding = self.device.torch, self.coding
+        own = [self.device.put(layer, torch.float32) for layer in layers]
+        labels, blocks = draw_labels(coding, rows, rng), []
+        for first in range(0, max(rows, 1), BLOCK):
+            mine = labels[first : first + BLOCK]
+            with torch.no_grad():
+                scores, logits = self.say(own, mine, rng)
+            noisy = logits.cpu().numpy().astype(np.float64) + rng.gumbel(size=tuple(logits.shape))
+            values, start = np.zeros((len(mine), len(coding.categories)), dtype=np.int64), 0
+            for k, category in enumerate(coding.categories):
+                values[:, k] = noisy[:, start : start + category.size].argmax(axis=1)
+                start += category.size
+            blocks.append(coding.columns(mine, scores.cpu().numpy().astype(np.float64), values))
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _score(torch: Any, layers: Sequence[Any], rows: Any) -> Any:
+    """What dense layers with ReLU between them say of vectors: [rows, out]."""
+    for k, layer in enumerate(layers):
+        rows = torch.addmm(layer[:, -1], rows, layer[:, :-1].T)
+        if k + 1 < len(layers):
+            rows = rows.clamp(min=0.0)
+    return rows
