@@ -45,7 +45,9 @@ def _drawn(rng: np.random.Generator, rows: int) -> NDArray[np.int64]:
 
 
 def _encoded(codes: NDArray[np.int64]) -> Encoded:
-    return Encoded(Domain(SIZES), tuple(column.astype(np.uint8) for column in codes.T))
+    return Encoded(
+        Domain(tuple(SIZES), tuple(SIZES.values())), tuple(column.astype(np.uint8) for column in codes.T)
+    )
 
 
 def _vectors(codes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -27,6 +27,10 @@ from margrave.cli.options import (
     expand_parameter,
     with_text_options,
 )
+
+if TYPE_CHECKING:
+    from margrave.progress import OnStep
+    from margrave.run.regressor import Regressor
 
 __all__ = ["regress"]
 
@@ -70,6 +74,11 @@ class SpendOptions:
     ] = None
     text: Any = None
 
+    @property
+    def missing_texts(self) -> list[str]:
+        """The texts that mean missing; an empty field always does."""
+        return list(dict.fromkeys([*(self.missing or []), ""]))
+
     def list_given(self) -> list[str]:
         """Names of the options that only mean something with --spend and were given."""
         fields = [field for field in dataclasses.fields(self) if field.name not in ("spend", "text")]
@@ -87,7 +96,8 @@ def _with_spend_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         for field in dataclasses.fields(SpendOptions)
     }
-    return with_text_options(expand_parameter(command, "spending", expanded, SpendOptions))
+    # --encoding says here how a column becomes numbers; files are in UTF-8.
+    return with_text_options(expand_parameter(command, "spending", expanded, SpendOptions), ("encoding",))
 
 
 @_with_spend_options
@@ -134,41 +144,43 @@ def regress(
     To a release file it is free: post-processing. With --spend it is fitted to a private table and spends
     epsilon on this one regression.
     """
+    asked = dict(locals())
+    if spending.spend is None:
+        _fit_release(release, asked)
+    else:
+        _spend(release, asked)
+
+
+def _fit_release(release: Path, asked: dict[str, Any]) -> None:
+    """Fit to a release file. Free: post-processing."""
     from margrave.errors import InputError, invalid
     from margrave.files import check_outputs, suffix_of
     from margrave.regression.fit import Options, fit
     from margrave.run.synthesis import load
 
-    asked = {"target": target, "kind": kind, "features": features, "positive": positive, "level": level}
-    asked |= {"intercept": not no_intercept, "encoding": encoding, "reference": reference}
-    if spending.spend is not None:
-        only = {"--source": source != "both", "--of": of != "population", "--estimator": bool(estimator)}
-        _spend(
-            release, spending, asked, [name for name, given in left_out.items() if given], (out, force, quiet)
-        )
-        return
-    _check_release(release, spending)
-    if out is None and quiet:
+    out = asked["out"]
+    _check_release(release, asked["spending"])
+    if out is None and asked["quiet"]:
         raise InputError(invalid("--out", "given with --quiet", "Name a file, or leave --quiet out."))
     if out is not None:
         suffix_of(out)
-        check_outputs({"out": out}, {"release": release}, new=not force)
-    synthesis = load(release, estimator)
+        check_outputs({"out": out}, {"release": release}, new=not asked["force"])
+    synthesis = load(release, asked["estimator"])
     names = synthesis.schema.names
     options = Options(
-        features=features,
-        encodings=_by_column("--encoding", encoding, names),
-        reference=_by_column("--reference", reference, names),
-        positive=positive,
-        intercept=not no_intercept,
-        source=source,
-        of=of,
-        level=level,
+        features=asked["features"],
+        encodings=_by_column("--encoding", asked["encoding"], names),
+        reference=_by_column("--reference", asked["reference"], names),
+        positive=asked["positive"],
+        intercept=not asked["no_intercept"],
+        source=asked["source"],
+        of=asked["of"],
+        level=asked["level"],
     )
-    found = fit(synthesis, target, kind or "linear", options)
+    found = fit(synthesis, asked["target"], asked["kind"] or "linear", options)
     if out is not None:
         found.write(out)
-    if not quiet:
+    if not asked["quiet"]:
         typer.echo(f"{found}\nnothing was spent")
 
 
@@ -186,7 +198,7 @@ def _check_release(release: Path, spending: SpendOptions) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether a file is a release file, by what it holds and not by its name; spreadsheets are zips as well."""
+    """Whether a file is a release file, by what it holds, not by its name; spreadsheets are zips too."""
     import zipfile
 
     from margrave.archive import DOCUMENT
@@ -197,21 +209,29 @@ def _is_archive(path: Path) -> bool:
         return DOCUMENT in archive.namelist()
 
 
-def _spend(
-    table: Path,
-    spending: SpendOptions,
-    asked: dict[str, Any],
-    left_out: list[str],
-    written: tuple[Path | None, bool, bool],
-) -> None:
+def _spend(table: Path, asked: dict[str, Any]) -> None:
     """Fit to a private table; what is written follows from the release of the coefficients alone."""
     from margrave.cli.console import listen_to_steps
+
+    spending, quiet = asked["spending"], asked["quiet"]
+    out, kept = _check_spending(table, asked)
+    with listen_to_steps(quiet) as on_step:
+        found = _make_regressor(table, asked, kept, on_step).fit(table)
+    found.write(out)
+    if spending.details is not None:
+        found.save(spending.details)
+    if not quiet:
+        typer.echo(f"{found}\nwrote {out}; ledger {kept}")
+
+
+def _check_spending(table: Path, asked: dict[str, Any]) -> tuple[Path, Path]:
+    """Where the coefficients and the ledger go; refuses what belongs to releases, and release files."""
     from margrave.errors import InputError, invalid
     from margrave.files import check_outputs, suffix_of
-    from margrave.privacy.unit import Unit
-    from margrave.run.regressor import Regressor
 
-    out, force, quiet = written
+    spending, out = asked["spending"], asked["out"]
+    only = {"source": "both", "of": "population", "estimator": None}
+    left_out = [f"--{name}" for name, default in only.items() if asked[name] != default]
     if left_out:
         raise InputError(invalid(", ".join(left_out), "left out with --spend", "They are of releases."))
     if table.suffix == ".margrave" or _is_archive(table):
@@ -224,45 +244,46 @@ def _spend(
     kept = spending.ledger or out.with_name(out.name + ".ledger.jsonl")
     files = {"out": out, "details": spending.details}
     check_outputs(files | {"ledger": kept}, {"table": table})
-    check_outputs(files, {"table": table}, new=not force)
-    names = _column_names(table, spending)
-    with listen_to_steps(quiet) as on_step:
-        regressor = Regressor(
-            spending.spend or "ssp",
-            target=asked["target"],
-            kind=asked["kind"],
-            features=asked["features"],
-            encodings=_by_column("--encoding", asked["encoding"], names),
-            reference=_by_column("--reference", asked["reference"], names),
-            positive=asked["positive"],
-            intercept=asked["intercept"],
-            level=asked["level"],
-            epsilon=spending.epsilon,
-            delta=1e-9 if spending.delta is None else spending.delta,
-            unit=Unit(spending.owner, spending.max_rows or 1),
-            adjacency=spending.adjacency or "add_remove",
-            schema=spending.schema,
-            outside=spending.outside,
-            missing=list(dict.fromkeys([*(spending.missing or []), ""])),
-            text=spending.text,
-            ledger=kept,
-            dataset=spending.dataset,
-            analyst=spending.analyst,
-            on_step=on_step,
-        )
-        found = regressor.fit(table)
-    found.write(out)
-    if spending.details is not None:
-        found.save(spending.details)
-    if not quiet:
-        typer.echo(f"{found}\nwrote {out}; ledger {kept}")
+    check_outputs(files, {"table": table}, new=not asked["force"])
+    return out, kept
+
+
+def _make_regressor(table: Path, asked: dict[str, Any], kept: Path, on_step: OnStep) -> Regressor:
+    """The regressor of the options."""
+    from margrave.privacy.unit import Unit
+    from margrave.run.regressor import Regressor
+
+    spending, names = asked["spending"], _column_names(table, asked["spending"])
+    return Regressor(
+        spending.spend,
+        target=asked["target"],
+        kind=asked["kind"],
+        features=asked["features"],
+        encodings=_by_column("--encoding", asked["encoding"], names),
+        reference=_by_column("--reference", asked["reference"], names),
+        positive=asked["positive"],
+        intercept=not asked["no_intercept"],
+        level=asked["level"],
+        epsilon=spending.epsilon,
+        delta=1e-9 if spending.delta is None else spending.delta,
+        unit=Unit(spending.owner, spending.max_rows or 1),
+        adjacency=spending.adjacency or "add_remove",
+        schema=spending.schema,
+        outside=spending.outside,
+        missing=spending.missing_texts,
+        text=spending.text,
+        ledger=kept,
+        dataset=spending.dataset,
+        analyst=spending.analyst,
+        on_step=on_step,
+    )
 
 
 def _column_names(table: Path, spending: SpendOptions) -> tuple[str, ...]:
     """Names of the table's columns, which are public; no row is read."""
     from margrave.engines.opening import open_head
 
-    source, _ = open_head(table, missing=spending.missing or ("",), text=spending.text)
+    source, _ = open_head(table, missing=spending.missing_texts, text=spending.text)
     return tuple(column.name for column in source.columns)
 
 

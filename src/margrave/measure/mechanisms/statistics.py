@@ -24,11 +24,12 @@ eigenvalue moves by at most k B under both adjacencies: up by A, down by C, and 
 2^-53 p ||X'X||. ||X'X|| <= n B, so for n <= 2^33 rows the two errors of two neighbours together are at most
 B / 64, and B / 64 + 1 is added to the sensitivity; the 1 is for rounding down to whole steps.
 *Cost.* Each release has noise of variance l2_squared / (2 rho) of its own rho, rounded up: see `Gaussian`.
-The three are recorded before any noise is drawn, and their costs add up.
+The three are recorded one after the other, each before its noise is drawn, and their costs add up.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -109,43 +110,33 @@ def statistics(
     digits = _choose_digits(numbers, rhos, ledger)
     matrices = numbers.cut(1 << digits)
     squared = _square_sensitivities(matrices, ledger.neighbours)
-    p = numbers.size - 1
-    upper, held = np.triu_indices(p), {}
-    columns = " x ".join(numbers.names)
-    steps = f"of {p} numbers of {columns}, in steps of 2^-{digits}"
-    names = [
-        f"smallest eigenvalue of the products {steps}",
-        f"products {steps}",
-        f"target's products {steps}",
-    ]
+    p, unit = numbers.size - 1, 4.0**digits
+    upper = np.triu_indices(p)
+    steps = f"of {p} numbers of {' x '.join(numbers.names)}, in steps of 2^-{digits}"
+    names = [f"smallest eigenvalue of the products {steps}", f"products {steps}"]
+    names.append(f"target's products {steps}")
 
     def exact(part: int) -> list[Integers]:
-        if not held:
-            held["sums"] = add_products(counts(needed_cliques(numbers)), numbers, matrices)
-        crossed = held["sums"][:p, :p]
+        found = add_products(counts(needed_cliques(numbers)), numbers, matrices)
         if part == 0:
-            return [np.array([math.floor(np.linalg.eigvalsh(crossed.astype(np.float64))[0])], dtype=np.int64)]
-        return [crossed[upper] if part == 1 else held["sums"][:p, p]]
+            least = np.linalg.eigvalsh(found[:p, :p].astype(np.float64))[0]
+            return [np.array([math.floor(least)], dtype=np.int64)]
+        return [found[:p, :p][upper] if part == 1 else found[:p, p]]
 
     found, sigmas = [], []
     for part, (name, rho, sensitivity) in enumerate(zip(names, rhos, squared, strict=True)):
-        gaussian = Gaussian(ledger, noise, max(sensitivity, 1))
-        (answer,), sigma = gaussian.ask([name], rho, lambda part=part: exact(part))  # type: ignore[misc]
-        found.append(answer)
-        sigmas.append(sigma / 4.0**digits)
+        gaussian = Gaussian(ledger, noise, sensitivity)
+        (answer,), sigma = gaussian.ask([name], rho, functools.partial(exact, part))
+        found.append(answer / unit)
+        sigmas.append(sigma / unit)
     if [answer.shape for answer in found] != [(1,), upper[0].shape, (p,)]:
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
     crossed = np.zeros((p, p))
-    crossed[upper] = found[1] / 4.0**digits
+    crossed[upper] = found[1]
     crossed = np.triu(crossed) + np.triu(crossed, 1).T
     kept = tuple(matrix / 2.0**digits for matrix in matrices[int(numbers.constant) :])
-    return NoisyStatistics(
-        RowNumbers(numbers.names, kept, numbers.constant),
-        float(found[0][0]) / 4.0**digits,
-        crossed,
-        found[2] / 4.0**digits,
-        (sigmas[0], sigmas[1], sigmas[2]),
-    )
+    summed = RowNumbers(numbers.names, kept, numbers.constant)
+    return NoisyStatistics(summed, float(found[0][0]), crossed, found[2], (sigmas[0], sigmas[1], sigmas[2]))
 
 
 def _square_sensitivities(matrices: Sequence[Integers], neighbours: Neighbours) -> tuple[int, int, int]:
