@@ -2,7 +2,7 @@
 
     python bench/runs/paper003.py --data FOLDER [--tables adult acsincome acsemployment acsmobility]
         [--tasks linear logistic] [--epsilon 0.05 0.1 0.5 1 2] [--repeats 3] [--method auto]
-        [--spend ssp adassp:published ...] [--out FILE] [--releases FOLDER]
+        [--rows 50000] [--spend ssp adassp:published ...] [--out FILE] [--releases FOLDER]
 
 FOLDER holds the files `adult_train.csv.gz`, `adult_test.csv.gz` and so on of the authors' repository
 (github.com/ceciliaferrando/DD-SSP, folder data), gzipped. Columns are integer codes, and the domain is
@@ -22,8 +22,9 @@ on 1,000 test rows, logistic ones by the area under the ROC curve there. A JSON 
                   intervals: processor time
     pairs         whether the release measured all pairs
 
-Only `auto` is told the target, as the paper's generators are not. Noise is fresh in every run: no seed
-repeats a line, so take several.
+As in the paper at most --rows training rows are used, the same ones in every run. Only `auto` is told the
+target, as the paper's generators are not. Noise is fresh in every run: no seed repeats a line, so take
+several.
 """
 
 from __future__ import annotations
@@ -309,6 +310,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.05, 0.1, 0.5, 1.0, 2.0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--rows", type=int, default=50_000, help="training rows, at most")
     parser.add_argument("--spend", nargs="+", default=[], help="methods of Regressor instead of releases")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--releases", type=Path, help="a folder to keep releases in, and to take them from")
@@ -316,6 +318,8 @@ def main() -> None:
     for table in args.tables:
         schema = schema_of(table)
         train, test = read(args.data, table, "train"), encode(read(args.data, table, "test"), schema)
+        if train.num_rows > args.rows:
+            train = train.take(np.random.default_rng(0).permutation(train.num_rows)[: args.rows])
         for task in args.tasks:
             if (table, task) not in TARGETS:
                 continue

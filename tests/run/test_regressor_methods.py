@@ -52,8 +52,8 @@ def _likeliest(table: pa.Table) -> Any:
     return theta
 
 
-@pytest.mark.parametrize("method", [NoisyNewton(5), ObjPert(), DPSGD(2000)])
-def test_with_little_noise_it_is_logistic_regression(method: Any) -> None:
+@pytest.mark.parametrize("method", [NoisyNewton(5), ObjPert(), pytest.param(DPSGD(2000),
+marks=pytest.mark.slow)]) def test_with_little_noise_it_is_logistic_regression(method: Any) -> None:
     table = _table()
     found = Regressor(method, kind="logistic", target="ill", schema=SCHEMA, epsilon=200.0).fit(table)
     assert found.estimates == pytest.approx(_likeliest(table), abs=0.1)
@@ -95,8 +95,7 @@ def test_adassp_has_the_published_constants() -> None:
     assert [1 / math.sqrt(2 * float(rho)) for rho in published] == pytest.approx([scale] * 3)
     released = AdaSSP("released").share_rho(promise, Fraction(1))
     wanted = [
-        math.sqrt(math.log(2 / (1e-5 * part))) / (0.5 * part)
-        for part in (1 / 3, 2 / 3 * 0.95, 2 / 3 * 0.05)
+        math.sqrt(math.log(2 / (1e-5 * part))) / (0.5 * part) for part in (1 / 3, 2 / 3 * 0.95, 2 / 3 * 0.05)
     ]
     assert [1 / math.sqrt(2 * float(rho)) for rho in released] == pytest.approx(wanted)
     assert wanted[2] > 9 * scale
@@ -126,8 +125,9 @@ def test_the_intervals_of_adassp_hold_least_squares() -> None:
         noise = np.triu(25.0 * rng.standard_normal((3, 3)))
         noise = noise + np.triu(noise, 1).T
         labelled = rows.T @ labels + 9.0 * rng.standard_normal(3)
-        found = fit_statistics(NoisyStatistics(numbers, 900.0, crossed + noise, labelled, (9.0, 25.0, 9.0)),
-        1e-5) half = found.half_widths(np.eye(3), 0.95)
+        noisy = NoisyStatistics(numbers, 900.0, crossed + noise, labelled, (9.0, 25.0, 9.0))
+        found = fit_statistics(noisy, 1e-5)
+        half = found.half_widths(np.eye(3), 0.95)
         covered.append(np.abs(found.unbiased - truth) <= half)
         exact.append(found.p_value(truth) > 0.05)
     assert 0.93 <= np.mean(covered) <= 0.97

@@ -113,7 +113,7 @@ class Slope:
     @property
     def bound(self) -> int:
         """c: the largest norm of a row's gradient, in steps."""
-        return math.floor(self.clip * 2 ** (DIGITS + WEIGHTS))
+        return math.floor(self.clip * 2.0 ** (DIGITS + WEIGHTS))
 
 
 def slopes(

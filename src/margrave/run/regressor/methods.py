@@ -173,9 +173,9 @@ class ObjPert(Spending):
 
     Args:
         variant: "exact": the noise that the Renyi divergence allows, and a ridge for which the curvature
-            takes an eighth of that. "published": the noise and the ridge of Ferrando and Sheldon 2025,
-            Algorithm 6: b of variance R^2 (8 ln(2 / delta) + 4 epsilon) / epsilon^2 and the ridge R^2 / (2
-            epsilon), for k = 1.
+            takes an eighth of that, or less: a row's own curvature at least. "published": the noise and the
+            ridge of Ferrando and Sheldon 2025, Algorithm 6: b of variance R^2 (8 ln(2 / delta) + 4 epsilon)
+            / epsilon^2 and the ridge R^2 / (2 epsilon), for k = 1.
 
     Raises:
         InputError: There is no such variant.
@@ -237,7 +237,8 @@ class ObjPert(Spending):
         rho = curator.remaining
         if self.variant == "exact":
             allowed = float(rho * order) * self.CURVED
-            ridge = bound / 4.0 / math.expm1(allowed / promise.neighbours.unit.max_rows)
+            # A ridge below a row's own curvature gains nothing, and leaves the solver's error uncovered.
+            ridge = bound / 4.0 / min(math.expm1(min(allowed / promise.neighbours.unit.max_rows, 1.0)), 1.0)
         else:
             ridge, rho = bound / (2.0 * promise.epsilon), self._published_rho(promise, order)
         objective = Objective(scaling.numbers, Fraction(math.ceil(ridge * 2**20), 2**20))
