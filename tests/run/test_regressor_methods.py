@@ -52,8 +52,11 @@ def _likeliest(table: pa.Table) -> Any:
     return theta
 
 
-@pytest.mark.parametrize("method", [NoisyNewton(5), ObjPert(), pytest.param(DPSGD(2000),
-marks=pytest.mark.slow)]) def test_with_little_noise_it_is_logistic_regression(method: Any) -> None:
+LITTLE_NOISE = [NoisyNewton(5), ObjPert(), pytest.param(DPSGD(2000), marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("method", LITTLE_NOISE)
+def test_with_little_noise_it_is_logistic_regression(method: Any) -> None:
     table = _table()
     found = Regressor(method, kind="logistic", target="ill", schema=SCHEMA, epsilon=200.0).fit(table)
     assert found.estimates == pytest.approx(_likeliest(table), abs=0.1)
