@@ -126,19 +126,21 @@ def fit_sums(sums: NoisySums) -> PerturbedFit:
     return _finish(products, np.maximum(values, 0.0) + sums.sigma * math.sqrt(len(values)), vectors)
 
 
-def fit_statistics(found: NoisyStatistics, delta: float) -> PerturbedFit:
+def fit_statistics(found: NoisyStatistics, delta: float, ridge_sigma: float | None = None) -> PerturbedFit:
     """AdaSSP's least squares, see the head of this file.
 
     Args:
         found: What was released.
         delta: Of the whole promise: the eigenvalue's bound fails with probability delta / 6 at most.
+        ridge_sigma: The standard deviation that the ridge is made for; that of an entry of X'X by default.
     """
     smallest, tau, label = found.sigmas
     products = NoisyProducts(found.crossed, found.labelled, tau, tau, label)
     values, vectors = np.linalg.eigh(products.crossed)
     least = max(found.smallest - math.sqrt(math.log(6.0 / delta)) * smallest, 0.0)
     p = len(values)
-    ridge = max(0.0, math.sqrt(p * math.log(2.0 * p**2 / FAILURE)) * tau - least)
+    edge = math.sqrt(p * math.log(2.0 * p**2 / FAILURE)) * (tau if ridge_sigma is None else ridge_sigma)
+    ridge = max(0.0, edge - least)
     # The ridge leaves an eigenvalue below 0 with probability FAILURE; tau keeps the inverse finite.
     return _finish(products, np.maximum(values + ridge, tau), vectors)
 

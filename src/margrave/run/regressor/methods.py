@@ -163,7 +163,11 @@ class AdaSSP(Spending):
     def run(self, curator: Curator, scaling: Scaling, promise: Promise) -> PerturbedFit:
         """Spend what is left, and find the coefficients of the numbers of the rows."""
         rhos = self.share_rho(promise, curator.remaining)
-        return fit_statistics(curator.statistics(scaling.numbers, rhos), promise.delta)
+        found = curator.statistics(scaling.numbers, rhos)
+        # The released ridge is for the noise that a third of epsilon would give X'X, which is that of the
+        # eigenvalue, although X'X has less there.
+        sigma = found.sigmas[0] if self.variant == "released" else None
+        return fit_statistics(found, promise.delta, sigma)
 
 
 @final
