@@ -89,12 +89,12 @@ def choose_objective_order(epsilon: float, delta: float, rows: tuple[int, int], 
         InputError: No order allows anything.
     """
 
-    def left(order: int) -> float:
+    def find_rest(order: int) -> float:
         allowed = (1.0 - curved) * renyi_allowed(order, epsilon, delta)
         return (allowed - rows[0] * float(_LN2) / (order - 1)) / order
 
-    best = max(range(2, LARGEST_ORDER + 1), key=left)
-    if left(best) <= 0.0:
+    best = max(range(2, LARGEST_ORDER + 1), key=find_rest)
+    if find_rest(best) <= 0.0:
         remedy = "Raise epsilon or delta, or lower max_rows."
         raise InputError(invalid("epsilon", "enough for a perturbed objective", remedy))
     return best
