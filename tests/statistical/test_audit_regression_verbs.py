@@ -53,13 +53,14 @@ def _curator(adjacency: Adjacency, canary: bool, kept: Accountant) -> Curator:
 
 
 def _ask_slopes(curator: Curator) -> NDArray[np.float64]:
-    slope = Slope(NUMBERS, "logistic", np.zeros(4), 2.0)
+    slope = Slope(NUMBERS, "logistic", np.zeros(4), 1.0)  # the canary's gradient is just as long
     return curator.slopes(slope, curator.total).gradient
 
 
 def _ask_statistics(curator: Curator) -> NDArray[np.float64]:
     little = curator.total / 100
-    return curator.statistics(NUMBERS, (little, little, curator.total - 2 * little)).labelled
+    signed = RowNumbers(NUMBERS.names, (*NUMBERS.numbers[:2], np.array([[-1.0, 1.0]])))
+    return curator.statistics(signed, (little, little, curator.total - 2 * little)).labelled
 
 
 def _ask_perturb(curator: Curator) -> NDArray[np.float64]:
