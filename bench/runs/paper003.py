@@ -2,7 +2,7 @@
 
     python bench/runs/paper003.py --data FOLDER [--tables adult acsincome acsemployment acsmobility]
         [--tasks linear logistic] [--epsilon 0.05 0.1 0.5 1 2] [--repeats 3] [--method auto]
-        [--out FILE] [--releases FOLDER]
+        [--rows 50000] [--spend ssp adassp:published ...] [--out FILE] [--releases FOLDER]
 
 FOLDER holds the files `adult_train.csv.gz`, `adult_test.csv.gz` and so on of the authors' repository
 (github.com/ceciliaferrando/DD-SSP, folder data), gzipped. Columns are integer codes, and the domain is
@@ -12,13 +12,19 @@ on 1,000 test rows, logistic ones by the area under the ROC curve there. A JSON 
 
     public        the fit on the training rows themselves
     ddssp         the paper's: least squares of the model's tables; for logistic the polynomial of degree 2
+    synth         the paper's "AIM-Synth", "MST-Synth": rows drawn from the model, as many as there are in
+                  training, then least squares or unpenalised logistic regression of them, no intercept
     model, both   `margrave.regression` with that source; for logistic the exact likelihood with an intercept
-    ssp           `Regressor`, linear only: epsilon spent on this one regression alone
+    score         with --spend, in place of all the above: of `Regressor` with a method and, after a colon,
+                  its variant, or with dp_sgd its sampling rate: epsilon spent on this one regression alone,
+                  without an intercept; a line a method that has the task
     seconds       of the fit of the release (of reading it, where it was kept), and of one regression with
                   intervals: processor time
     pairs         whether the release measured all pairs
 
-The method is told the target. Its noise is fresh in every run: no seed repeats a line, so take several.
+As in the paper at most --rows training rows are used, the same ones in every run. Only `auto` is told the
+target, as the paper's generators are not. Noise is fresh in every run: no seed repeats a line, so take
+several.
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +45,8 @@ from scipy.stats import rankdata
 import margrave as mg
 from margrave.regression import linear, logistic
 from margrave.regression.coefficients import Coefficients
-from margrave.run.regressor import Regressor
+from margrave.run.regressor import DPSGD, AdaSSP, ObjPert, Regressor
+from margrave.run.regressor.methods import METHODS, Spending
 from margrave.schema.encode import encode
 
 Floats = NDArray[np.float64]
@@ -180,8 +188,8 @@ def score(task: str, predicted: Floats, codes: Any, target: str, size: int) -> f
     return float((ranks[label == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(label) - ones)))
 
 
-def public(task: str, found: Coefficients, train: Any, test: Any, target: str, size: int) -> float:
-    """The same score of the fit on the training rows."""
+def score_rows(task: str, found: Coefficients, train: Any, test: Any, target: str, size: int) -> float:
+    """The score of the fit on rows, the training rows or synthetic ones, with the numbers of `found`."""
     matrices = found.fit.design.encodings
     ones = int(found.fit.design.intercept)
     numbers, held = (
@@ -207,19 +215,43 @@ def read_release(args: argparse.Namespace, table: str, task: str, epsilon: float
     return Path(args.releases) / f"{table}-{task}-{args.method}-{epsilon:g}-{repeat}.margrave"
 
 
-def fit_ssp(table: str, target: str, epsilon: float, train: pa.Table, test: Any) -> float:
-    """The score of `Regressor`, which spends epsilon on this one regression."""
+def make_method(words: str) -> Spending:
+    """The method that --spend names, with its variant or its rate after a colon."""
+    name, _, setting = words.partition(":")
+    made: dict[str, Any] = {"adassp": AdaSSP, "objpert": ObjPert}
+    if setting and name in made:
+        return made[name](variant=setting)
+    return DPSGD(rate=float(setting), steps=200) if setting else METHODS[name]()
+
+
+def spend(
+    words: str, table: str, task: str, epsilon: float, train: pa.Table, test: Any
+) -> dict[str, Any] | None:
+    """The score of `Regressor`; None where the method is for another task."""
+    target, method = TARGETS[table, task], make_method(words)
+    if task not in method.kinds:
+        return None
+    options = options_of(table, target)
+    if task == "logistic":
+        options["encodings"].pop(target)
+        options["positive"] = "1"
+    start = time.process_time()
     made = Regressor(
+        method,
         target=target,
+        kind=task,
         schema=schema_of(table),
         intercept=False,
         epsilon=epsilon,
         delta=DELTA,
-        **options_of(table, target),
+        **options,
     )
     found = made.fit(train)
+    seconds = time.process_time() - start
     predicted = np.hstack([e.matrix.T[test.column(e.column)] for e in found.encodings]) @ found.estimates
-    return score("linear", predicted, test, target, SIZES[table][target])
+    figure = score(task, predicted, test, target, SIZES[table][target])
+    line = {"table": table, "task": task, "epsilon": epsilon, "method": words, "score": figure}
+    return line | {"seconds": round(seconds, 2)}
 
 
 def run_once(
@@ -239,7 +271,8 @@ def run_once(
     if path is not None and path.exists():
         synthesis = mg.load(path)
     else:
-        options = {"delta": DELTA, "schema": schema_of(table), "target": target}
+        options = {"delta": DELTA, "schema": schema_of(table)}
+        options |= {"target": target} if args.method == "auto" else {}
         synthesis = mg.Synthesizer(args.method, epsilon=epsilon, **options).fit(train)
         if path is not None:
             synthesis.save(path)
@@ -254,15 +287,15 @@ def run_once(
     polynomial: dict[str, Any] = {"likelihood": "quadratic"} if task == "logistic" else {}
     found["ddssp"] = call(synthesis, target, source="model", **plain, **polynomial)
     scores = {name: score(task, predictor(one, test), test, target, size) for name, one in found.items()}
-    if task == "linear":
-        scores["ssp"] = fit_ssp(table, target, epsilon, train, test)
+    drawn = encode(synthesis.sample(train.num_rows), schema_of(table))
+    scores["synth"] = score_rows(task, found["ddssp"], drawn, test, target, size)
     line = {"table": table, "task": task, "epsilon": epsilon, "method": args.method, **scores}
     line["seconds"] = [round(fitted - start, 2), round(ended - fitted, 2)]
     line["not_determined"] = int((~found["both"].identified).sum())
     line["pairs"] = not found["both"].fit.sums.missing_pairs
     if epsilon == args.epsilon[0] and repeat == 0:
         codes = encode(train, schema_of(table))
-        line["public"] = public(task, found["both"], codes, test, target, size)
+        line["public"] = score_rows(task, found["both"], codes, test, target, size)
     return line
 
 
@@ -277,22 +310,38 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.05, 0.1, 0.5, 1.0, 2.0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--rows", type=int, default=50_000, help="training rows, at most")
+    parser.add_argument("--spend", nargs="+", default=[], help="methods of Regressor instead of releases")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--releases", type=Path, help="a folder to keep releases in, and to take them from")
     args = parser.parse_args()
     for table in args.tables:
         schema = schema_of(table)
         train, test = read(args.data, table, "train"), encode(read(args.data, table, "test"), schema)
+        if train.num_rows > args.rows:
+            train = train.take(np.random.default_rng(0).permutation(train.num_rows)[: args.rows])
         for task in args.tasks:
             if (table, task) not in TARGETS:
                 continue
             for epsilon in args.epsilon:
                 for repeat in range(args.repeats):
-                    line = json.dumps(run_once(args, table, task, epsilon, repeat, train, test))
-                    print(line, flush=True)
-                    if args.out is not None:
-                        with args.out.open("a", encoding="utf-8") as file:
-                            file.write(line + "\n")
+                    for line in run_all(args, table, task, epsilon, repeat, train, test):
+                        print(json.dumps(line), flush=True)
+                        if args.out is not None:
+                            with args.out.open("a", encoding="utf-8") as file:
+                                file.write(json.dumps(line) + "\n")
+
+
+def run_all(
+    args: argparse.Namespace, table: str, task: str, epsilon: float, repeat: int, train: pa.Table, test: Any
+) -> Iterator[dict[str, Any]]:
+    """The lines of one repeat: a release's, or one for each method that spends."""
+    if not args.spend:
+        yield run_once(args, table, task, epsilon, repeat, train, test)
+    for words in args.spend:
+        line = spend(words, table, task, epsilon, train, test)
+        if line is not None:
+            yield line
 
 
 if __name__ == "__main__":

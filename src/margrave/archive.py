@@ -26,6 +26,7 @@ from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
 __all__ = [
+    "DOCUMENT",
     "VERSION",
     "guarantee_from_json",
     "guarantee_to_json",

@@ -34,6 +34,8 @@ __all__ = [
     "NoisyMarginal",
     "NoisyMoments",
     "NoisySlices",
+    "NoisySlope",
+    "NoisyStatistics",
     "NoisySums",
     "Provenance",
     "Release",
@@ -154,6 +156,42 @@ class NoisySums:
     values: NDArray[np.float64]
     sigma: float
     diagonal_sigma: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyStatistics:
+    """X'X, X'y and the smallest eigenvalue of X'X, released apart; y is the last of a row's numbers.
+
+    Args:
+        numbers: Of the codes, as they were summed.
+        smallest: The eigenvalue with noise, in rows.
+        crossed: X'X plus symmetric noise, in rows: shape [p, p].
+        labelled: X'y plus noise, in rows: shape [p].
+        sigmas: Standard deviations of the noise of the eigenvalue, of an entry of X'X and of one of X'y.
+    """
+
+    numbers: RowNumbers
+    smallest: float
+    crossed: NDArray[np.float64]
+    labelled: NDArray[np.float64]
+    sigmas: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySlope:
+    """The gradient of a regression's log likelihood at some coefficients, and its curvature, with noise.
+
+    Args:
+        gradient: Shape [p].
+        curvature: Shape [p, p], symmetric; zeros where it was not asked for.
+        sigma: Standard deviation of the noise of a number of the gradient.
+        curvature_sigma: Of an entry of the curvature off the diagonal; 0 where it was not asked for.
+    """
+
+    gradient: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+    sigma: float
+    curvature_sigma: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

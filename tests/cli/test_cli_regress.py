@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -83,3 +84,72 @@ def test_a_file_that_is_there_is_kept(release: Path, tmp_path: Path) -> None:
     refused = call("regress", release, "--target", "pay", "--out", taken)
     assert (refused.code, "--force" in refused.err) == (2, True)
     assert taken.read_text(encoding="utf-8") == "kept"
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A private table and what is declared of it."""
+    folder = tmp_path_factory.mktemp("people")
+    rng = np.random.default_rng(1)
+    rows = [f"{rng.integers(0, 10)},{'xy'[rng.integers(0, 2)]}" for _ in range(300)]
+    table, schema = folder / "people.csv", folder / "schema.json"
+    table.write_text("\n".join(["pay,a=b", *rows]) + "\n", encoding="utf-8")
+    kinds = (
+        mg.Integer(name="pay", lower=0, upper=9, bins=5, missing=False),
+        mg.Categorical(name="a=b", values=("x", "y"), missing=False),
+    )
+    mg.Schema(kinds).save(schema)
+    return table, schema
+
+
+def test_a_table_is_regressed_where_it_is_said_that_this_spends(
+    people: tuple[Path, Path], tmp_path: Path
+) -> None:
+    table, schema = people
+    out, details = tmp_path / "c.csv", tmp_path / "c.json"
+    words = ["--spend", "noisy_newton", "--target", "a=b", "--epsilon", 2, "--schema", schema, "--out", out]
+    done = call("regress", table, *words, "--details", details)
+    assert done.code == 0, done.err
+    assert "logistic regression of a=b (y) by noisy_newton" in done.out
+    with out.open(encoding="utf-8", newline="") as file:
+        assert [row["name"] for row in csv.DictReader(file)] == ["(intercept)", "pay"]
+    told = json.loads(details.read_text(encoding="utf-8"))
+    assert told["guarantee"]["epsilon"] == 2.0
+    assert len(told["ledger"]) == 6
+    assert (tmp_path / "c.csv.ledger.jsonl").exists()
+    again = call("regress", table, *words)
+    assert again.code == 2
+    assert "--force" in again.err
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "message"),
+    [
+        ("release", ("--spend", "ssp", "--epsilon", 1, "--out", "c.csv"), "leave --spend out"),
+        ("table", (), "add --spend ssp"),
+        ("table", ("--epsilon", 1), "left out without --spend"),
+        ("table", ("--spend", "ssp", "--out", "c.csv"), "--epsilon and --out"),
+        ("table", ("--spend", "ssp", "--epsilon", 1), "--epsilon and --out"),
+        ("table", ("--spend", "ssp", "--epsilon", 1, "--out", "c.csv", "--source", "model"), "--source"),
+        ("table", ("--spend", "ssp", "--epsilon", 1, "--out", "c.csv", "--kind", "logistic"), "kind must"),
+        (
+            "table",
+            ("--spend", "ssp", "--epsilon", 1, "--out", "c.csv", "--encoding", "z=ranks"),
+            "--encoding",
+        ),
+    ],
+)
+def test_releases_and_tables_are_not_confused(
+    release: Path,
+    people: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str,
+    words: tuple[object, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = release if given == "release" else people[0]
+    refused = call("regress", path, "--target", "pay", *words)
+    assert (refused.code, message in refused.err) == (2, True), refused.err
+    assert not list(tmp_path.iterdir())

@@ -15,6 +15,8 @@ from margrave.engines.memory import open_source
 from margrave.errors import BudgetError
 from margrave.limits import Deadline, Stopwatch, price_question
 from margrave.measure.curator import Curator
+from margrave.measure.mechanisms.perturb import Objective
+from margrave.measure.mechanisms.slopes import Slope
 from margrave.measure.mechanisms.verb import Verb
 from margrave.privacy.accounting.accountants import ZCDP, Renyi
 from margrave.privacy.ledger.ledger import Ledger
@@ -111,7 +113,7 @@ def _curator(clock: Clock, verb: str) -> Curator:
     neighbours = Neighbours() if verb == "train" else Neighbours(adjacency="replace_one")
     if verb == "read_public":
         neighbours = Neighbours(adjacency="replace_private", public=("a",))
-    accountant = Renyi(8) if verb == "train" else ZCDP()
+    accountant = Renyi(8) if verb in ("perturb", "train") else ZCDP()
     ledger = Ledger(epsilon=5.0, delta=1e-6, neighbours=neighbours, accountant=accountant)
     curator = Curator(Slow(open_source(table)[0], clock), ledger)  # type: ignore[arg-type]
     if verb != "discover":
@@ -148,6 +150,14 @@ def _sums(curator: Curator) -> Any:
     return curator.sums(RowNumbers(("a", "b"), (np.ones((1, 3)), np.ones((1, 2)))), RHO)
 
 
+def _labelled() -> RowNumbers:
+    return RowNumbers(("a", "b"), (np.ones((1, 3)), np.array([[0.0, 1.0]])))
+
+
+def _slope() -> Slope:
+    return Slope(_labelled(), "logistic", np.zeros(2), 1.0)
+
+
 VERBS: dict[str, Callable[[Curator], Any]] = {
     "answer": lambda curator: curator.answer(Odd(), RHO),
     "appraise": lambda curator: curator.appraise([("a", "b"), ("a",)], _tables(), RHO),
@@ -156,16 +166,19 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
     "domain": lambda curator: curator.domain,
     "measure": lambda curator: curator.measure([("a",), ("a", "b")], RHO),
     "moments": _moments,
+    "perturb": lambda curator: curator.perturb(Objective(_labelled(), Fraction(50)), curator.total),
     "public_rows": lambda curator: curator.public_rows,
     "read_public": lambda curator: curator.read_public(),
     "slices": lambda curator: curator.slices(RowNumbers.indicate_codes(SCHEMA.domain), RHO),
+    "slopes": lambda curator: curator.slopes(_slope(), RHO, RHO),
+    "statistics": lambda curator: curator.statistics(_labelled(), (RHO, RHO, RHO)),
     "sums": _sums,
     "train": _train,
     "votes": lambda curator: curator.votes(Silent(), RHO, teachers=2, rounds=2),
 }
 """Whatever may touch the rows, each done once."""
 PRICES = dict.fromkeys(("answer", "appraise", "choose", "measure"), price_question(2, 3 + 3 * 2))
-PRICES["sums"] = price_question(4, 1 + 3 + 2 + 3 * 2)
+PRICES |= dict.fromkeys(("statistics", "sums"), price_question(4, 1 + 3 + 2 + 3 * 2))
 """Seconds that a verb counts for, by the number and the size of its tables, however long it takes."""
 TRIED = [
     pytest.param(verb, marks=pytest.mark.needs_extra("torch")) if verb == "train" else verb

@@ -6,12 +6,16 @@ from fractions import Fraction
 import pytest
 
 from margrave.errors import UnsupportedEventError
+from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
+    ObjectiveEvent,
     PartitionEvent,
+    event_from_json,
+    event_to_json,
 )
 from margrave.report.release.ledger import fold_spends, price_events
 
@@ -43,6 +47,12 @@ def test_every_kind_is_priced_and_described() -> None:
         "1 (score)",
         "1 (L2)",
     ]
+    asked = ObjectiveEvent("o", 1, 1, Fraction(1, 8), 9, Fraction(100), 12)
+    (perturbed,) = price_events((asked,))
+    assert perturbed.mechanism == "Objective perturbation"
+    assert perturbed.sensitivity.replace("\u00a0", " ") == "3 (L2)"
+    assert perturbed.rho == event_rho(asked) > Fraction(9, 200)
+    assert event_from_json(event_to_json(asked)) == asked
     assert spends[-1].cumulative == sum(spend.rho for spend in spends)
     assert spends[-1].delta == Fraction(1, 10**6)
     assert spends[-1].noise.replace("\u00a0", " ") == "σ = 7.071, threshold 40, δ = 1e-6"

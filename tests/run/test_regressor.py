@@ -12,7 +12,7 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError
 from margrave.privacy.ledger.journal import read_ledger
-from margrave.regression.perturbed import fit_sums, residual_noise
+from margrave.regression.perturbed import NoisyProducts, fit_sums, residual_noise
 from margrave.release import NoisySums
 from margrave.run import planning
 from margrave.run.regressor import Regressor
@@ -92,7 +92,7 @@ def test_the_covariance_and_the_intervals_are_those_of_simulated_noise() -> None
         covered.append(np.abs(fit.unbiased - truth) <= fit.half_widths(np.eye(4), 0.95))
         exactly.append(fit.p_value(truth) >= 0.05)
         assert fit.determined.all()
-    wanted = residual_noise(sums, truth)
+    wanted = residual_noise(NoisyProducts.of_sums(sums), truth)
     scale = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
     assert np.abs((np.cov(np.asarray(residuals).T) - wanted) / scale).max() < 0.1
     assert 0.93 <= np.mean(covered) <= 0.97

@@ -126,13 +126,15 @@ def split_names(param: str, texts: list[str] | None) -> list[str] | None:
     return names
 
 
-def with_text_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_text_options(command: Callable[..., None], without: tuple[str, ...] = ()) -> Callable[..., None]:
     """The command with these options in place of its last parameter, `text`.
 
     Args:
         command: Takes a `TextFormat` by the name of `text`.
+        without: Options whose names the command has for something else.
     """
-    return expand_parameter(command, "text", OPTIONS, _text_format)
+    kept = {name: option for name, option in OPTIONS.items() if name not in without}
+    return expand_parameter(command, "text", kept, _text_format)
 
 
 def expand_parameter(

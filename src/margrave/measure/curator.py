@@ -18,7 +18,10 @@ from margrave.measure.mechanisms.choose import choose
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
+from margrave.measure.mechanisms.perturb import Objective, perturb
 from margrave.measure.mechanisms.slices import slices
+from margrave.measure.mechanisms.slopes import Slope, slopes
+from margrave.measure.mechanisms.statistics import statistics
 from margrave.measure.mechanisms.sums import needed_cliques, sums
 from margrave.measure.mechanisms.verb import Verb, read_exact
 from margrave.measure.mechanisms.votes import Ballot, votes
@@ -26,7 +29,14 @@ from margrave.measure.public import PublicPart
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.progress import OnStep, silent
-from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices, NoisySums
+from margrave.release import (
+    NoisyMarginal,
+    NoisyMoments,
+    NoisySlices,
+    NoisySlope,
+    NoisyStatistics,
+    NoisySums,
+)
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.embedding import Embedding
 from margrave.schema.encoded import Encoded
@@ -357,6 +367,37 @@ class Curator:
         found = sums(self._counts, numbers, rho, self._ledger, self._noise)
         self._charge(needed_cliques(numbers))
         return found
+
+    @stop_clock
+    def statistics(self, numbers: RowNumbers, rhos: tuple[Fraction, Fraction, Fraction]) -> NoisyStatistics:
+        """Release X'X, X'y and the smallest eigenvalue of X'X apart, with Gaussian noise; a rho for each.
+
+        See `margrave.measure.mechanisms.statistics` for the arguments, the errors and the proof.
+        """
+        numbers.check(self.domain)
+        found = statistics(self._counts, numbers, rhos, self._ledger, self._noise)
+        self._charge(needed_cliques(numbers))
+        return found
+
+    @stop_clock
+    def slopes(self, slope: Slope, rho: Fraction, curvature_rho: Fraction = Fraction(0)) -> NoisySlope:
+        """Release the gradient of a regression at public coefficients, and its curvature if that has a rho.
+
+        See `margrave.measure.mechanisms.slopes` for the arguments, the errors and the proof.
+        """
+        slope.numbers.check(self.domain)
+        rows = self._rows()
+        return slopes(lambda: rows, slope, rho, curvature_rho, self._ledger, self._noise)
+
+    @stop_clock
+    def perturb(self, objective: Objective, rho: Fraction) -> tuple[NDArray[np.float64], float, float]:
+        """Release a logistic regression by objective perturbation; rho for all of it.
+
+        See `margrave.measure.mechanisms.perturb` for what is returned, the errors and the proof.
+        """
+        objective.numbers.check(self.domain)
+        rows = self._rows()
+        return perturb(lambda: rows, objective, rho, self._ledger, self._noise)
 
     @stop_clock
     def slices(self, numbers: RowNumbers, rho: Fraction, longest: float | None = None) -> NoisySlices:

@@ -21,6 +21,11 @@ __all__ = ["Design", "centre"]
 Floats = NDArray[np.float64]
 
 
+SMALLEST_SPREAD = 1e-6
+"""A level that a log-linear model gives a share of 1e-40 of the rows has a spread of 1e-20: what is computed
+of it is rounding alone. A share of 1e-12 is less than one row of any table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """A target and features as numbers of codes, with column 0 the constant 1.
@@ -99,8 +104,8 @@ def centre(
         encodings: Of the features.
         intercept: Whether the constant has a coefficient; without one features are scaled and not centred.
 
-    A number that is the same in all rows of the model becomes 0 and counts as left out: the intercept is that
-    of a regression without it.
+    A number that is the same in all rows of the model, or in all but a share of 1e-12, becomes 0 and counts
+    as left out: the intercept is that of a regression without it.
     """
     present = ~np.isnan(labels)
     table = np.maximum(model.project((target,)), 0.0) * present
@@ -113,8 +118,9 @@ def centre(
         means = encoding.matrix @ shares if intercept else np.zeros(len(encoding.matrix))
         moved = encoding.matrix - means[:, None]
         spread = np.sqrt(moved**2 @ shares)
-        means, spread = np.where(spread > 0.0, means, 0.0), np.where(spread > 0.0, spread, 1.0)
-        matrices.append(moved / spread[:, None])
+        varies = spread > SMALLEST_SPREAD
+        means, spread = np.where(varies, means, 0.0), np.where(varies, spread, 1.0)
+        matrices.append(np.where(varies[:, None], moved / spread[:, None], 0.0))
         shifts += means.tolist()
         scales += spread.tolist()
     to_raw = np.diag(1.0 / np.asarray(scales))

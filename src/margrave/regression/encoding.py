@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Ordinal
+from margrave.schema.encode import coded_from, encode_from
+from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
 from margrave.tables.scores import scores_of
@@ -20,7 +24,9 @@ __all__ = [
     "Encoding",
     "EncodingName",
     "chosen_encodings",
+    "count_rows",
     "encode_feature",
+    "encode_rows",
     "encode_target",
     "release_column",
 ]
@@ -191,3 +197,43 @@ def chosen_encodings(encodings: str | Mapping[str, str] | None, names: Sequence[
         remedy = "Check the spelling."
         raise InputError(invalid("encodings", f"of columns among {list(names)}", remedy, got=unknown))
     return dict(encodings)
+
+
+def encode_rows(rows: Any, schema: Schema, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The codes of rows by column; values outside a declaration are absorbed as a lenient schema does.
+
+    Args:
+        rows: A pandas or polars data frame, an Arrow table, a mapping of columns, or `Encoded`.
+        schema: Of the columns.
+        names: The columns that are needed.
+
+    Raises:
+        InputError: A column is not there, or it is no table.
+    """
+    if isinstance(rows, Encoded):
+        return {name: rows.column(name) for name in names}
+    table = _as_arrow(rows)
+    lenient = schema.absorb_outside()
+    needed = [needed for name in names for needed in coded_from(lenient[name])]
+    absent = sorted(set(needed) - set(table.column_names))
+    if absent:
+        raise InputError(invalid("rows", f"a table that has the columns {absent}", "Add them."))
+    return {name: encode_from(table, lenient[name]) for name in names}
+
+
+def _as_arrow(rows: Any) -> pa.Table:
+    """A table of any kind as an Arrow table."""
+    if isinstance(rows, Mapping):
+        return pa.table(dict(rows))
+    if isinstance(rows, pa.Table):
+        return rows
+    try:
+        return nw.from_native(rows, eager_only=True).to_arrow()
+    except TypeError:
+        remedy = "Pass a data frame, an Arrow table or a mapping of columns."
+        raise InputError(invalid("rows", "a table with the features' columns", remedy)) from None
+
+
+def count_rows(rows: Any) -> int:
+    """How many rows a table has, of which no column is needed."""
+    return rows.rows if isinstance(rows, Encoded) else _as_arrow(rows).num_rows

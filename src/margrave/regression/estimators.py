@@ -11,16 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, final
 
-import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.regression.coefficients import INTERCEPT, Coefficients
+from margrave.regression.encoding import count_rows, encode_rows
 from margrave.regression.fit import Options, Released, Rng, fit
-from margrave.schema.encode import coded_from, encode_from
-from margrave.schema.encoded import Encoded
 
 __all__ = ["LinearRegression", "LogisticRegression", "PoissonRegression"]
 
@@ -141,11 +138,11 @@ class _Regression:
         """The linear predictor of rows, shape [rows]."""
         found = self.coefficients_
         encodings = found.fit.design.encodings
-        codes = _codes(rows, found)
+        codes = encode_rows(rows, found.schema, found.fit.design.names)
         parts = [encoding.matrix.T[codes[encoding.column]] for encoding in encodings]
         constant = self._constant()
         if not parts:
-            return np.full(_length(rows), constant)
+            return np.full(count_rows(rows), constant)
         return np.asarray(np.hstack(parts) @ self._weights() + constant)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -177,42 +174,6 @@ class _Regression:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.target is None else repr(self.target)})"
-
-
-def _codes(rows: Any, found: Coefficients) -> dict[str, NDArray[Any]]:
-    """The codes of rows by feature; values outside a declaration are absorbed as a lenient schema does.
-
-    Raises:
-        InputError: A column is not there, or it is no table.
-    """
-    names = found.fit.design.names
-    if isinstance(rows, Encoded):
-        return {name: rows.column(name) for name in names}
-    table = _as_arrow(rows)
-    lenient = found.schema.absorb_outside()
-    needed = [needed for name in names for needed in coded_from(lenient[name])]
-    absent = sorted(set(needed) - set(table.column_names))
-    if absent:
-        raise InputError(invalid("rows", f"a table that has the columns {absent}", "Add them."))
-    return {name: encode_from(table, lenient[name]) for name in names}
-
-
-def _as_arrow(rows: Any) -> pa.Table:
-    """A table of any kind as an Arrow table."""
-    if isinstance(rows, Mapping):
-        return pa.table(dict(rows))
-    if isinstance(rows, pa.Table):
-        return rows
-    try:
-        return nw.from_native(rows, eager_only=True).to_arrow()
-    except TypeError:
-        remedy = "Pass a data frame, an Arrow table or a mapping of columns."
-        raise InputError(invalid("rows", "a table with the features' columns", remedy)) from None
-
-
-def _length(rows: Any) -> int:
-    """How many rows a table has, of which no column is needed."""
-    return rows.rows if isinstance(rows, Encoded) else _as_arrow(rows).num_rows
 
 
 @final

@@ -21,9 +21,11 @@ from margrave.privacy.accounting.events import (
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
+    ObjectiveEvent,
     PartitionEvent,
     SubsampledGaussianEvent,
 )
+from margrave.privacy.accounting.perturbation import objective_divergence
 from margrave.privacy.accounting.subsampling import renyi_allowed, sampled_divergence
 
 __all__ = [
@@ -47,9 +49,9 @@ def event_rho(event: Event) -> Fraction:
 
     Gaussian and partition: l2_squared / (2 sigma_squared) (Bun and Steinke 2016, Proposition 1.6; Canonne,
     Kamath and Steinke 2020, Theorem 4). Exponential: epsilon^2 / 8 (bounded range; Cesar and Rogers 2021).
-    Laplace: epsilon^2 / 2 with epsilon = l1 / scale (Bun and Steinke 2016, Proposition 1.4). A subsampled
-    Gaussian's is no zCDP cost but the Renyi divergence of its order over that order, rounded up: only
-    `Renyi` takes it.
+    Laplace: epsilon^2 / 2 with epsilon = l1 / scale (Bun and Steinke 2016, Proposition 1.4). That of a
+    subsampled Gaussian and of a perturbed objective is no zCDP cost but the Renyi divergence of the event's
+    order over that order, rounded up: only `Renyi` takes them.
 
     Raises:
         UnsupportedEventError: The event's class is not one of these exactly: no bound is known.
@@ -68,6 +70,12 @@ def event_rho(event: Event) -> Fraction:
         ratio = _exact("l2_squared", event.l2_squared, least=0) / _exact("sigma_squared", event.sigma_squared)
         steps, rate = _exact("steps", event.steps), _exact("rate", event.rate)
         return steps * sampled_divergence(event.order, rate, ratio) / event.order
+    if isinstance(event, ObjectiveEvent) and kind is ObjectiveEvent:
+        squared = _exact("l2_squared", event.l2_squared, least=0)
+        ratio = _exact("ratio", event.ratio)
+        shift = squared / _exact("sigma_squared", event.sigma_squared)
+        rows = (event.changed, event.replaced)
+        return objective_divergence(event.order, rows, ratio, shift) / event.order
     raise UnsupportedEventError(
         invalid(
             "event", "of a class whose cost is known", "Use the events of margrave.privacy.accounting.events."
@@ -129,19 +137,21 @@ class ZCDP(Accountant):
         """The rho an event costs, exact.
 
         Raises:
-            UnsupportedEventError: The event's class is unknown, or it samples rows.
+            UnsupportedEventError: The event's class is unknown, or it samples rows or perturbs an objective.
         """
-        if isinstance(event, SubsampledGaussianEvent):
+        if isinstance(event, SubsampledGaussianEvent | ObjectiveEvent):
             raise _sampling_error()
         return event_rho(event)
 
 
 @final
 class Renyi(Accountant):
-    """Renyi differential privacy at one order a, fixed beforehand: prices sampling of rows too.
+    """Renyi differential privacy at one order a, fixed beforehand: prices sampling of rows and objectives
+    too.
 
     Costs are Renyi divergences of order a divided by a, in which every rho-zCDP event costs rho, as a run
-    with nothing but such events would have it, and a subsampled Gaussian what `sampled_divergence` says.
+    with nothing but such events would have it, a subsampled Gaussian what `sampled_divergence` says and a
+    perturbed objective what `objective_divergence` says.
 
     **Privacy.** At a fixed order Renyi divergences add up under adaptive composition, also where each
     step's noise is chosen from earlier answers: given the past, E_P[exp((a-1) L_i) | past] <= exp((a-1) R_i),
@@ -175,7 +185,7 @@ class Renyi(Accountant):
         Raises:
             UnsupportedEventError: The event's class is unknown, or it is priced at another order.
         """
-        if isinstance(event, SubsampledGaussianEvent) and event.order != self.order:
+        if isinstance(event, SubsampledGaussianEvent | ObjectiveEvent) and event.order != self.order:
             raise _sampling_error()
         return event_rho(event)
 
@@ -214,7 +224,7 @@ class GDP(Accountant):
 
 
 def _sampling_error() -> UnsupportedEventError:
-    constraint = "one that samples no rows, or at the order of a Renyi ledger"
+    constraint = "one with a cost in zCDP, or at the order of a Renyi ledger"
     return UnsupportedEventError(invalid("event", constraint, "Keep the ledger with `Renyi(order)`."))
 
 

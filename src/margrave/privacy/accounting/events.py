@@ -25,6 +25,7 @@ __all__ = [
     "ExponentialEvent",
     "GaussianEvent",
     "LaplaceEvent",
+    "ObjectiveEvent",
     "PartitionEvent",
     "SubsampledGaussianEvent",
     "describe_appraisal",
@@ -114,11 +115,31 @@ class SubsampledGaussianEvent(Event):
     order: int
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectiveEvent(Event):
+    """The minimiser of a convex sum over rows, with a ridge and a Gaussian linear term.
+
+    Each row's loss is a function of one number theta'x with a slope of at most 1 and bounded curvature. Up to
+    `changed` rows differ between neighbours, `replaced` of them at most in one table; `ratio` is the largest
+    curvature of a row's loss over the ridge, l2_squared bounds (changed times the longest x)^2 and
+    sigma_squared is the variance of each number of the linear term, in the same steps. Its price is a Renyi
+    divergence of that `order`, over the order; proof: `margrave.privacy.accounting.perturbation`.
+    """
+
+    changed: int
+    replaced: int
+    ratio: Fraction
+    l2_squared: int
+    sigma_squared: Fraction
+    order: int
+
+
 _FRACTION = re.compile(r"(-?[0-9]{1,4000})(?:/([0-9]{1,4000}))?", re.ASCII)
 _CLASSES: dict[str, type[Event]] = {
     "exponential": ExponentialEvent,
     "gaussian": GaussianEvent,
     "laplace": LaplaceEvent,
+    "objective": ObjectiveEvent,
     "partition": PartitionEvent,
     "subsampled": SubsampledGaussianEvent,
 }

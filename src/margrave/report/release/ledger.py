@@ -16,6 +16,7 @@ from margrave.privacy.accounting.events import (
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
+    ObjectiveEvent,
     PartitionEvent,
     SubsampledGaussianEvent,
 )
@@ -103,6 +104,9 @@ def _terms(event: Event) -> tuple[str, str, str]:
             equals("q", significant(event.rate)),
         )
         return "Subsampled Gaussian", f"{root(event.l2_squared)}\u00a0(L2)", ", ".join(terms)
+    if isinstance(event, ObjectiveEvent):
+        noise = equals("σ", _sigma(event.sigma_squared))
+        return "Objective perturbation", f"{root(event.l2_squared)}\u00a0(L2)", noise
     raise UnsupportedEventError(
         invalid("events", "of a kind whose cost is known", "Upgrade margrave.", got=type(event).__name__)
     )
