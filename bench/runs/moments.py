@@ -8,8 +8,8 @@ mean squared error on its test rows; or one of the nursery (docs/nursery.md), wi
 encodings, and the mean squared distance between predictions and those of least squares of its rows, over the
 variance of the target. A line a run: `both` and `model`, `margrave.regression` with that source from a
 release of `auto`; `ssp`, `Regressor` with the whole epsilon; `moments`, `moments_model`, `moments_measured`
-from a release of `auto` with moments=True. delta 1e-5. --alone leaves out the first three. --share overrides the
-share of rho that moments get. Noise is fresh in every run. Not private.
+from a release of `auto` with moments=True. delta 1e-5. --alone leaves out the first three. --share overrides
+the share of rho that moments get. Noise is fresh in every run. Not private.
 """
 
 from __future__ import annotations

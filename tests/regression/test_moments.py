@@ -153,7 +153,7 @@ def test_a_run_buys_them_within_its_budget_and_keeps_them_in_its_file(tmp_path: 
     synthesis = _run(path).fit(_table())
     events = read_ledger(path)[1]
     assert events == synthesis.release.events
-    assert [event.query.startswith("products of") for event in events].count(True) == 1
+    assert [event.what.startswith("products of") for event in events].count(True) == 1
     assert 0.999 * synthesis.guarantee.rho < float(total_of(events)) <= synthesis.guarantee.rho * (1 + 1e-12)
     synthesis.save(tmp_path / "a.margrave")
     kept, made = mg.load(tmp_path / "a.margrave"), linear(synthesis, "pay", of="table")

@@ -110,9 +110,8 @@ class MomentSums:
         self._map = np.zeros((design.size, len(chosen)))
         self._map[0, 0] = 1.0
         for k, (matrix, own) in enumerate(zip(design.matrices, matrices, strict=False)):
-            self._map[np.ix_(design.places(k), [0, *range(within[k + 1], within[k + 2])])] = _express(
-                matrix, own
-            )[0]
+            held_at = np.append(0, np.arange(within[k + 1], within[k + 2]))
+            self._map[np.ix_(design.places(k), held_at)] = _express(matrix, own)[0]
         self._label = np.zeros(len(chosen))
         self._label[[0, *range(within[-2], within[-1])]] = _express(design.labels[None, :], matrices[-1])[0][
             0
@@ -206,7 +205,8 @@ def move_towards(found: tuple[Floats, Floats], hessian: Floats, size: float, des
     free = design.free
     ranges = np.concatenate([[1.0], *(np.ptp(matrix, axis=1) for matrix in design.matrices)])
     scale = 1.0 / np.where(ranges > 0.0, ranges, 1.0)[free]
-    group = np.concatenate([[0], *(np.full(len(m), 1 + k) for k, m in enumerate(design.matrices))])[free]
+    lengths = [1, *(len(matrix) for matrix in design.matrices)]
+    group = np.repeat(np.arange(len(lengths)), lengths)[free]
     units = np.sqrt(np.maximum(np.diag(noise)[free], 1e-300))
     values, vectors = np.linalg.eigh(noise[np.ix_(free, free)] / np.outer(units, units))
     whiten = (vectors / np.sqrt(np.maximum(values, 1e-10 * max(float(values[-1]), 1e-300)))).T / units

@@ -186,9 +186,9 @@ def _say_error(what: str, error: float, epsilon: float) -> str:
     return (
         f"epsilon {epsilon:g} is the least for an error of {error:g}: the mean, over the tables of {what}, "
         "of the share of rows that would have to change for a released table to be the true one, by noise "
-        "alone. "
-        "It holds if there are as many rows as was guessed. Left out: what a model cannot follow, bins "
-        "narrower than a question, values that are discovered, and relations of more columns."
+        "alone, all tables being measured alike and before the fit smooths them. It holds if there are as "
+        "many rows as was guessed. Left out: what a model cannot follow, rho that a method moves to dependent "
+        "tables, questions finer than a bin, values that are discovered, and relations of more columns."
     )
 
 

@@ -197,8 +197,7 @@ class Synthesizer:
         self.text = complete_format(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
         self.test_seed = check_test_seed(not_private_test_seed, self.place)
-        self.discovery = check_share(discovery)
-        self.on_step = on_step
+        self.discovery, self.on_step = check_share(discovery), on_step
         self._ledger: Ledger | None = None
         self._deadline: Deadline | None = None
 
