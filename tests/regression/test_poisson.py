@@ -1,4 +1,4 @@
-"""Poisson regression of a made-up count from a release at epsilon 1, and the paper's polynomial, which fails."""
+"""Poisson regression of a made-up count from a release at epsilon 1; the paper's polynomial fails."""
 
 from __future__ import annotations
 
