@@ -32,8 +32,8 @@ HALVINGS = 25
 DIGITS = 3
 """Digits of an epsilon that is found."""
 MARGIN = 1.05
-"""By how much the noise of single runs may pass the error that is foretold. A method that moves rho to dependent
-tables may pass it by more before the fit: docs/epsilon.md has figures."""
+"""By how much the noise of single runs may pass the error that is foretold. A method that moves rho to
+dependent tables may pass it by more before the fit: docs/epsilon.md has figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _say_error(what: str, error: float, epsilon: float) -> str:
         "of the share of rows that would have to change for a released table to be the true one, by noise "
         "alone, all tables being measured alike and before the fit smooths them. It holds if there are as "
         "many rows as was guessed. Left out: what a model cannot follow, rho that a method moves to "
-        "dependent tables, questions finer than a bin, values that are discovered, and relations of more columns."
+        "dependent tables, questions finer than a bin, values that are discovered, relations of more columns."
     )
 
 
