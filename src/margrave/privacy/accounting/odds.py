@@ -83,7 +83,7 @@ def _bound_by_orders(orders: np.ndarray[tuple[int], np.dtype[np.float64]], rho: 
     """The largest power, from the rate upwards, that no order's divergence forbids; rounded up."""
     limits = orders * (orders - 1.0) * rho * (1.0 + 1e-12) + 1e-12
 
-    def allowed(power: float) -> bool:
+    def allow(power: float) -> bool:
         for first, second in ((power, rate), (rate, power)):
             alarm = orders * math.log(first) + (1.0 - orders) * math.log(second)
             quiet = orders * math.log1p(-first) + (1.0 - orders) * math.log1p(-second)
@@ -96,5 +96,5 @@ def _bound_by_orders(orders: np.ndarray[tuple[int], np.dtype[np.float64]], rho: 
         middle = 0.5 * (low + high)
         if middle >= 1.0:
             break
-        low, high = (middle, high) if allowed(middle) else (low, middle)
+        low, high = (middle, high) if allow(middle) else (low, middle)
     return high
