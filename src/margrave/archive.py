@@ -20,8 +20,9 @@ from margrave.files import check_writable, written_whole
 from margrave.privacy.accounting.events import event_from_json, event_to_json
 from margrave.privacy.ledger.dataset_history import DatasetHistory
 from margrave.privacy.unit import Neighbours, Unit
-from margrave.release import Guarantee, KnownNoise, NoisyMarginal, Provenance, Release
+from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
+from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
@@ -58,6 +59,11 @@ def save_release(release: Release, path: str | Path) -> None:
         arrays[f"marginal/{index}/sigma"] = np.asarray(marginal.sigma, dtype=np.float64)
         marginals.append(list(marginal.clique))
     arrays |= {f"state/{name}": np.asarray(value) for name, value in release.state.items()}
+    if release.sums is not None:
+        arrays |= {
+            f"sums/numbers/{index}": matrix for index, matrix in enumerate(release.sums.numbers.numbers)
+        }
+        arrays["sums/values"] = release.sums.values
     if release.public:
         arrays["public"] = np.frombuffer(release.public, dtype=np.uint8)
     blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
@@ -78,6 +84,7 @@ def save_release(release: Release, path: str | Path) -> None:
         "text": release.text.to_json(),
         "provenance": provenance_to_json(release.provenance),
         "rules_left_out": [rule.to_json() for rule in release.rules_left_out],
+        "sums": _sums_to_json(release.sums),
         "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
     body = json.dumps(document, indent=1, ensure_ascii=False).encode()
@@ -211,8 +218,32 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         text=TextFormat.from_json(document.get("text", {})),
         provenance=_read_provenance(document.get("provenance", {})),
         rules_left_out=tuple(rule_from_json(entry) for entry in document.get("rules_left_out", [])),
+        sums=_read_sums(document.get("sums"), arrays),
         public=np.asarray(arrays.get("arrays/public.npy", ()), dtype=np.uint8).tobytes(),
     )
+
+
+def _sums_to_json(sums: NoisySums | None) -> dict[str, Any] | None:
+    """All but the arrays; None without sums."""
+    if sums is None:
+        return None
+    noise = {"sigma": sums.sigma, "diagonal_sigma": sums.diagonal_sigma}
+    return {"names": list(sums.numbers.names), "constant": sums.numbers.constant} | noise
+
+
+def _read_sums(document: Any, arrays: Mapping[str, NDArray[np.float64]]) -> NoisySums | None:
+    """What `_sums_to_json` and the arrays say; None in files of older versions."""
+    if document is None:
+        return None
+    names = tuple(str(name) for name in document["names"])
+    matrices = tuple(arrays[f"arrays/sums/numbers/{index}.npy"] for index in range(len(names)))
+    numbers, values = (
+        RowNumbers(names, matrices, bool(document["constant"])),
+        arrays["arrays/sums/values.npy"],
+    )
+    if values.shape != (numbers.size, numbers.size) or not np.isfinite(values).all():
+        raise ReleaseError(_damaged_error())
+    return NoisySums(numbers, values, float(document["sigma"]), float(document["diagonal_sigma"]))
 
 
 def _fitter(document: Mapping[str, Any]) -> str:

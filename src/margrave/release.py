@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.html_card import html_card
 from margrave.privacy.accounting.events import Event
+from margrave.privacy.accounting.odds import bound_belief, bound_power
 from margrave.privacy.ledger.dataset_history import DatasetHistory
 from margrave.privacy.unit import Neighbours
 from margrave.schema.constraints.rules import Rule
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from margrave.privacy.ledger.ledger import Ledger
 
 __all__ = [
+    "FALSE_ALARM",
+    "PRIOR",
     "Guarantee",
     "InferredMarginal",
     "KnownNoise",
@@ -287,6 +290,16 @@ class KnownNoise:
     delta: float
 
 
+FALSE_ALARM, PRIOR = 0.05, 0.1
+"""Share of wrong accusations that an attacker may make, and how likely they held a fact before, where what
+an attack finds is told."""
+
+
+def _percent(share: float) -> str:
+    """A share as a percentage, rounded up to a tenth, for a bound is not to be told too small."""
+    return f"{min(math.ceil(1000.0 * share - 1e-9) / 10.0, 100.0):g} %"
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What was promised, to whom.
@@ -365,6 +378,38 @@ class Guarantee:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return html_card("Guarantee", self.facts)
+
+    def bound_power(self, false_alarm: float) -> float:
+        """The largest share of those in the table whom an attack of a false alarm rate finds.
+
+        By the accountant's own curve, or by epsilon and delta where that says less (Kairouz, Oh and Viswanath
+        2015, Theorem 2.1); 1 where nothing is promised.
+
+        Args:
+            false_alarm: Above 0 and below 1.
+        """
+        if self.known_noise is not None:
+            return 1.0
+        grown = math.exp(min(self.epsilon, 700.0))
+        by_region = min(grown * false_alarm + self.delta, 1.0 - (1.0 - self.delta - false_alarm) / grown)
+        return min(bound_power(self.accounting, self.rho, false_alarm, self.delta), by_region, 1.0)
+
+    def describe_odds(self, prior: float = PRIOR, false_alarm: float = FALSE_ALARM) -> str:
+        """What an attack of a false alarm rate finds at most, and how sure it may be, in one sentence.
+
+        Args:
+            prior: How likely the attacker held the fact before.
+            false_alarm: Share of wrong alarms where the fact is not true.
+        """
+        if self.known_noise is not None:
+            return ""
+        power = self.bound_power(false_alarm)
+        belief = bound_belief(prior, power, false_alarm)
+        return (
+            f"an attack with false alarms in {100 * false_alarm:g} % of the cases finds at most "
+            f"{_percent(power)} of those whom it is after, and where {100 * prior:g} % were suspected "
+            f"rightly beforehand at most {_percent(belief)} of its alarms are right"
+        )
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -450,6 +495,7 @@ class Release:
         rules_left_out: Declared rules that no row could obey under what was discovered: rows may break them.
         public: The public columns as they are, in the format of an Arrow IPC stream; empty where there are
             none.
+        sums: Sums of products of a row's numbers that were measured beside the tables; None without any.
     """
 
     schema: Schema
@@ -468,6 +514,7 @@ class Release:
     provenance: Provenance = Provenance()
     rules_left_out: tuple[Rule, ...] = ()
     public: bytes = b""
+    sums: NoisySums | None = None
 
     @property
     def declared_columns(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from margrave.cli.dummy import dummy
 from margrave.cli.evaluate import evaluate
 from margrave.cli.example import demo, example
 from margrave.cli.ledger import ledger_app
-from margrave.cli.options import with_run_options, with_text_options
+from margrave.cli.options import check_epsilon, with_plan_options, with_run_options, with_text_options
 from margrave.cli.regress import regress
 from margrave.cli.release import release as make_release
 from margrave.cli.sample import sample
@@ -112,15 +112,26 @@ def synthesize(
 
 
 @app.command()
-@with_run_options
+@with_plan_options
 def plan(
     table: Table,
     rows: Annotated[int | None, typer.Option(help="Public guess of the row count, for the error.")] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Find the least epsilon for this error of tables of two columns; with --rows."),
+    ] = None,
+    risk: Annotated[
+        str | None,
+        typer.Option(
+            help="Find the largest epsilon at which an attack finds so many: '10% at 1%' false alarms."
+        ),
+    ] = None,
     as_json: AsJson = False,
     asked: Any = None,
 ) -> None:
     """Say what a run would discover, spend and cost. Spends nothing."""
-    found = asked.make_synthesizer(as_json).plan(table, rows=rows)
+    check_epsilon(asked.epsilon, error, risk)
+    found = asked.make_synthesizer(as_json).plan(table, rows=rows, error=error, risk=risk)
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
 
 

@@ -27,8 +27,10 @@ __all__ = [
     "Drop",
     "Estimator",
     "RunOptions",
+    "check_epsilon",
     "expand_parameter",
     "split_names",
+    "with_plan_options",
     "with_run_options",
     "with_text_options",
 ]
@@ -199,7 +201,11 @@ def _text_format(
     return TextFormat(**said) if locale is None else TextFormat.for_locale(locale, **said)
 
 
-Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")]
+SET_ASIDE = 1.0
+"""The epsilon of a synthesizer whose plan is to find another."""
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")
+]
 Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
 # Written out, so that help need not import the methods; a test holds them together.
 METHODS_HELP = (
@@ -255,10 +261,11 @@ class RunOptions:
 
     Args:
         text: How a text file is written, from options of its own (`margrave.cli.options`).
+        epsilon: None for a plan that is to find it.
         Others: As the help of the command says.
     """
 
-    epsilon: Epsilon
+    epsilon: Epsilon = None
     delta: Delta = 1e-9
     method: Method = "auto"
     schema: SchemaFile = None
@@ -298,7 +305,7 @@ class RunOptions:
         public = split_names("public", self.public) or ()
         return Synthesizer(
             self.method,
-            epsilon=self.epsilon,
+            epsilon=SET_ASIDE if self.epsilon is None else self.epsilon,
             delta=self.delta,
             unit=Unit(self.owner, self._cap(quiet)),
             adjacency=self.adjacency or ("replace_private" if public else "add_remove"),
@@ -333,12 +340,28 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
     Args:
         command: Takes `RunOptions` by the name of `asked`.
     """
-    annotations = get_type_hints(RunOptions, include_extras=True)
-    expanded = {
-        field.name: (
-            annotations[field.name],
-            inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-        )
-        for field in dataclasses.fields(RunOptions)
-    }
+    expanded = _expand_options()
+    expanded["epsilon"] = (expanded["epsilon"][0], inspect.Parameter.empty)
     return with_text_options(expand_parameter(command, "asked", expanded, RunOptions))
+
+
+def with_plan_options(command: Callable[..., None]) -> Callable[..., None]:
+    """As `with_run_options`, and epsilon may be left out: see `check_epsilon`."""
+    return with_text_options(expand_parameter(command, "asked", _expand_options(), RunOptions))
+
+
+def _expand_options() -> dict[str, tuple[Any, Any]]:
+    """Annotation and default of each field of `RunOptions`."""
+    annotations = get_type_hints(RunOptions, include_extras=True)
+    return {field.name: (annotations[field.name], field.default) for field in dataclasses.fields(RunOptions)}
+
+
+def check_epsilon(epsilon: float | None, error: float | None, risk: str | None) -> None:
+    """Check that a plan is told its epsilon, or what to find it from.
+
+    Raises:
+        InputError: Neither is given, or both are.
+    """
+    if (epsilon is None) == (error is None and risk is None):
+        remedy = "Say --epsilon 1; or --error 0.02 with --rows, or --risk '10% at 1%', to have it found."
+        raise InputError(invalid("epsilon", "given, or else an error or a risk", remedy, got=epsilon))

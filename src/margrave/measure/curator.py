@@ -178,7 +178,7 @@ class Curator:
 
     @property
     def total(self) -> Fraction:
-        """rho that was left when the table was opened, exact."""
+        """rho that was left when the table was opened, exact, less what went into sums of products."""
         return self._total
 
     @property
@@ -364,7 +364,9 @@ class Curator:
             rho: What the answer may cost, above 0.
         """
         numbers.check(self.domain)
+        before = self._ledger.planned
         found = sums(self._counts, numbers, rho, self._ledger, self._noise)
+        self._total -= before - self._ledger.planned  # a run asks before its strategy begins
         self._charge(needed_cliques(numbers))
         return found
 

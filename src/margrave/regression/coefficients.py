@@ -16,7 +16,7 @@ from margrave.regression.design import Design
 from margrave.regression.families import Family
 from margrave.regression.inference import Directions, row_scores
 from margrave.regression.likelihood import ModelRows, score_at
-from margrave.regression.sums import MeasuredSums
+from margrave.regression.sums import Sums
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Fit:
     design: Design
     family: Family
     rows: ModelRows
-    sums: MeasuredSums
+    sums: Sums
     of: str
 
 

@@ -26,7 +26,8 @@ from margrave.regression.encoding import (
 from margrave.regression.families import family_of
 from margrave.regression.inference import find_directions, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
-from margrave.regression.sums import MeasuredSums, model_sums
+from margrave.regression.moments import MomentSums, PooledSums, move_towards
+from margrave.regression.sums import MeasuredSums, Sums, model_sums
 from margrave.release import Release
 from margrave.tables.functionals import PooledTables
 
@@ -184,19 +185,22 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         release, model = released.release, released.model
     design, meaning = _design(release, model, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
-    public = release.total if release.guarantee.neighbours.rows_are_public else None
-    sums = MeasuredSums(design, PooledTables(release.domain, release.measurements), public)
     labelled, crossed = model_sums(design, model)
+    sums = _gather_sums(release, model, design, (labelled, crossed))
     if not design.whole:
         crossed = rows.weight * (rows.numbers.T @ rows.numbers)
     theta, hessian = fit_model(design, rows, family, labelled, crossed)
     state = Fit(design, family, rows, sums, options.of)
     notes = _notes(sums, options.source)
-    if options.source == "both" and sums.complete:
+    size = float(rows.labels.std()) if family.name == "linear" else 1.0
+    if options.source == "both" and sums.joint:
+        line = score_at(theta, design, rows, family)
+        residual, noise = sums.residual(line.gamma)
+        theta = theta + move_towards((residual - line.remainder, noise), hessian, size, design)
+    elif options.source == "both" and sums.complete:
         line = score_at(theta, design, rows, family)
         beyond = sums.correction(model)
         wider = hessian + line.beta * beyond
-        size = float(rows.labels.std()) if family.name == "linear" else 1.0
         theta = theta + _towards_measured(sums, labelled, wider, beyond @ line.gamma, size, design)
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
@@ -280,7 +284,21 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     return ModelRows(numbers, labels, max(model.total, 1.0) / count)
 
 
-def _notes(sums: MeasuredSums, source: str) -> list[str]:
+def _gather_sums(release: Release, model: Model, design: Design, own: tuple[Floats, Floats]) -> Sums:
+    """What the release measured: noisy tables, and moments where it has those of the design's numbers.
+
+    Args:
+        release, model: The release and the model fitted to it.
+        design: Target and features.
+        own: X'y and X'X of the model.
+    """
+    public = release.total if release.guarantee.neighbours.rows_are_public else None
+    tables = MeasuredSums(design, PooledTables(release.domain, release.measurements), public)
+    moments = MomentSums.find(design, release.sums, model, *own)
+    return tables if moments is None else PooledSums(design, tables, moments)
+
+
+def _notes(sums: Sums, source: str) -> list[str]:
     """What stands in the way of intervals, and what to do about it.
 
     Raises:
@@ -306,7 +324,7 @@ def _notes(sums: MeasuredSums, source: str) -> list[str]:
 
 
 def _towards_measured(
-    sums: MeasuredSums, labelled: Floats, hessian: Floats, explained: Floats, size: float, design: Design
+    sums: Sums, labelled: Floats, hessian: Floats, explained: Floats, size: float, design: Design
 ) -> Floats:
     """How far X'y of noisy tables moves the model's coefficients, shape [p].
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from margrave.regression.design import Design
 from margrave.regression.families import Family
 from margrave.regression.likelihood import ModelRows
-from margrave.regression.sums import MeasuredSums
+from margrave.regression.sums import Sums
 
 __all__ = ["Directions", "find_directions", "row_scores", "second_order", "solve_strong"]
 
@@ -55,7 +55,7 @@ class Directions:
         return np.asarray(((rows @ self.weak) ** 2).sum(axis=1) <= LEAK)
 
 
-def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) -> Directions:
+def find_directions(design: Design, crossed: Floats, sums: Sums | None) -> Directions:
     """Split the space of coefficients by whether X'X of the model is 0 along it.
 
     Columns are scaled until their products have about the same noise, so that a rare level, of which little
@@ -79,7 +79,7 @@ def find_directions(design: Design, crossed: Floats, sums: MeasuredSums | None) 
     return Directions(scale, vectors[:, ~weak], vectors[:, weak])
 
 
-def second_order(step: Floats, slope: float, sums: MeasuredSums) -> Floats:
+def second_order(step: Floats, slope: float, sums: Sums) -> Floats:
     """What the error of X'X adds to the covariance of the residual, to be inverted like it: shape [p, p].
 
     The step's error beyond its noise is H^-1 D d, where d is what the estimate was wrong by and D what the

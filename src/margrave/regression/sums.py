@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,35 @@ from margrave.tables.functionals import PooledTables
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["MeasuredSums", "model_sums"]
+__all__ = ["MeasuredSums", "Sums", "model_sums"]
 
 
 Floats = NDArray[np.float64]
+
+
+class Sums(Protocol):
+    """Residuals b - G gamma of what was measured, unbiased and with a noise whose covariance is known."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether X'X was measured with as little noise as X'y, so that estimates can go by both."""
+
+    @property
+    def missing_pairs(self) -> tuple[Clique, ...]:
+        """Pairs of columns that were not measured, those with the target first."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all pairs were measured, and no row is left out for want of a target."""
+
+    def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
+        """b - G gamma, shape [p], without b where `labelled` is not; and the covariance of its noise."""
+
+    def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """b, shape [p]; the covariance of its noise, shape [p, p]; and which of it was measured."""
+
+    def correction(self, model: Model) -> Floats:
+        """What tables of one column say beyond the model's, in X'X: shape [p, p]."""
 
 
 def model_sums(design: Design, model: Model) -> tuple[Floats, Floats]:
@@ -89,6 +114,11 @@ class MeasuredSums:
         self._public_rows = public_rows
         self._columns = (None, *design.names, design.target)
         self._parts: list[_Part] | None = None
+
+    @property
+    def joint(self) -> bool:
+        """That X'X is the model's, and X'y alone moves: in tables every cell has noise, and X'X has more."""
+        return False
 
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
 
-__all__ = ["Plan", "check_costs", "choose_fineness", "find_refusal", "outlook"]
+__all__ = ["Plan", "check_costs", "choose_fineness", "find_refusal", "foretell_noise", "outlook"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,9 @@ class Plan:
         public: What of the table is taken as public, in words.
         rows: How many rows time and memory are foretold for, and where the number comes from, in words.
         refused: Why a run would be refused before anything is spent; empty if it would start.
+        epsilon: What the run would promise, as a number.
+        need: What epsilon was found from, what that covers and what not; empty where it was given.
+        odds: What somebody who attacks the release may find out at most, in words.
     """
 
     method: str
@@ -72,6 +75,9 @@ class Plan:
     public: str = "column names, their order and their storage types"
     rows: str = ""
     refused: str = ""
+    epsilon: float = math.nan
+    need: str = ""
+    odds: str = ""
 
     def add_warning(self, warning: str) -> Plan:
         """The same plan with a warning about what is taken as public, where there is one."""
@@ -88,7 +94,10 @@ class Plan:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:
-        lines = [f"method      {self.method}", f"guarantee   {self.guarantee}"]
+        lines = [f"method      {self.method}"]
+        lines += [f"epsilon     {self.need}"] if self.need else []
+        lines += [f"guarantee   {self.guarantee}"]
+        lines += [f"odds        {self.odds}"] if self.odds else []
         lines += [f"public      {self.public}"]
         lines += [f"declared    {', '.join(self.declared) or 'nothing'}"]
         lines += [f"discovered  {name}: {looks}" for name, looks in self.discovered.items()]
@@ -165,22 +174,14 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
     share = synthesizer.discovery_share(schema)
     guessed, said = _guess_rows(rows, size, len(source.columns))
     fineness = choose_fineness(synthesizer, schema)
-    noise = bins_for(guessed, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
-    sizes = guess_sizes(schema, min(noise, fineness or noise))
-    sigma = _sigma(ledger, share, len(sizes), synthesizer.strategy)
+    sigma, error, sizes = foretell_noise(synthesizer, schema, guessed)
     counted = synthesizer.neighbours.adjacency != "add_remove"
-    mean = sum(sizes) / len(sizes)
-    cells = {ONE: mean, PAIR: mean**2}
-    error = (
-        {}
-        if rows is None
-        else {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}
-    )
+    promised = synthesizer.promise(ledger)
     work = dataclasses.replace(_work(synthesizer, schema, guessed, None), sizes=tuple(sizes))
     costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
     return Plan(
         method=synthesizer.method,
-        guarantee=str(synthesizer.promise(ledger)),
+        guarantee=str(promised),
         rho=float(ledger.total),
         declared=tuple(column.name for column in schema.columns if not column.open),
         discovered={
@@ -188,15 +189,42 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
             for c in schema.columns
             if c.open and c.name not in synthesizer.neighbours.public
         },
-        shares=_shares(synthesizer.strategy, share, counted),
+        shares=_shares(synthesizer.strategy, share, counted, synthesizer.moments_share),
         sigma=sigma,
-        error=error,
+        error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
         memory=(costs.model + costs.rows) / MIB,
         limits=synthesizer.limits.words() | _say_fineness(fineness),
         rows=said,
         refused=find_refusal(synthesizer, schema) or "",
+        epsilon=synthesizer.epsilon,
+        odds=promised.describe_odds(),
     )
+
+
+def foretell_noise(
+    synthesizer: Synthesizer, schema: Schema, rows: int
+) -> tuple[dict[str, float], dict[str, float], list[int]]:
+    """Noise of a typical table of one column and of two, from public things alone.
+
+    Args:
+        synthesizer: With its arguments.
+        schema: The columns to release, those to be discovered included.
+        rows: A public guess of the row count.
+
+    Returns:
+        The standard deviation in rows, and the mean total variation, by what is measured; and the codes of
+        each column.
+    """
+    ledger, share = synthesizer.new_ledger(synthesizer.searches(schema)), synthesizer.discovery_share(schema)
+    fineness = choose_fineness(synthesizer, schema)
+    noise = bins_for(rows, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
+    sizes = guess_sizes(schema, min(noise, fineness or noise))
+    apart = 1 - (1 - share) * (1 - synthesizer.moments_share)
+    sigma = _sigma(ledger, apart, len(sizes), synthesizer.strategy)
+    mean = sum(sizes) / len(sizes)
+    cells = {ONE: mean, PAIR: mean**2}
+    return sigma, {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}, sizes
 
 
 def check_costs(synthesizer: Synthesizer, schema: Schema) -> None:
@@ -317,7 +345,8 @@ def guess_sizes(schema: Schema, bins: int | None) -> list[int]:
 
 def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None) -> Work:
     ledger = synthesizer.new_ledger(synthesizer.searches(schema))
-    rho = float(ledger.total * (1 - synthesizer.discovery_share(schema)))
+    kept = (1 - synthesizer.discovery_share(schema)) * (1 - synthesizer.moments_share)
+    rho = float(ledger.total * kept)
     return Work(
         sizes=tuple(guess_sizes(schema, bins)),
         rows=rows,
@@ -352,15 +381,17 @@ def _looks(column: Column, share: Fraction) -> str:
     return f"{said}, between the declared bounds; bins=32 takes equal ones at no cost" if within else said
 
 
-def _shares(strategy: Strategy, discovery: Fraction, counted: bool) -> dict[str, float]:
+def _shares(strategy: Strategy, discovery: Fraction, counted: bool, moments: Fraction) -> dict[str, float]:
     shares = {"discover": float(discovery)} if discovery else {}
+    shares |= {"moments": float(moments * (1 - discovery))} if moments else {}
     stages = strategy.split_rho(counted or bool(discovery))
-    return shares | {stage: float(part * (1 - discovery)) for stage, part in stages.items() if part}
+    rest = (1 - discovery) * (1 - moments)
+    return shares | {stage: float(part * rest) for stage, part in stages.items() if part}
 
 
-def _sigma(ledger: Ledger, discovery: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
-    """Noise of what each strategy typically measures."""
-    rho = ledger.total * (1 - discovery)
+def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
+    """Noise of what each strategy typically measures, with all of rho but a share that goes elsewhere."""
+    rho = ledger.total * (1 - apart)
     shares = strategy.share_marginal(max(columns, 1))
     return {w: sigma_for(ledger, rho * share) for w, share in shares.items() if w == ONE or columns > 1}
 

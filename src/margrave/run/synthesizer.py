@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import platform
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,12 +15,12 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Limits, one_blas_thread
 from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
 from margrave.privacy.ledger.location import BookAttempt, Place
-from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
 from margrave.run.options import (
     accountant,
+    buy_moments,
     check_deadline,
     check_libraries,
     check_no_oracle,
@@ -30,11 +28,15 @@ from margrave.run.options import (
     check_rows,
     check_rows_held,
     check_ruled_kinds,
+    check_share,
+    check_test_seed,
+    complete_format,
     declared_schema,
     describe_origin,
     named_columns,
     set_memory,
     set_target,
+    share_moments,
     use_estimator,
     use_strategy,
 )
@@ -50,7 +52,6 @@ from margrave.run.public import (
 )
 from margrave.run.resume import check_clockless, check_unfinished, facts, run_strategy
 from margrave.run.synthesis import Rng, Synthesis
-from margrave.schema.columns import Listed
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import Schema
 from margrave.schema.selection import Selection
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from margrave.measure.curator import Curator
     from margrave.privacy.ledger.book import Book
     from margrave.protocols import Fitter, Model, Source, Strategy
+    from margrave.run.epsilon import Risk
     from margrave.schema.frame import Frame
 
 __all__ = ["Synthesizer", "evaluate", "parameters_of", "synthesize"]
@@ -103,6 +105,8 @@ class Synthesizer:
         drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
             "dpsgd_gan", "pate_gan", "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
+        moments: Whether a part of rho buys the sums of products of the rows' numbers that regressions of the
+            target rest on; see docs/regression.md.
         missing: Texts that mean a missing value in CSV and TSV files.
         text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
@@ -152,6 +156,7 @@ class Synthesizer:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         target: str | None = None,
+        moments: bool = False,
         missing: Sequence[str] = ("",),
         text: TextFormat | None = None,
         engine: str = "auto",
@@ -188,11 +193,11 @@ class Synthesizer:
         self.selection.check_used("public", self.neighbours.public)
         self.selection.check_used("select", named_columns(self.strategy, self.fitter))
         self.target, self.missing, self.engine = target, tuple(missing), engine
-        self.text = _text(text, self.schema)
+        self.moments_share = share_moments(moments, target, self.neighbours)
+        self.text = complete_format(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
-        self.test_seed = _test_seed(not_private_test_seed, self.place)
-        self.discovery = _share(discovery)
-        self.on_step = on_step
+        self.test_seed = check_test_seed(not_private_test_seed, self.place)
+        self.discovery, self.on_step = check_share(discovery), on_step
         self._ledger: Ledger | None = None
         self._deadline: Deadline | None = None
 
@@ -235,11 +240,11 @@ class Synthesizer:
                     known, rho, tell, named.union(self.neighbours.public), most_bins=bins
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
-                fitter = condition_fitter(self.fitter, part, schema)
+                fitter, sums = condition_fitter(self.fitter, part, schema), buy_moments(self, curator, schema)
                 model, fitter = run_strategy(self, curator, ledger, self._deadline, tell, fitter)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
-        release = dataclasses.replace(release, public=pack_table(part))
+        release = dataclasses.replace(release, public=pack_table(part), sums=sums)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
@@ -270,7 +275,14 @@ class Synthesizer:
             rules_left_out=tuple(rule for rule in declared.rules if rule not in schema.rules),
         )
 
-    def plan(self, data: Any, *, rows: int | None = None) -> Plan:
+    def plan(
+        self,
+        data: Any,
+        *,
+        rows: int | None = None,
+        error: float | None = None,
+        risk: Risk | str | None = None,
+    ) -> Plan:
         """What `fit` would do, from column names and storage types alone; nothing is spent.
 
         No row is read. Without `rows`, time and memory of a file are guessed from its size, which whoever
@@ -279,19 +291,27 @@ class Synthesizer:
         Args:
             data: As for `fit`; only its column names and storage types are used.
             rows: A public guess of the row count, for the expected error, the time and the memory.
+            error: Plan with the least epsilon at which the line "error" of tables of two columns is at most
+                this, instead of the synthesizer's own; it takes `rows`. See `margrave.run.epsilon`.
+            risk: Plan with the largest epsilon, or with `error` one no larger, at which an attack finds at
+                most so many of those in the table at a share of false alarms: "10% at 1%".
 
         Raises:
-            InputError: As `fit`, as far as arguments, names and storage types tell.
+            InputError: As `fit`, as far as arguments, names and storage types tell; or no epsilon will do.
         """
         source, frame = self._head(data)
         if rows is not None and rows < 1:
             raise InputError(invalid("rows", "at least 1", "Give a public guess.", got=rows))
         from margrave.engines.opening import file_bytes
+        from margrave.run.epsilon import find_epsilon
         from margrave.run.planning import outlook
 
-        self._declare_columns(source)  # refuses what `fit` would refuse
+        declared, run, need = self._declare_columns(source), self, ""  # refuses what `fit` would refuse
+        if error is not None or risk is not None:
+            run, need = find_epsilon(self, declared, rows, error, risk)
         names = [column.name for column in source.columns if column.name != self.neighbours.unit.owner]
-        found = outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+        found = outlook(run, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+        found = dataclasses.replace(found, need=need)
         return found.add_warning(describe_saving(names, self.neighbours.public))
 
     def _head(self, data: Any) -> tuple[Source, Frame]:
@@ -502,7 +522,7 @@ def evaluate(
     from margrave.evaluation.review import SCORED, add_overall
 
     known = Schema.load(schema) if isinstance(schema, str | Path) else schema
-    reading = {"missing": missing, "text": _text(text, known)}
+    reading = {"missing": missing, "text": complete_format(text, known)}
     shared, engines = _share_schema(real, synthetic, known, reading)
     if target is not None and target not in shared.names:
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
@@ -568,30 +588,7 @@ def _share_schema(
     return schema, [source.bind(schema) for source in sources]
 
 
-def _text(text: TextFormat | None, schema: Schema | None) -> TextFormat:
-    """The format of text files, in which columns declared by their values are taken as they stand."""
-    listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
-    return (text or TextFormat()).with_text(listed)
-
-
 def parameters_of(kind: type) -> tuple[str, ...]:
     """Names of the arguments that a class is made with, in order."""
     code = kind.__init__.__code__  # type: ignore[misc]
     return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-
-
-def _test_seed(seed: int | None, place: Place) -> int | None:
-    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend."""
-    if seed is None:
-        return None
-    if place.ledger is not None:
-        remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
-        raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
-    return RepeatableSource(seed).seed
-
-
-def _share(value: Fraction | float) -> Fraction:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value < 1:
-        raise InputError(invalid("discovery", "at least 0 and below 1", "Try 0.3.", got=value))
-    return Fraction(value)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from margrave.privacy.unit import Neighbours
-from margrave.release import Release
+from margrave.release import FALSE_ALARM, Release
 from margrave.report.html import Markup, join, mark_name, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.release.advice import headline
@@ -20,7 +20,7 @@ from margrave.report.release.record import (
     describe_texts,
     list_identifiers,
 )
-from margrave.report.release.summary import FALSE_ALARM, attack_power, describe_difference
+from margrave.report.release.summary import describe_difference
 from margrave.report.release.usefulness import Usefulness
 
 __all__ = ["QUESTIONS", "Question", "question_links", "questions_section"]
@@ -135,11 +135,12 @@ def _rho(case: Case) -> Markup:
 
 
 def _attacker(case: Case) -> Markup:
+    power = percent(case.release.guarantee.bound_power(FALSE_ALARM))
     return join(
         f"Somebody who knows every other row wants to learn {case.neighbours.words.doubt}. If they are to be "
         f"wrong in at most {percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "
-        f"at most {percent(attack_power(case.release.guarantee))} of the cases in which it is yes. It holds "
-        "whatever else they know, have, or compute, now or later."
+        f"at most {power} of the cases in which it is yes. It holds whatever else they know, have, or "
+        "compute, now or later."
     )
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from margrave.privacy.accounting.odds import bound_belief
 from margrave.privacy.unit import Neighbours
-from margrave.release import Guarantee, Release
+from margrave.release import FALSE_ALARM, PRIOR, Guarantee, Release
 from margrave.report.html import Child, Markup, details, facts, join, mark_name, tag
 from margrave.report.numerals import count, equals, percent, significant
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import describe_rule
 
 __all__ = [
-    "FALSE_ALARM",
-    "attack_power",
     "describe_difference",
     "describe_unit",
     "guarantee_section",
@@ -25,9 +24,6 @@ __all__ = [
     "rules_box",
 ]
 
-
-FALSE_ALARM = 0.05
-"""Share of wrong accusations that an attacker may make, where the power of an attack is told."""
 
 _ROWS_ONLY = (
     "It protects single rows. Somebody with k rows in the table is protected less, with k times the ε and a "
@@ -320,20 +316,15 @@ def _adjacency(neighbours: Neighbours) -> Markup:
 
 
 def _explain_guarantee(guarantee: Guarantee) -> str:
+    power = guarantee.bound_power(FALSE_ALARM)
     return (
         "Suppose that somebody knows every other row of the table and wants to tell from "
         f"the release {guarantee.neighbours.words.doubt}. If they are to be wrong in at most "
         f"{percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "
-        f"at most {percent(attack_power(guarantee), 1)} of the cases in which it is yes; pure "
-        f"guessing finds {percent(FALSE_ALARM, 0)}."
-    )
-
-
-def attack_power(guarantee: Guarantee) -> float:
-    """The largest power of a test of level FALSE_ALARM: the privacy region of Kairouz et al. (2015)."""
-    epsilon, delta = min(guarantee.epsilon, 700.0), guarantee.delta
-    return min(
-        1.0, math.exp(epsilon) * FALSE_ALARM + delta, 1 - math.exp(-epsilon) * (1 - delta - FALSE_ALARM)
+        f"at most {percent(power, 1)} of the cases in which it is yes; pure guessing finds "
+        f"{percent(FALSE_ALARM, 0)}. If they held yes {percent(PRIOR, 0)} likely before, at most "
+        f"{percent(bound_belief(PRIOR, power, FALSE_ALARM), 1)} of the cases that they then take for a yes "
+        "are one."
     )
 
 
