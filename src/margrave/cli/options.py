@@ -201,8 +201,9 @@ Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss fo
 Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
 # Written out, so that help need not import the methods; a test holds them together.
 METHODS_HELP = (
-    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, gated, gem, independent, mst, mwem, "
-    "private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, slicing, tabddpm."
+    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, gated, gem, independent, jam, mst, mwem, "
+    "private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, slicing, tabddpm, vgem, vjam, "
+    "vpmw."
 )
 Method = Annotated[str, typer.Option(help=METHODS_HELP)]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]

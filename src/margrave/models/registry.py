@@ -30,6 +30,8 @@ HOMES = {
     "particles": ("margrave.models.particles.fitter", "Particles"),
     "pgm": ("margrave.models.pgm.fitter", "PGM"),
     "pmw": ("margrave.models.pgm.multiplicative_weights", "PMW"),
+    "public_network": ("margrave.models.networks.public_network", "PublicNetwork"),
+    "public_weights": ("margrave.models.public_weights", "PublicWeights"),
     "relaxed": ("margrave.models.relaxed.fitter", "Relaxed"),
     "relaxed_points": ("margrave.models.relaxed.fitter", "pointwise"),
     "residual": ("margrave.models.rowwise.residual", "Residual"),

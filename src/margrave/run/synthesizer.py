@@ -44,6 +44,7 @@ from margrave.run.public import (
     choose_recipe,
     complete_schema,
     condition_fitter,
+    condition_rows,
     condition_strategy,
     describe_saving,
     pack_table,
@@ -236,7 +237,8 @@ class Synthesizer:
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
                 fitter = condition_fitter(self.fitter, part, schema)
-                model, fitter = run_strategy(self, curator, ledger, self._deadline, tell, fitter)
+                strategy = condition_rows(self.strategy, part, schema)
+                model, fitter = run_strategy(strategy, curator, ledger, self._deadline, tell, fitter)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
         release = dataclasses.replace(release, public=pack_table(part))
