@@ -81,7 +81,11 @@ def choose_public(setting: str, share: float, names: list[str]) -> tuple[list[st
         return names, [name for name in names if name not in LEADS]
     if setting == "reduced":
         return names[:8], names[:6]
-    order = names if setting in ("file", "census") else np.random.default_rng(int(setting)).permutation(names).tolist()
+    order = (
+        names
+        if setting in ("file", "census")
+        else np.random.default_rng(int(setting)).permutation(names).tolist()
+    )
     count = round(share / 100 * len(names))
     return names, [name for name in names if name in order[:count]]
 

@@ -65,7 +65,9 @@ def test_draws_follow_the_softmax_of_differences_of_distances() -> None:
     rho = ledger.total / (2 * draws)
     found = np.zeros(2)
     for _ in range(draws):
-        found[curator.choose([("x",), ("x",)], [model] * 2, rho, rivals=[None, public], penalties=[12.0, 0])] += 1
+        found[
+            curator.choose([("x",), ("x",)], [model] * 2, rho, rivals=[None, public], penalties=[12.0, 0])
+        ] += 1
     epsilon = math.sqrt(8 * float(rho))
     scores = np.array([14.0 - 12.0, 14.0 - 5.0])
     wanted = np.exp(epsilon * scores / (2 * 4))

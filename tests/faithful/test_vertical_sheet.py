@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,8 @@ def follow(notes: Sequence[Asked], one: Asked) -> Any:
 
 
 def test_conditional_aim_draws_among_cliques_with_a_private_column_alone() -> None:
-    """Its workload is all sets of three columns with a private one, without the public part of its closure."""
-    recorder, watched, model = run(ConditionalAIM(), ConditionalPGM(given=given()))
+    """Its workload is all sets of three columns with a private one, without public parts."""
+    recorder, _, model = run(ConditionalAIM(), ConditionalPGM(given=given()))
     drawn = [note for note in recorder.notes if note.verb == "choose"]
     assert drawn
     for note in drawn:
@@ -84,7 +85,7 @@ def test_conditional_aim_anneals_as_aim_does() -> None:
     draws = [note for note in recorder.notes if note.verb == "choose"]
     first = recorder.total / (16 * len(SIZES))
     step = first
-    for turn, (before, after) in enumerate(zip(draws[:-1], draws[1:], strict=True)):
+    for turn, (before, after) in enumerate(pairwise(draws)):
         if after is draws[-1]:
             break
         assert before.question["rho"] == step / 10

@@ -229,6 +229,10 @@ Public = Annotated[
     list[str] | None,
     typer.Option("--public", help="Columns whose rows are public and come back as they are: A,B."),
 ]
+PublicTable = Annotated[
+    Path | None,
+    typer.Option("--public-table", help="Other rows that are public, of another year or place, say."),
+]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
 MaxMemory = Annotated[
@@ -266,6 +270,7 @@ class RunOptions:
     max_rows: MaxRows = None
     adjacency: Adjacency = None
     public: Public = None
+    public_table: PublicTable = None
     missing: Missing = None
     columns: Columns = None
     drop: Drop = None
@@ -302,6 +307,7 @@ class RunOptions:
             unit=Unit(self.owner, self._cap(quiet)),
             adjacency=self.adjacency or ("replace_private" if public else "add_remove"),
             public=public,
+            public_table=self.public_table,
             schema=self.schema,
             outside=self.outside,
             missing=self.missing_texts,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from margrave.limits import FULL, Effort
 from margrave.models._base.delegating import Carried
 from margrave.models._base.estimator import Estimator
+from margrave.models._base.known import pack_tables, unpack_tables
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.model import GraphicalModel
-from margrave.models._base.known import pack_tables, unpack_tables
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded

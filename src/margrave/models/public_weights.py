@@ -106,7 +106,9 @@ class WeightsModel(Model):
                 summed[drawn] = sum_private(self._domain, self.private, drawn, self.weights)
             known = [name for name in clique if name in self.rows.names]
             keys, size = self.rows.key_cells(self._domain, known)
-            table = np.stack([np.bincount(keys, column, minlength=size) for column in summed[drawn].T], axis=1)
+            table = np.stack(
+                [np.bincount(keys, column, minlength=size) for column in summed[drawn].T], axis=1
+            )
             order = [*known, *drawn]
             shaped = table.reshape(self._domain.shape(order))
             found.append(self._total * shaped.transpose([order.index(name) for name in clique]))

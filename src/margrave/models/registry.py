@@ -24,6 +24,7 @@ HOMES = {
     "genetic": ("margrave.models.rowwise.genetic", "Genetic"),
     "gum": ("margrave.models.rowwise.gum", "GUM"),
     "independent": ("margrave.models.independent", "Independent"),
+    "informed": ("margrave.models.informed", "Informed"),
     "merf": ("margrave.models.networks.merf", "Merf"),
     "mixture": ("margrave.models.mixture.fitter", "Mixture"),
     "network": ("margrave.models.networks.network", "Network"),

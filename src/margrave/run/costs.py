@@ -85,6 +85,7 @@ FITTING = {
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,
+    "informed": 1e-2,
     "merf": 1e-2,
     "mixture": 4e-3,
     "network": 3e-2,

@@ -1,7 +1,8 @@
 """VerticalRounds and JAM: adaptive rounds in which tables of public columns, or of public rows, compete.
 
-VerticalRounds: Maddock, Gade, Cormode and Bullock 2025, "Leveraging Vertical Public-Private Split for Improved
-Synthetic Data Generation", Algorithm 1, vPAM (arXiv 2504.10987). Some columns of the private rows are public.
+VerticalRounds: Maddock, Gade, Cormode and Bullock 2025, "Leveraging Vertical Public-Private Split for
+Improved Synthetic Data Generation", Algorithm 1, vPAM (arXiv 2504.10987). Some columns of the private
+rows are public.
 
 JAM: Fuentes, Mullins, McKenna, Miklau and Sheldon 2024, "Joint Selection: Adaptively Incorporating Public
 Information for Private Synthetic Data" (arXiv 2403.07797). Other rows, all of whose columns are public.
@@ -38,8 +39,8 @@ Floats = NDArray[np.float64]
 NOISE_L1 = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
 EXACT = 1.0
-"""Standard deviation, in rows, at which a fit takes a table that is known exactly: far below any noise that is
-bought, and not so sharp that the fit is about nothing else."""
+"""Standard deviation, in rows, at which a fit takes a table that is known exactly: far below any noise that
+is bought, and not so sharp that the fit is about nothing else."""
 
 
 @final

@@ -7,8 +7,9 @@ with a measurement of r, q_r = w_r (‖M_r(D) - E_r‖_1 - ‖M_r(D) - P_r‖_1 
 tables only. By the triangle inequality each of the two distances moves by at most l1, the L1 sensitivity of
 one marginal. So q_r moves by at most w_r l1 without P_r and by at most 2 w_r l1 with it, and S is the largest
 of these over the candidates. The factor 2 is met: for M(D) = (5, 5) and its neighbour (6, 4) under
-replace_one, l1 = 2, E = (0, 10) and P = (10, 0), the score goes from 0 to 4. The draw is epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and
-epsilon = sqrt(8 rho) rounded down to a fraction. *Floating point*: E_r, P_r and b_r are first rounded to
+replace_one, l1 = 2, E = (0, 10) and P = (10, 0), the score goes from 0 to 4. The draw is
+epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and epsilon = sqrt(8 rho) rounded down
+to a fraction. *Floating point*: E_r, P_r and b_r are first rounded to
 multiples of a public power of two, 2^-16 or coarser, chosen so that every weighted sum for tables of up to
 2^33 rows is a whole number of steps below 2^53. Such sums are exact in float64, so the computed score is
 the real one and has exactly its sensitivity. The draw is exact (`margrave.privacy.noise.exponential`).
@@ -85,7 +86,7 @@ def choose(
 
     def draw(tables: Sequence[NDArray[np.int64]]) -> Answer:
         scores = _scores(tables, expected, whole, shift, grid)
-        for place in np.flatnonzero(held):
+        for place in np.flatnonzero(held).tolist():
             scores[place] -= whole[place] * _distance(tables[place], compared[place], grid)
         return Answer((np.array(float(exponential(scores, epsilon, sensitivity, noise))),))
 

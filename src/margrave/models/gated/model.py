@@ -13,11 +13,11 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
+from margrave.models._base.public_rows import PublicRows
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import match_most, picks
 from margrave.models.gated.kernels import gate_rows, sum_by_code
-from margrave.models._base.public_rows import PublicRows
 from margrave.schema.domain import Clique, Domain
 
 __all__ = ["GatedModel"]

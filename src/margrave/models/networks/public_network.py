@@ -36,10 +36,10 @@ class PublicNetwork(Network):
     """The network of `Network` (GEM), which has learnt the public columns first (vGEM-pub).
 
     Before the first fit it is trained for `pretraining` rounds: each adds the table of three public columns
-    that it explains worst, by L1 distance, and takes as many steps as any fit does, on the fixed noise vectors
-    that it keeps from then on. A rough fit goes on from the weights of the one before, the last one from those
-    of the pretraining, so that it follows from what is known alone; the one-way tables of the public columns
-    are among its tables.
+    that it explains worst, by L1 distance, and takes as many steps as any fit does, on the fixed noise
+    vectors that it keeps from then on. A rough fit goes on from the weights of the one before, the last one
+    from those of the pretraining, so that it follows from what is known alone; the one-way tables of the
+    public columns are among its tables.
 
     Differences from the paper: the loss is that of `Network`, squares over variances, where the paper has the
     mean L1 distance; weights are averaged over the second half of a fit's steps, not over the rounds.
@@ -106,11 +106,11 @@ class PublicNetwork(Network):
 
     def _count_tables(self, domain: Domain, public: PublicRows, rows: float, degree: int) -> list[Pooled]:
         """Exact tables of all sets of `degree` public columns that are not too large."""
-        found = []
+        found: list[Pooled] = []
         for clique in combinations(public.names, min(degree, max(len(public.names), 1))):
             keys, size = public.key_cells(domain, clique)
             if size <= self.max_cells:
                 counts = rows * np.bincount(keys, public.weights.astype(np.float64), minlength=size)
                 shape = domain.shape(clique)
-                found.append(Pooled(clique, counts.reshape(shape), np.ones(shape)))
+                found.append(Pooled(clique, counts.reshape(shape), np.ones(shape, np.float64)))
         return found
