@@ -189,19 +189,23 @@ class Synthesizer:
         if target is not None:
             self.strategy, self.fitter = set_target(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])
-        self.strategy = condition_strategy(self.strategy, self.neighbours.public)
-        self.fitter = others.inform_fitter(self.strategy, self.fitter, public_table, self.neighbours.public)
-        self.public_table = public_table
-        self.selection.check_used("public", self.neighbours.public)
-        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
+        self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.text = _text(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
         self.test_seed = check_test_seed(not_private_test_seed, self.place)
-        self.discovery = check_share(discovery)
-        self.on_step = on_step
+        self.discovery, self.on_step = check_share(discovery), on_step
         self._ledger: Ledger | None = None
         self._deadline: Deadline | None = None
+
+    def _take_public(self, public_table: Any) -> None:
+        """Tell strategy and fitter what is public, and check that no column named to them is left out."""
+        public = self.neighbours.public
+        self.strategy = condition_strategy(self.strategy, public)
+        self.fitter = others.inform_fitter(self.strategy, self.fitter, public_table, public)
+        self.public_table = public_table
+        self.selection.check_used("public", public)
+        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
 
     @one_blas_thread()
     def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:

@@ -284,7 +284,7 @@ class JAM(Strategy):
     ) -> tuple[Clique, Floats | None]:
         """The clique, and its public table where that is the copy that was drawn."""
         expected = model.project_many(allowed)
-        public = [] if self.reference is None else self._covered(allowed)
+        public = [] if self.reference is None else self._find_covered(allowed)
         rivals = [self._scale(curator.domain, allowed[place], model.total) for place in public]
         place = curator.choose(
             [*allowed, *(allowed[place] for place in public)],
@@ -297,7 +297,7 @@ class JAM(Strategy):
             return allowed[place], None
         return allowed[public[place - len(allowed)]], rivals[place - len(allowed)]
 
-    def _covered(self, cliques: Sequence[Clique]) -> list[int]:
+    def _find_covered(self, cliques: Sequence[Clique]) -> list[int]:
         """Places of the cliques all of whose columns the public rows have."""
         names = set() if self.reference is None or not self.reference.rows else {*self.reference.domain.names}
         return [place for place, clique in enumerate(cliques) if names.issuperset(clique)]
