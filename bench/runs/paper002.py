@@ -49,6 +49,7 @@ LEADS = ("age", "relationship", "capital-gain", "income")
 METHODS = ("gated", "conditional_aim", "auto given", "aim given", "auto")
 TRIPLES = 150
 QUANTILES = 50
+ROWS = "public_rows.jsonl"
 
 
 def census_codes(folder: Path) -> tuple[pa.Table, dict[str, int], set[str]]:
@@ -185,17 +186,46 @@ def write_page(outcomes: Path, page: Path) -> None:
     order = {name: place for place, name in enumerate(METHODS)}
     for key in sorted(cells, key=lambda k: (*map(str, k[:2]), k[2], k[3], order[k[4]])):
         runs = cells[key]
-        shown = []
-        for what, digits in (("pairs", 4), ("triples", 4), ("seconds", 1)):
-            values = [run[what] for run in runs]
-            spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-            shown.append(f"{statistics.mean(values):.{digits}f}{spread}")
+        shown = _show_runs(runs)
         share = f"{runs[0]['public']} of {runs[0]['columns']}"
         start = f"| {key[0]} | {key[1]} | {share} | {key[3]:g} | {key[4]} "
         memory = max(run.get("gb", 0.0) for run in runs)
         shown.append(f"{memory:.1f}" if memory else "")
         lines.append(f"{start}| {' | '.join(shown)} | {len(runs)} |")
-    page.write_text("\n".join([*lines, ""]))
+    page.write_text("\n".join([*lines, "", *list_public_rows(outcomes.with_name(ROWS)), ""]))
+
+
+def list_public_rows(outcomes: Path) -> list[str]:
+    """The lines about public rows from elsewhere, from what `bench/runs/public_rows.py` has stored."""
+    lines = [
+        "## Public rows from elsewhere",
+        "",
+        "`bench/runs/public_rows.py`, whose head says what is measured: `auto` on nine tenths of Adult's",
+        "people born in the United States, without public rows, with the other tenth (alike), with the people",
+        "born elsewhere (abroad), and with the tenth, each column shuffled by itself. Means over all pairs",
+        "and triples, with the standard deviation over runs.",
+        "",
+        "| epsilon | public rows | pairs | triples | cpu seconds | runs |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    cells: dict[tuple[float, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in outcomes.read_text().splitlines() if outcomes.exists() else ():
+        one = json.loads(line)
+        cells[one["epsilon"], one["public rows"]].append(one)
+    for (epsilon, kind), runs in sorted(cells.items(), key=lambda cell: cell[0][0]):
+        shown = " | ".join(_show_runs(runs))
+        lines.append(f"| {epsilon:g} | {kind} | {shown} | {len(runs)} |")
+    return lines
+
+
+def _show_runs(runs: list[dict[str, Any]]) -> list[str]:
+    """Mean and standard deviation of pairs, triples and seconds."""
+    shown = []
+    for what, digits in (("pairs", 4), ("triples", 4), ("seconds", 1)):
+        values = [run[what] for run in runs]
+        spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+        shown.append(f"{statistics.mean(values):.{digits}f}{spread}")
+    return shown
 
 
 def main() -> None:

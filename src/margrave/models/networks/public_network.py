@@ -112,5 +112,6 @@ class PublicNetwork(Network):
             if size <= self.max_cells:
                 counts = rows * np.bincount(keys, public.weights.astype(np.float64), minlength=size)
                 shape = domain.shape(clique)
-                found.append(Pooled(clique, counts.reshape(shape), np.ones(shape, np.float64)))
+                exact = np.asarray(counts, dtype=np.float64).reshape(shape)
+                found.append(Pooled(clique, exact, np.ones_like(exact)))
         return found
