@@ -201,7 +201,7 @@ def list_public_rows(outcomes: Path) -> list[str]:
         "## Public rows from elsewhere",
         "",
         "`bench/runs/public_rows.py`, whose head says what is measured: `auto` on nine tenths of Adult's",
-        "people born in the United States, without public rows, with the other tenth (alike), with the people",
+        "people born in the United States, without public rows, with the other tenth (alike), with people",
         "born elsewhere (abroad), and with the tenth, each column shuffled by itself. Means over all pairs",
         "and triples, with the standard deviation over runs.",
         "",
