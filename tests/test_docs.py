@@ -91,7 +91,7 @@ def test_every_method_is_on_the_page_of_methods_with_the_link_to_its_own(name: s
 
 
 def test_methods_that_need_an_extra_say_so() -> None:
-    torch = ("diffusion", "merf", "network", "particles", "relaxed", "relaxed_points")
+    torch = ("diffusion", "merf", "network", "particles", "public_network", "relaxed", "relaxed_points")
     for method in METHODS.values():
         assert method.extra == ("gpu" if method.fitter in torch else ""), method.name
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,7 @@ from margrave.models._base.estimator import Estimator
 from margrave.models.registry import FITTERS, import_estimator, resolve
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
 from margrave.privacy.accounting.subsampling import best_order, check_sampled
+from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance
 from margrave.schema.columns import Binned, Relative, Unknown
@@ -42,6 +46,8 @@ __all__ = [
     "check_rows",
     "check_rows_held",
     "check_ruled_kinds",
+    "check_share",
+    "check_test_seed",
     "declared_schema",
     "describe_origin",
     "named_columns",
@@ -323,3 +329,29 @@ def _hash_schema(schema: Schema | str | Path | None) -> str:
     if isinstance(schema, Schema):
         return hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode()).hexdigest()
     return hashlib.sha256(Path(schema).read_bytes()).hexdigest()
+
+
+def check_test_seed(seed: int | None, place: Place) -> int | None:
+    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend.
+
+    Raises:
+        InputError: There is a ledger.
+    """
+    if seed is None:
+        return None
+    if place.ledger is not None:
+        remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
+        raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
+    return RepeatableSource(seed).seed
+
+
+def check_share(value: Fraction | float) -> Fraction:
+    """The share of rho for discovery as a fraction.
+
+    Raises:
+        InputError: It is no number of at least 0 and below 1.
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not 0 <= value < 1:
+        raise InputError(invalid("discovery", "at least 0 and below 1", "Try 0.3.", got=value))
+    return Fraction(value)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import platform
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,10 +15,10 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Limits, one_blas_thread
 from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
 from margrave.privacy.ledger.location import BookAttempt, Place
-from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
+from margrave.run import public_table as others
 from margrave.run.options import (
     accountant,
     check_deadline,
@@ -30,6 +28,8 @@ from margrave.run.options import (
     check_rows,
     check_rows_held,
     check_ruled_kinds,
+    check_share,
+    check_test_seed,
     declared_schema,
     describe_origin,
     named_columns,
@@ -44,6 +44,7 @@ from margrave.run.public import (
     choose_recipe,
     complete_schema,
     condition_fitter,
+    condition_rows,
     condition_strategy,
     describe_saving,
     pack_table,
@@ -92,6 +93,9 @@ class Synthesizer:
         public: Names of columns that are public in every row, in their order; see docs/public.md. The rows of
             these columns come back as they are, and what is promised is that the other columns of a unit's
             rows may be replaced. "auto" then stands for "gated", which is made for it.
+        public_table: Other rows that are public, of another year or place: a table as for `fit`, in memory.
+            They sharpen the fit as far as split noise finds that they help ("jam" draws among them); none may
+            be a private row. See docs/public.md.
         schema: What is public about the columns: a `Schema`, the path of a schema.json, or None. What it says
             about the owner's column is ignored, since that column is not released.
         outside: What becomes of a value that the schema rules out: "refuse" ends the run with an error, which
@@ -145,6 +149,7 @@ class Synthesizer:
         unit: Unit | str | None = None,
         adjacency: Adjacency = "add_remove",
         public: Sequence[str] = (),
+        public_table: Any = None,
         schema: Schema | str | Path | None = None,
         outside: Literal["refuse", "absorb"] = "refuse",
         select: Strategy | None = None,
@@ -184,17 +189,23 @@ class Synthesizer:
         if target is not None:
             self.strategy, self.fitter = set_target(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])
-        self.strategy = condition_strategy(self.strategy, self.neighbours.public)
-        self.selection.check_used("public", self.neighbours.public)
-        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
+        self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.text = _text(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
-        self.test_seed = _test_seed(not_private_test_seed, self.place)
-        self.discovery = _share(discovery)
-        self.on_step = on_step
+        self.test_seed = check_test_seed(not_private_test_seed, self.place)
+        self.discovery, self.on_step = check_share(discovery), on_step
         self._ledger: Ledger | None = None
         self._deadline: Deadline | None = None
+
+    def _take_public(self, public_table: Any) -> None:
+        """Tell strategy and fitter what is public, and check that no column named to them is left out."""
+        public = self.neighbours.public
+        self.strategy = condition_strategy(self.strategy, public)
+        self.fitter = others.inform_fitter(self.strategy, self.fitter, public_table, public)
+        self.public_table = public_table
+        self.selection.check_used("public", public)
+        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
 
     @one_blas_thread()
     def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
@@ -225,7 +236,8 @@ class Synthesizer:
             check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
-            curator, ledger = self._door(source, declared, resume, attempt)
+            elsewhere = others.read_public_table(self.public_table, declared.names, self._reading)
+            curator, ledger = self._door(source, declared, resume, attempt, **others.digest_table(elsewhere))
             with ledger:
                 part = curator.read_public()
                 known = complete_schema(part, self.schema)
@@ -236,10 +248,15 @@ class Synthesizer:
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
                 fitter = condition_fitter(self.fitter, part, schema)
-                model, fitter = run_strategy(self, curator, ledger, self._deadline, tell, fitter)
+                reference = others.encode_public_table(elsewhere, schema)
+                strategy, fitter = others.hand_reference(
+                    condition_rows(self.strategy, part, schema), fitter, reference
+                )
+                model, fitter = run_strategy(strategy, curator, ledger, self._deadline, tell, fitter)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
-        release = dataclasses.replace(release, public=pack_table(part))
+        notes = {**release.notes, **others.note_public_table(reference)}
+        release = dataclasses.replace(release, public=pack_table(part), notes=notes)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
@@ -292,6 +309,7 @@ class Synthesizer:
         self._declare_columns(source)  # refuses what `fit` would refuse
         names = [column.name for column in source.columns if column.name != self.neighbours.unit.owner]
         found = outlook(self, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
+        found = found.add_warning(others.describe_public_table(self.public_table))
         return found.add_warning(describe_saving(names, self.neighbours.public))
 
     def _head(self, data: Any) -> tuple[Source, Frame]:
@@ -578,20 +596,3 @@ def parameters_of(kind: type) -> tuple[str, ...]:
     """Names of the arguments that a class is made with, in order."""
     code = kind.__init__.__code__  # type: ignore[misc]
     return tuple(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-
-
-def _test_seed(seed: int | None, place: Place) -> int | None:
-    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend."""
-    if seed is None:
-        return None
-    if place.ledger is not None:
-        remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
-        raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
-    return RepeatableSource(seed).seed
-
-
-def _share(value: Fraction | float) -> Fraction:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value < 1:
-        raise InputError(invalid("discovery", "at least 0 and below 1", "Try 0.3.", got=value))
-    return Fraction(value)

@@ -140,6 +140,7 @@ REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
     "marginals": ("learns from marginals", "Use select=Training()."),
     "moments": ("takes Fourier features", "Use model='merf'."),
     "gradients": ("is trained by gradients", "Use model='diffusion'."),
+    "public marginals": ("keeps tables of public rows", "Use model='conditional_pgm'."),
 }
 """What a fitter has to do for a strategy, and which one does."""
 
