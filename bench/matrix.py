@@ -52,9 +52,9 @@ Written by `python bench/matrix.py`, which asks the code; edit nothing here. A n
   anything is spent.
 - `TopQ` with one marginal a round (`q=1`) is the selection of MWEM and GEM, with five that of RAP. `AllKWay`
   is shown with pairs (`degree=2`), `Fixed` with a chain of pairs.
-- No column is public here: `PrivatePairs` and `ConditionalAIM` buy what they buy then, and `gated` and
-  `conditional_pgm` draw every column. `Slices` and `SliceTraining` are asked under their adjacency
-  `replace_one`.
+- No column is public here: `PrivatePairs` and `ConditionalAIM` buy what they buy then, `gated` and
+  `conditional_pgm` draw every column, and every round of `VerticalRounds` and `JAM` measures. `Slices` and
+  `SliceTraining` are asked under their adjacency `replace_one`.
 """
 
 

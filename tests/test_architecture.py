@@ -83,6 +83,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "auto": SHARED | {"mixture", "pgm"},
         "gated": SHARED - {"_products"},
         "conditional": SHARED | {"pgm"},
+        "informed": SHARED | {"registry"},
+        "public_weights": SHARED - {"_products"},
     },
     "report": {
         "html": set(),

@@ -104,7 +104,7 @@ def test_every_method_is_on_the_page_of_methods_with_the_link_to_its_own(name: s
 
 def test_methods_that_need_an_extra_say_so() -> None:
     torch = (
-        "diffusion", "gan", "merf", "network", "particles", "relaxed", "relaxed_points",
+        "diffusion", "gan", "merf", "network", "particles", "public_network", "relaxed", "relaxed_points",
         "slice_fdiv", "slice_wass", "voted_gan",
     )  # fmt: skip
     for method in METHODS.values():

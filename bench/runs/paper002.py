@@ -2,12 +2,17 @@
 
     python bench/runs/paper002.py --settings leads --epsilon 1 --out bench/results/paper002.jsonl
     python bench/runs/paper002.py --settings file 1 2 3 reduced --epsilon 0.2 1 5 --shares 25 50 75
+    python bench/runs/paper002.py --settings census --shares 50 90 --methods gated --data FOLDER
     python bench/runs/paper002.py --page docs/benchmark-002.md
 
 The vertical split of Maddock, Gade, Cormode and Bullock (arXiv 2504.10987) on Adult with 32 equal-width bins
 (`bench/runs/adult.py`), delta 1e-6. Which columns are public is not said in the paper: "file" takes the first
 ones in file order, a number shuffles the columns with that seed, and "leads" makes private age, relationship,
-capital-gain and income. "reduced" is Adult's first eight columns with the first six public.
+capital-gain and income. "reduced" is Adult's first eight columns with the first six public. "census" is the
+paper's census_income_kdd: the 95,130 rows of the training file without "?" and the 40 columns that are not
+constant in them, numbers in at most 50 quantile bins, the first columns in file order public; it is read from
+--data, under the names that `bench/runs/tables.py` gives. Cells that the outcome file holds already are not
+run again.
 
 Methods: `gated`, `conditional_aim`, `aim` and `auto` whose rows are drawn given the public columns ("aim
 given", "auto given"), and `auto` that is told of no public column. All get the same rho. Accounting:
@@ -16,13 +21,15 @@ and promises less than it says once the public rows are given (docs/privacy/clai
 at add_remove on the same rows, and its figures are compared with others of that accounting only.
 
 Scores: mean L1 distance of shares over all pairs, and 150 triples by a seed, that hold a private column, of
-the synthetic against the real rows; processor seconds of fit and sample.
+the synthetic against the real rows; processor seconds of fit and sample; the most memory that the process
+had held by then, in GB.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import time
 from collections import defaultdict
@@ -41,6 +48,32 @@ OUT = HERE.parent / "results" / "paper002.jsonl"
 LEADS = ("age", "relationship", "capital-gain", "income")
 METHODS = ("gated", "conditional_aim", "auto given", "aim given", "auto")
 TRIPLES = 150
+QUANTILES = 50
+ROWS = "public_rows.jsonl"
+
+
+def census_codes(folder: Path) -> tuple[pa.Table, dict[str, int], set[str]]:
+    """The paper's census table as codes, the sizes of its columns, and those whose codes stand in order."""
+    from tables import FILES, _is_numeric, _read
+
+    raw = _read(folder / FILES["census_income_kdd"])
+    held = np.ones(raw.num_rows, bool)
+    for name in raw.column_names:
+        if not _is_numeric(raw[name].type):
+            held &= raw[name].to_numpy(zero_copy_only=False) != "?"
+    columns, sizes, ordered = {}, {}, set()
+    for name in raw.column_names:
+        values = raw[name].to_numpy(zero_copy_only=False)[held]
+        distinct, codes = np.unique(values, return_inverse=True)
+        if len(distinct) == 1:
+            continue
+        if _is_numeric(raw[name].type):
+            ordered.add(name)
+            if len(distinct) > QUANTILES:
+                edges = np.unique(np.quantile(values, np.linspace(0, 1, QUANTILES + 1)))
+                codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+        columns[name], sizes[name] = codes.astype(np.int64), int(codes.max()) + 1
+    return pa.table(columns), sizes, ordered
 
 
 def choose_public(setting: str, share: float, names: list[str]) -> tuple[list[str], list[str]]:
@@ -49,18 +82,28 @@ def choose_public(setting: str, share: float, names: list[str]) -> tuple[list[st
         return names, [name for name in names if name not in LEADS]
     if setting == "reduced":
         return names[:8], names[:6]
-    order = names if setting == "file" else np.random.default_rng(int(setting)).permutation(names).tolist()
+    order = (
+        names
+        if setting in ("file", "census")
+        else np.random.default_rng(int(setting)).permutation(names).tolist()
+    )
     count = round(share / 100 * len(names))
     return names, [name for name in names if name in order[:count]]
 
 
 def release(
-    method: str, table: pa.Table, sizes: dict[str, int], public: list[str], epsilon: float, accounting: str
+    method: str,
+    table: pa.Table,
+    sizes: dict[str, int],
+    ordered: set[str],
+    public: list[str],
+    epsilon: float,
+    accounting: str,
 ) -> tuple[pa.Table, float]:
     """Synthetic rows of one run, and its processor seconds."""
     from margrave import Synthesizer
 
-    schema = coded_schema(sizes, {*BINNED, "education-num"} & set(sizes))
+    schema = coded_schema(sizes, ordered & set(sizes))
     options: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-6, "schema": schema}
     given = None if method == "auto" else table.select(public)
     start = time.process_time()
@@ -77,7 +120,7 @@ def release(
             recipe: Any = RECIPES[method]
             options["select"] = condition_strategy(recipe.strategy(), public)
             fitter: Any = resolve(recipe.fitter)
-            options["model"] = fitter.given_rows(rows)
+            options["model"] = fitter.with_options(given=rows)
         synthesis = Synthesizer(method.split()[0] if method.endswith("given") else "auto", **options).fit(
             table
         )
@@ -130,28 +173,59 @@ def write_page(outcomes: Path, page: Path) -> None:
         key = (one["accounting"], one["setting"], one["share"], one["epsilon"])
         cells[(*key, one["method"])].append(one)
     lines = [
-        "# Public columns on Adult",
+        "# Public columns on Adult and census_income_kdd",
         "",
         "Made by `python bench/runs/paper002.py --page docs/benchmark-002.md` from",
         "`bench/results/paper002.jsonl`; the head of the script says what is measured. Mean L1 over pairs",
         "and triples that hold a private column; smaller is better. `replace` is what margrave promises,",
         "`paper` is the paper's accounting, for comparison with its text alone.",
         "",
-        "| accounting | setting | public | epsilon | method | pairs | triples | cpu seconds | runs |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| accounting | setting | public | epsilon | method | pairs | triples | cpu seconds | GB | runs |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     order = {name: place for place, name in enumerate(METHODS)}
     for key in sorted(cells, key=lambda k: (*map(str, k[:2]), k[2], k[3], order[k[4]])):
         runs = cells[key]
-        shown = []
-        for what, digits in (("pairs", 4), ("triples", 4), ("seconds", 1)):
-            values = [run[what] for run in runs]
-            spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-            shown.append(f"{statistics.mean(values):.{digits}f}{spread}")
+        shown = _show_runs(runs)
         share = f"{runs[0]['public']} of {runs[0]['columns']}"
         start = f"| {key[0]} | {key[1]} | {share} | {key[3]:g} | {key[4]} "
+        memory = max(run.get("gb", 0.0) for run in runs)
+        shown.append(f"{memory:.1f}" if memory else "")
         lines.append(f"{start}| {' | '.join(shown)} | {len(runs)} |")
-    page.write_text("\n".join([*lines, ""]))
+    page.write_text("\n".join([*lines, "", *list_public_rows(outcomes.with_name(ROWS)), ""]))
+
+
+def list_public_rows(outcomes: Path) -> list[str]:
+    """The lines about public rows from elsewhere, from what `bench/runs/public_rows.py` has stored."""
+    lines = [
+        "## Public rows from elsewhere",
+        "",
+        "`bench/runs/public_rows.py`, whose head says what is measured: `auto` on nine tenths of Adult's",
+        "people born in the United States, without public rows, with the other tenth (alike), with people",
+        "born elsewhere (abroad), and with the tenth, each column shuffled by itself. Means over all pairs",
+        "and triples, with the standard deviation over runs.",
+        "",
+        "| epsilon | public rows | pairs | triples | cpu seconds | runs |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    cells: dict[tuple[float, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in outcomes.read_text().splitlines() if outcomes.exists() else ():
+        one = json.loads(line)
+        cells[one["epsilon"], one["public rows"]].append(one)
+    for (epsilon, kind), runs in sorted(cells.items(), key=lambda cell: cell[0][0]):
+        shown = " | ".join(_show_runs(runs))
+        lines.append(f"| {epsilon:g} | {kind} | {shown} | {len(runs)} |")
+    return lines
+
+
+def _show_runs(runs: list[dict[str, Any]]) -> list[str]:
+    """Mean and standard deviation of pairs, triples and seconds."""
+    shown = []
+    for what, digits in (("pairs", 4), ("triples", 4), ("seconds", 1)):
+        values = [run[what] for run in runs]
+        spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+        shown.append(f"{statistics.mean(values):.{digits}f}{spread}")
+    return shown
 
 
 def main() -> None:
@@ -164,28 +238,45 @@ def main() -> None:
     parser.add_argument("--accounting", nargs="+", default=["replace"], choices=("replace", "paper"))
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--data", type=Path, help="the folder of census_income_kdd")
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     if asked.page is not None:
         write_page(asked.out, asked.page)
         return
-    table, sizes = adult_codes()
-    for setting in asked.settings:
+    asked.out.touch()
+    stored = [json.loads(line) for line in asked.out.read_text().splitlines()]
+    for turn, setting, accounting in product(range(asked.repeats), asked.settings, asked.accounting):
+        table, sizes, ordered = load_setting(setting, asked.data)
         for share in asked.shares if setting not in ("leads", "reduced") else [0]:
             names, public = choose_public(setting, share, list(sizes))
             part, own = table.select(names), {name: sizes[name] for name in names}
-            for accounting, epsilon, method, _ in product(
-                asked.accounting, asked.epsilon, asked.methods, range(asked.repeats)
-            ):
-                drawn, seconds = release(method, part, own, public, epsilon, accounting)
-                outcome = {
-                    "accounting": accounting, "setting": setting, "share": share, "public": len(public),
-                    "columns": len(names), "epsilon": epsilon, "method": method, "seconds": seconds,
+            for epsilon, method in product(asked.epsilon, asked.methods):
+                cell = {
+                    "accounting": accounting, "setting": setting, "share": share, "epsilon": epsilon,
+                    "method": method,
+                }  # fmt: skip
+                if sum(cell.items() <= one.items() for one in stored) > turn:
+                    continue
+                drawn, seconds = release(method, part, own, ordered, public, epsilon, accounting)
+                memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+                outcome = cell | {
+                    "public": len(public), "columns": len(names), "seconds": seconds, "gb": memory,
                     **score(part, drawn, own, public),
                 }  # fmt: skip
                 print(json.dumps(outcome), flush=True)
+                stored.append(outcome)
                 with asked.out.open("a") as file:
                     file.write(json.dumps(outcome) + "\n")
+
+
+def load_setting(setting: str, folder: Path | None) -> tuple[pa.Table, dict[str, int], set[str]]:
+    """The table of a setting, the sizes of its columns, and those whose codes stand in order."""
+    if setting == "census":
+        if folder is None:
+            raise SystemExit("--data: the folder of census_income_kdd is wanted")
+        return census_codes(folder)
+    return *adult_codes(), {*BINNED, "education-num"}
 
 
 if __name__ == "__main__":

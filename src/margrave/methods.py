@@ -18,6 +18,7 @@ from margrave.select.mst import MST
 from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
+from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.residual_planner import ResidualPlanner
 from margrave.select.slices import Slices, SliceTraining
 from margrave.select.top_q import TopQ
@@ -87,6 +88,39 @@ METHODS: dict[str, Method] = {
             "AIM on marginals with a private column; a graphical model drawn given the public columns.",
             "arXiv 2504.10987",
             page="methods/conditional_aim.md",
+        ),
+        Method(
+            "vjam",
+            lambda: VerticalRounds(closed=True, discount=True, ones=True, choosing=Fraction(1, 5)),
+            "conditional_pgm",
+            "Rounds in which tables of public columns compete with measured ones; a graphical model.",
+            "arXiv 2504.10987",
+            page="methods/vertical.md",
+        ),
+        Method(
+            "vgem",
+            lambda: VerticalRounds(choosing=Fraction(2, 3)),
+            "public_network",
+            "The same rounds; a generator network that is trained on public columns first.",
+            "arXiv 2504.10987",
+            page="methods/vertical.md",
+            extra="gpu",
+        ),
+        Method(
+            "vpmw",
+            VerticalRounds,
+            "public_weights",
+            "The same rounds; weights on public rows times private cells, for few and small private columns.",
+            "arXiv 2504.10987",
+            page="methods/vertical.md",
+        ),
+        Method(
+            "jam",
+            JAM,
+            "conditional_pgm",
+            "Rounds in which tables of public rows compete with measured ones; a graphical model.",
+            "arXiv 2403.07797",
+            page="methods/jam.md",
         ),
         Method(
             "batched",

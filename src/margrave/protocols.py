@@ -50,8 +50,8 @@ __all__ = [
 ]
 
 
-LearnsFrom = Literal["marginals", "moments", "gradients", "slices", "votes"]
-"""What a model may be made from, and so what a strategy buys."""
+LearnsFrom = Literal["marginals", "moments", "gradients", "slices", "votes", "public marginals"]
+"""What a model may be made from, and so what a strategy buys, or takes from public rows."""
 T = TypeVar("T")
 
 
@@ -225,8 +225,12 @@ class Curator(Protocol):
         *,
         weights: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
+        rivals: Sequence[NDArray[np.float64] | None] | None = None,
     ) -> int:
-        """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty)."""
+        """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty).
+
+        rivals: a public table each, whose own L1 error is taken off the score, or None.
+        """
 
     def appraise(
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction

@@ -33,6 +33,7 @@ __all__ = [
     "PRIOR",
     "Guarantee",
     "InferredMarginal",
+    "KnownMarginal",
     "KnownNoise",
     "NoisyMarginal",
     "NoisyMoments",
@@ -127,6 +128,15 @@ class InferredMarginal(NoisyMarginal):
 
     distance: float = 0.0
     uncertainty: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMarginal(NoisyMarginal):
+    """A table of public rows, which nobody paid for.
+
+    It is handed to a fit beside what was measured and is no part of a release: a model that is to be saved
+    keeps it. Its `sigma` is how sharply a fit is to take it.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)

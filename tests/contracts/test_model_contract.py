@@ -9,6 +9,7 @@ import pytest
 from torch_fitters import NEEDS_TORCH, SMALL
 
 from margrave.errors import InputError, SchemaError
+from margrave.models.informed import InformedModel
 from margrave.models.networks.merf import Merf
 from margrave.models.registry import FITTERS, resolve
 from margrave.release import NoisyMarginal
@@ -65,7 +66,8 @@ def test_projections_are_consistent_and_sum_to_the_total(fitter, measurements):
     assert model.domain == DOMAIN
     assert model.total >= 1
     # Marginals with a label are means over reference rows; all others are exact.
-    close = 1e-8 if getattr(model, "labels", None) is None else 0.005
+    inner = model.inner if isinstance(model, InformedModel) else model
+    close = 1e-8 if getattr(inner, "labels", None) is None else 0.005
     full = model.project(DOMAIN.names)
     for width in range(6):
         for clique in itertools.combinations(DOMAIN.names, width):
@@ -132,7 +134,8 @@ def test_cells_are_positive_and_one_a_candidate(fitter, measurements):
 
 def test_sharp_measurements_are_followed(fitter):
     sharp = measured([("a",), ("d",)], noise=1e-3)
-    model = fitter.fit(DOMAIN, sharp)
+    # vPMW takes one step a table, and its answer is the mean of all steps.
+    model = fitter.fit(DOMAIN, sharp * 2000 if fitter.name == "public_weights" else sharp)
     for m in sharp:
         np.testing.assert_allclose(model.project(m.clique), m.values, atol=0.5)
 

@@ -10,6 +10,7 @@ import pytest
 from margrave.models.adversarial import GradientGan, VotedGan
 from margrave.models.diffusion import Diffusion
 from margrave.models.networks.network import Network
+from margrave.models.networks.public_network import PublicNetwork
 from margrave.models.particles import Particles
 from margrave.models.relaxed import Relaxed
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass
@@ -19,6 +20,9 @@ NEEDS_TORCH = pytest.mark.needs_extra("torch")
 
 SMALL: dict[str, Callable[[], Any]] = {
     "network": lambda: Network(components=30, noise=8, widths=(16,), steps=120, rate=0.03),
+    "public_network": lambda: PublicNetwork(
+        components=30, noise=8, widths=(16,), steps=120, rate=0.03, pretraining=0
+    ),
     "particles": lambda: Particles(particles=1500, epochs=25, projection_steps=40, projection_directions=20),
     "relaxed": lambda: Relaxed(rows=40, steps=150),
     "relaxed_points": lambda: Relaxed(rows=40, steps=150, blocks="points"),
@@ -27,6 +31,7 @@ SMALL: dict[str, Callable[[], Any]] = {
 
 TINY: dict[str, Callable[[], Any]] = {
     "network": lambda: Network(components=8, noise=4, widths=(8,), steps=5),
+    "public_network": lambda: PublicNetwork(components=8, noise=4, widths=(8,), steps=5, pretraining=0),
     "particles": lambda: Particles(
         particles=300, epochs=2, directions=1, batch=20, projection_steps=5, projection_directions=5
     ),

@@ -139,6 +139,7 @@ class Recorder:
         *,
         weights: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
+        rivals: Sequence[Floats | None] | None = None,
     ) -> int:
         return int(
             self._noted(
@@ -148,6 +149,7 @@ class Recorder:
                 rho=rho,
                 weights=weights,
                 penalties=penalties,
+                rivals=rivals,
             )
         )
 
@@ -190,6 +192,8 @@ class Replayed:
             wanted = note.question[key]
             if key == "expected":
                 assert all(np.array_equal(a, b) for a, b in zip(asked, wanted, strict=True))
+            elif key == "rivals" and asked is not None:
+                assert all(np.array_equal(a, b) for a, b in zip(asked, wanted, strict=True))  # type: ignore[arg-type]
             elif key == "embedding":
                 assert all(np.array_equal(a, b) for a, b in zip(asked.phases, wanted.phases, strict=True))
             else:
@@ -209,8 +213,9 @@ class Replayed:
         *,
         weights: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
+        rivals: Sequence[Floats | None] | None = None,
     ) -> int:
-        asked = {"cliques": list(cliques), "expected": expected, "rho": rho}
+        asked = {"cliques": list(cliques), "expected": expected, "rho": rho, "rivals": rivals}
         return int(self._answer("choose", **asked, weights=weights, penalties=penalties))
 
     def appraise(self, cliques: Sequence[Clique], expected: Sequence[Floats], rho: Fraction) -> Floats:

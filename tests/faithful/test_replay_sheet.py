@@ -25,9 +25,11 @@ from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.models.networks.merf import Merf
 from margrave.models.networks.network import Network
+from margrave.models.networks.public_network import PublicNetwork
 from margrave.models.particles import Particles
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.multiplicative_weights import PMW
+from margrave.models.public_weights import PublicWeights
 from margrave.models.relaxed import Relaxed
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
@@ -36,6 +38,7 @@ from margrave.privacy.unit import Adjacency
 from margrave.progress import Step
 from margrave.select import (
     AIM,
+    JAM,
     MST,
     AllKWay,
     AllPairs,
@@ -48,6 +51,7 @@ from margrave.select import (
     PrivSyn,
     ResidualPlanner,
     TopQ,
+    VerticalRounds,
 )
 
 SIZES = {"a": 3, "b": 4, "c": 3, "d": 2}
@@ -66,6 +70,7 @@ LIGHT: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "batched": (Batched, lambda: Compressed(PGM())),
     "conditional aim": (lambda: ConditionalAIM(degree=2), ConditionalPGM),
     "fixed": (lambda: Fixed([("a", "b"), ("d",)]), Independent),
+    "jam": (lambda: JAM(rounds=4, degree=2), ConditionalPGM),
     "mst": (MST, PGM),
     "private gsd": (AllKWay, lambda: Genetic(rows=200, rounds=4)),
     "private pairs": (PrivatePairs, lambda: Gated(components=6, steps=15)),
@@ -73,6 +78,8 @@ LIGHT: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "privsyn": (PrivSyn, lambda: GUM(rows=200, iterations=5)),
     "residual planner": (ResidualPlanner, lambda: Residual(rows=GUM(rows=200, iterations=5))),
     "top q": (lambda: TopQ(rounds=3, q=2), lambda: PMW(passes=8)),
+    "vjam": (lambda: VerticalRounds(rounds=4, closed=True, discount=True, ones=True), ConditionalPGM),
+    "vpmw": (lambda: VerticalRounds(rounds=4, degree=2), PublicWeights),
 }
 TORCH: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "dp merf": (lambda: MeanEmbedding(target="d", frequencies=10), lambda: Merf(network=QUICK, features=6)),
@@ -84,6 +91,10 @@ TORCH: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         ),
     ),
     "rap": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10)),
+    "vgem": (
+        lambda: VerticalRounds(rounds=2, degree=2),
+        lambda: PublicNetwork(components=12, noise=4, widths=(8,), steps=8),
+    ),
     "rap++": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10, blocks="points", thresholds=1)),
 }
 CASES = [

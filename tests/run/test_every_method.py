@@ -29,6 +29,7 @@ from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.mean_embedding import MeanEmbedding
 from margrave.select.mst import MST
 from margrave.select.privsyn import PrivSyn
+from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 from margrave.select.votes import Votes
@@ -77,6 +78,8 @@ def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
     strategy, fitter = METHODS[name].strategy(), METHODS[name].fitter
     if isinstance(strategy, AIM | TopQ):
         parts["select"] = dataclasses.replace(strategy, rounds=12 if name.startswith("aim") else 3)
+    if isinstance(strategy, JAM | VerticalRounds):
+        parts["select"] = dataclasses.replace(strategy, rounds=3)
     if isinstance(strategy, MeanEmbedding):
         parts["select"] = dataclasses.replace(strategy, frequencies=20)
     if isinstance(strategy, Training):

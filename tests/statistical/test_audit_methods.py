@@ -57,6 +57,10 @@ SMALLER: dict[str, dict[str, Any]] = {
     "privpgd": {},
     "rap": {"rounds": 2, "q": 2},
     "rap_pp": {"rounds": 1, "q": 3},
+    "jam": {"rounds": 3, "degree": 2},
+    "vgem": {"rounds": 3, "degree": 2},
+    "vjam": {"rounds": 3, "degree": 2},
+    "vpmw": {"rounds": 3, "degree": 2},
 }
 """Settings with which a run takes some hundredths of a second; what is spent is the same."""
 BY_STRATEGY = {

@@ -19,6 +19,7 @@ from margrave.models.networks.merf import Merf
 from margrave.privacy.unit import Adjacency
 from margrave.select.aim import AIM
 from margrave.select.mean_embedding import MeanEmbedding
+from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.top_q import TopQ
 from margrave.select.training import Training
 from margrave.select.votes import Votes
@@ -37,7 +38,7 @@ NAMES = [pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in QUICK e
 
 def columns_of(method: str, whole: bool) -> tuple[str, ...]:
     """The columns that a method is run on: all of them, unless its model would have too many cells."""
-    return COLUMNS if whole or method != "mwem" else FEW
+    return COLUMNS if whole or method not in ("mwem", "vpmw") else FEW
 
 
 def refused(method: str, adjacency: Adjacency, k: int) -> bool:
@@ -53,6 +54,8 @@ def _parts(method: str) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     if isinstance(strategy, AIM | TopQ):
         parts["select"] = dataclasses.replace(strategy, rounds=6 if method.startswith("aim") else 3)
+    if isinstance(strategy, JAM | VerticalRounds):
+        parts["select"] = dataclasses.replace(strategy, rounds=3, degree=2)
     if isinstance(strategy, MeanEmbedding):
         parts["select"] = dataclasses.replace(strategy, frequencies=20)
     if isinstance(strategy, Training):

@@ -209,8 +209,9 @@ Epsilon = Annotated[
 Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
 # Written out, so that help need not import the methods; a test holds them together.
 METHODS_HELP = (
-    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, dpsgd_gan, gated, gem, independent, mst, "
-    "mwem, pate_gan, private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, slicing, tabddpm."
+    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, dpsgd_gan, gated, gem, independent, jam, "
+    "mst, mwem, pate_gan, private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, slice_fdiv, "
+    "slice_wass, slicing, tabddpm, vgem, vjam, vpmw."
 )
 Method = Annotated[str, typer.Option(help=METHODS_HELP)]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
@@ -235,6 +236,10 @@ Adjacency = Annotated[
 Public = Annotated[
     list[str] | None,
     typer.Option("--public", help="Columns whose rows are public and come back as they are: A,B."),
+]
+PublicTable = Annotated[
+    Path | None,
+    typer.Option("--public-table", help="Other rows that are public, of another year or place, say."),
 ]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
@@ -274,6 +279,7 @@ class RunOptions:
     max_rows: MaxRows = None
     adjacency: Adjacency = None
     public: Public = None
+    public_table: PublicTable = None
     missing: Missing = None
     columns: Columns = None
     drop: Drop = None
@@ -310,6 +316,7 @@ class RunOptions:
             unit=Unit(self.owner, self._cap(quiet)),
             adjacency=self.adjacency or ("replace_private" if public else "add_remove"),
             public=public,
+            public_table=self.public_table,
             schema=self.schema,
             outside=self.outside,
             missing=self.missing_texts,

@@ -257,13 +257,19 @@ class Curator:
         *,
         weights: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
+        rivals: Sequence[NDArray[np.float64] | None] | None = None,
     ) -> int:
         """Draw a candidate by the exponential mechanism on weight * (L1(counts, expected) - penalty).
 
         See `margrave.measure.mechanisms.choose` for the proof; costs rho (rounded down to an exact
         parameter).
+
+        rivals: a public table each, whose own L1 error is taken off the score, or None.
         """
         cliques = self._check_cliques(cliques, expected)
+        if rivals is not None and len(rivals) == len(cliques):
+            pairs = [(c, table) for c, table in zip(cliques, rivals, strict=True) if table is not None]
+            self._check_cliques([clique for clique, _ in pairs], [table for _, table in pairs])
         sensitivity = self._ledger.neighbours.marginal_l1
         chosen = choose(
             lambda: self._counts(cliques),
@@ -274,6 +280,7 @@ class Curator:
             sensitivity,
             self._ledger,
             self._noise,
+            rivals,
         )
         self._charge(cliques)
         return chosen

@@ -1,4 +1,4 @@
-"""ConditionalPGM: a graphical model that knows public one-way marginals and is drawn given public rows."""
+"""ConditionalPGM: a graphical model that knows tables of public rows and may be drawn given public rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
+from margrave.models._base.known import pack_tables, unpack_tables
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.model import GraphicalModel
-from margrave.release import NoisyMarginal
+from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    from margrave.protocols import LearnsFrom, Model
 
 __all__ = ["ConditionalModel", "ConditionalPGM"]
 
@@ -29,11 +29,11 @@ Floats = NDArray[np.float64]
 
 
 class ConditionalModel(DelegatingModel[GraphicalModel]):
-    """A graphical model with the public one-way marginals that it was fitted to.
+    """A graphical model with the tables of public rows that it was fitted to.
 
     Args:
         inner: The graphical model.
-        known: The marginals.
+        known: The tables.
     """
 
     def __init__(self, inner: GraphicalModel, known: Sequence[NoisyMarginal]) -> None:
@@ -42,9 +42,7 @@ class ConditionalModel(DelegatingModel[GraphicalModel]):
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `ConditionalPGM.restore` builds the same model again."""
-        places = [self.domain.index(table.clique[0]) for table in self.known]
-        counts = np.concatenate([np.zeros(0), *(table.values for table in self.known)])
-        return self.inner.state() | {"public": np.asarray(places, dtype=np.float64), "public_counts": counts}
+        return self.inner.state() | pack_tables(self.domain, self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,8 @@ class ConditionalPGM(Estimator[ConditionalModel]):
     The model is that of all columns, fitted to what was measured and to the exact one-way marginals of the
     public columns, which count as measured with a standard deviation of one row: far below any noise that is
     bought, and not so sharp that the fit is about nothing else. Its rows are drawn given the public ones.
+    Tables of public rows among the measurements (`KnownMarginal`) are kept with the model, since no release
+    holds them.
 
     Args:
         given: The public rows as codes; None for none, which makes it Private-PGM.
@@ -66,6 +66,7 @@ class ConditionalPGM(Estimator[ConditionalModel]):
     max_memory: int | None = None
     name: ClassVar[str] = "conditional_pgm"
     options: ClassVar[frozenset[str]] = frozenset({"given", "max_memory"})
+    learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals", "public marginals"})
 
     @property
     def _inner(self) -> PGM:
@@ -90,8 +91,9 @@ class ConditionalPGM(Estimator[ConditionalModel]):
             total = float(self.given.rows)
         before = warm.inner if isinstance(warm, ConditionalModel) else None
         tables = [*measurements, *known]
+        kept = [*(m for m in measurements if isinstance(m, KnownMarginal)), *known]
         return ConditionalModel(
-            self._inner.fit(domain, tables, total=total, warm=before, effort=effort), known
+            self._inner.fit(domain, tables, total=total, warm=before, effort=effort), kept
         )
 
     def restore(
@@ -102,15 +104,7 @@ class ConditionalPGM(Estimator[ConditionalModel]):
         Raises:
             ReleaseError: The state is not that of a model over this domain.
         """
-        places = [int(place) for place in np.asarray(state.get("public", ()), dtype=np.float64)]
-        counts = np.asarray(state.get("public_counts", ()), dtype=np.float64)
-        if any(not 0 <= place < len(domain) for place in places):
-            raise ReleaseError(invalid("state", "of attributes of the domain", "The release is damaged."))
-        names = [domain.names[place] for place in places]
-        if counts.shape != (sum(domain.shape(names)),):
-            raise ReleaseError(invalid("state", "of one count a public code", "The release is damaged."))
-        parts = np.split(counts, np.cumsum(domain.shape(names))[:-1]) if names else []
-        known = [NoisyMarginal((name,), part, 1.0) for name, part in zip(names, parts, strict=True)]
+        known = unpack_tables(domain, state)
         return ConditionalModel(self._inner.restore(domain, [*measurements, *known], state), known)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
@@ -122,12 +116,12 @@ class ConditionalPGM(Estimator[ConditionalModel]):
         return self._inner.cells(domain, cliques, candidates)
 
 
-def _count_one_ways(domain: Domain, given: Encoded | None) -> list[NoisyMarginal]:
+def _count_one_ways(domain: Domain, given: Encoded | None) -> list[KnownMarginal]:
     """The one-way marginals of public rows, for a fit; none where there are no rows."""
     if given is None or not len(given.domain) or not given.rows:
         return []
     names = [name for name in domain.names if name in given.domain]
     return [
-        NoisyMarginal((n,), np.bincount(given.column(n), minlength=domain[n]).astype(np.float64), 1.0)
+        KnownMarginal((n,), np.bincount(given.column(n), minlength=domain[n]).astype(np.float64), 1.0)
         for n in names
     ]

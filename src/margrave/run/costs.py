@@ -63,6 +63,7 @@ PACE = {
     "all_kway": (1e-3, 0.0),
     "conditional_aim": (3.5e-3, 1.7),
     "fixed": (1e-3, 0.0),
+    "jam": (1e-2, 0.0),
     "mean_embedding": (1e-3, 0.0),
     "private_pairs": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
@@ -71,6 +72,7 @@ PACE = {
     "slice_training": (2e-3, 0.0),
     "slices": (2e-3, 0.0),
     "top_q": (2e-3, 0.0),
+    "vertical_rounds": (3e-2, 0.0),
 }
 """Seconds a squared column at a reach of 1, and the power of the reach they grow with, of strategies with a
 fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
@@ -85,12 +87,15 @@ FITTING = {
     "genetic": 2e-2,
     "gum": 4e-3,
     "independent": 0.0,
+    "informed": 1e-2,
     "merf": 1e-2,
     "mixture": 4e-3,
     "network": 3e-2,
     "particles": 1.5e-1,
     "pgm": 0.0,
     "pmw": 2e-3,
+    "public_network": 2e-1,
+    "public_weights": 1e-1,
     "relaxed": 1.5e-2,
     "relaxed_points": 4e-2,
     "residual": 2e-2,

@@ -379,7 +379,11 @@ def complete_format(text: TextFormat | None, schema: Schema | None) -> TextForma
 
 
 def check_test_seed(seed: int | None, place: Place) -> int | None:
-    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend."""
+    """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend.
+
+    Raises:
+        InputError: There is a ledger.
+    """
     if seed is None:
         return None
     if place.ledger is not None:
@@ -389,10 +393,10 @@ def check_test_seed(seed: int | None, place: Place) -> int | None:
 
 
 def check_share(value: Fraction | float) -> Fraction:
-    """The share of rho for discovery, exact.
+    """The share of rho for discovery as a fraction.
 
     Raises:
-        InputError: It is not at least 0 and below 1.
+        InputError: It is no number of at least 0 and below 1.
     """
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not 0 <= value < 1:

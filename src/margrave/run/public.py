@@ -35,6 +35,7 @@ __all__ = [
     "choose_recipe",
     "complete_schema",
     "condition_fitter",
+    "condition_rows",
     "condition_strategy",
     "describe_saving",
     "give_public",
@@ -62,6 +63,13 @@ def condition_strategy(strategy: Strategy, public: Sequence[str]) -> Strategy:
     """The strategy, told which columns are public if it makes use of that."""
     if public and "public" in strategy.options:
         return strategy.with_options(public=tuple(public))
+    return strategy
+
+
+def condition_rows(strategy: Strategy, part: PublicPart | None, schema: Schema) -> Strategy:
+    """The strategy, given the public rows if it makes use of them."""
+    if part is not None and "given" in strategy.options:
+        return strategy.with_options(given=part.encode(schema))
     return strategy
 
 

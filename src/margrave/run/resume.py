@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from margrave.limits import Deadline
     from margrave.measure.curator import Curator
     from margrave.privacy.ledger.ledger import Ledger
-    from margrave.protocols import Fitter, Model
+    from margrave.protocols import Fitter, Model, Strategy
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
@@ -75,7 +75,7 @@ def check_unfinished(ledger: Ledger) -> None:
 
 
 def run_strategy(
-    synthesizer: Synthesizer,
+    strategy: Strategy,
     curator: Curator,
     ledger: Ledger,
     deadline: Deadline | None,
@@ -94,7 +94,7 @@ def run_strategy(
         BudgetError: A spend would pass the budget; or what was released does not speak of every column.
     """
     try:
-        return synthesizer.strategy.run(curator, fitter, on_step, deadline), fitter
+        return strategy.run(curator, fitter, on_step, deadline), fitter
     except BudgetError:
         measured = {name for marginal in curator.measurements for name in marginal.clique}
         if not ledger.exhausted or measured != set(curator.domain.names):

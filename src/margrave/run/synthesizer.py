@@ -18,6 +18,7 @@ from margrave.privacy.ledger.location import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
+from margrave.run import public_table as others
 from margrave.run.options import (
     accountant,
     buy_moments,
@@ -46,6 +47,7 @@ from margrave.run.public import (
     choose_recipe,
     complete_schema,
     condition_fitter,
+    condition_rows,
     condition_strategy,
     describe_saving,
     pack_table,
@@ -94,6 +96,9 @@ class Synthesizer:
         public: Names of columns that are public in every row, in their order; see docs/public.md. The rows of
             these columns come back as they are, and what is promised is that the other columns of a unit's
             rows may be replaced. "auto" then stands for "gated", which is made for it.
+        public_table: Other rows that are public, of another year or place: a table as for `fit`, in memory.
+            They sharpen the fit as far as split noise finds that they help ("jam" draws among them); none may
+            be a private row. See docs/public.md.
         schema: What is public about the columns: a `Schema`, the path of a schema.json, or None. What it says
             about the owner's column is ignored, since that column is not released.
         outside: What becomes of a value that the schema rules out: "refuse" ends the run with an error, which
@@ -149,6 +154,7 @@ class Synthesizer:
         unit: Unit | str | None = None,
         adjacency: Adjacency = "add_remove",
         public: Sequence[str] = (),
+        public_table: Any = None,
         schema: Schema | str | Path | None = None,
         outside: Literal["refuse", "absorb"] = "refuse",
         select: Strategy | None = None,
@@ -189,9 +195,7 @@ class Synthesizer:
         if target is not None:
             self.strategy, self.fitter = set_target(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])
-        self.strategy = condition_strategy(self.strategy, self.neighbours.public)
-        self.selection.check_used("public", self.neighbours.public)
-        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
+        self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.moments_share = share_moments(moments, target, self.neighbours)
         self.text = complete_format(text, self.schema)
@@ -200,6 +204,15 @@ class Synthesizer:
         self.discovery, self.on_step = check_share(discovery), on_step
         self._ledger: Ledger | None = None
         self._deadline: Deadline | None = None
+
+    def _take_public(self, public_table: Any) -> None:
+        """Tell strategy and fitter what is public, and check that no column named to them is left out."""
+        public = self.neighbours.public
+        self.strategy = condition_strategy(self.strategy, public)
+        self.fitter = others.inform_fitter(self.strategy, self.fitter, public_table, public)
+        self.public_table = public_table
+        self.selection.check_used("public", public)
+        self.selection.check_used("select", named_columns(self.strategy, self.fitter))
 
     @one_blas_thread()
     def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
@@ -230,7 +243,8 @@ class Synthesizer:
             check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
-            curator, ledger = self._door(source, declared, resume, attempt)
+            elsewhere = others.read_public_table(self.public_table, declared.names, self._reading)
+            curator, ledger = self._door(source, declared, resume, attempt, **others.digest_table(elsewhere))
             with ledger:
                 part = curator.read_public()
                 known = complete_schema(part, self.schema)
@@ -241,10 +255,15 @@ class Synthesizer:
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
                 fitter, sums = condition_fitter(self.fitter, part, schema), buy_moments(self, curator, schema)
-                model, fitter = run_strategy(self, curator, ledger, self._deadline, tell, fitter)
+                reference = others.encode_public_table(elsewhere, schema)
+                strategy, fitter = others.hand_reference(
+                    condition_rows(self.strategy, part, schema), fitter, reference
+                )
+                model, fitter = run_strategy(strategy, curator, ledger, self._deadline, tell, fitter)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
-        release = dataclasses.replace(release, public=pack_table(part), sums=sums)
+        notes = {**release.notes, **others.note_public_table(reference)}
+        release = dataclasses.replace(release, public=pack_table(part), notes=notes, sums=sums)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
@@ -312,6 +331,7 @@ class Synthesizer:
         names = [column.name for column in source.columns if column.name != self.neighbours.unit.owner]
         found = outlook(run, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
         found = dataclasses.replace(found, need=need)
+        found = found.add_warning(others.describe_public_table(self.public_table))
         return found.add_warning(describe_saving(names, self.neighbours.public))
 
     def _head(self, data: Any) -> tuple[Source, Frame]:

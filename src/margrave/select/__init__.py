@@ -11,6 +11,7 @@ from margrave.select.mst import MST
 from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
+from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.residual_planner import ResidualPlanner
 from margrave.select.slices import Slices, SliceTraining
 from margrave.select.strategy import Strategy
@@ -20,6 +21,7 @@ from margrave.select.votes import Votes
 
 __all__ = [
     "AIM",
+    "JAM",
     "MST",
     "AllKWay",
     "AllPairs",
@@ -36,5 +38,6 @@ __all__ = [
     "Strategy",
     "TopQ",
     "Training",
+    "VerticalRounds",
     "Votes",
 ]

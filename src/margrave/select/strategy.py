@@ -146,6 +146,7 @@ REMEDIES: dict[LearnsFrom, tuple[str, str]] = {
     "gradients": ("is trained by gradients", "Use model='diffusion'."),
     "slices": ("learns from noisy copies of rows", "Use model='slice_fdiv' or 'slice_wass'."),
     "votes": ("learns from votes of teachers", "Use model='voted_gan'."),
+    "public marginals": ("keeps tables of public rows", "Use model='conditional_pgm'."),
 }
 """What a fitter has to do for a strategy, and which one does."""
 

@@ -1,11 +1,15 @@
 """choose: the exponential mechanism on how badly a model fits candidate marginals.
 
-The score of candidate r is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r).
+The score of candidate r is q_r = w_r (‖M_r(D) - E_r‖_1 - b_r), or with a public table P_r that competes
+with a measurement of r, q_r = w_r (‖M_r(D) - E_r‖_1 - ‖M_r(D) - P_r‖_1 - b_r).
 
-**Privacy.** Unit and adjacency: the ledger's. E_r, w_r and b_r depend on earlier releases only. By the
-triangle inequality q_r moves by at most w_r times the L1 sensitivity of one marginal, so S = max_r
-w_r * l1. The draw is epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and
-epsilon = sqrt(8 rho) rounded down to a fraction. *Floating point*: E_r and b_r are first rounded to
+**Privacy.** Unit and adjacency: the ledger's. E_r, P_r, w_r and b_r depend on earlier releases and on public
+tables only. By the triangle inequality each of the two distances moves by at most l1, the L1 sensitivity of
+one marginal. So q_r moves by at most w_r l1 without P_r and by at most 2 w_r l1 with it, and S is the largest
+of these over the candidates. The factor 2 is met: for M(D) = (5, 5) and its neighbour (6, 4) under
+replace_one, l1 = 2, E = (0, 10) and P = (10, 0), the score goes from 0 to 4. The draw is
+epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and epsilon = sqrt(8 rho) rounded down
+to a fraction. *Floating point*: E_r, P_r and b_r are first rounded to
 multiples of a public power of two, 2^-16 or coarser, chosen so that every weighted sum for tables of up to
 2^33 rows is a whole number of steps below 2^53. Such sums are exact in float64, so the computed score is
 the real one and has exactly its sensitivity. The draw is exact (`margrave.privacy.noise.exponential`).
@@ -47,6 +51,7 @@ def choose(
     l1: int,
     ledger: Ledger,
     noise: BitSource,
+    rivals: Sequence[NDArray[np.float64] | None] | None = None,
 ) -> int:
     """Draw candidate r with probability proportional to exp(epsilon q_r / (2 S)).
 
@@ -61,6 +66,7 @@ def choose(
         l1: L1 sensitivity of one marginal.
         ledger: Where the spend is recorded.
         noise: Source of random bits.
+        rivals: P_r, in rows, or None; None for all of them by default.
 
     Raises:
         InputError: No candidate, or lists of different lengths, or all weights 0.
@@ -68,13 +74,20 @@ def choose(
     """
     size = len(expected)
     whole, shift = _check_weights(size, weights, penalties)
-    grid = _grid(whole, expected, shift)
-    sensitivity = Fraction(int(whole.max()) * l1)
+    others = [None] * size if rivals is None else list(rivals)
+    if len(others) != size:
+        raise InputError(invalid("rivals", "one table or None a candidate", "Check the lists."))
+    held = np.array([other is not None for other in others])
+    compared = [np.zeros(1) if other is None else other for other in others]
+    grid = min(_grid(whole, expected, shift), _grid(2 * whole, compared, shift))
+    sensitivity = Fraction(int((whole * np.where(held, 2, 1)).max()) * l1)
     epsilon = epsilon_of(ledger.price(rho))
     event = ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size)
 
     def draw(tables: Sequence[NDArray[np.int64]]) -> Answer:
         scores = _scores(tables, expected, whole, shift, grid)
+        for place in np.flatnonzero(held).tolist():
+            scores[place] -= whole[place] * _distance(tables[place], compared[place], grid)
         return Answer((np.array(float(exponential(scores, epsilon, sensitivity, noise))),))
 
     return _index(ledger.ask([event], counts, draw), size)
@@ -86,6 +99,11 @@ def _index(answer: Answer, size: int) -> int:
     if not 0 <= index < size:
         raise InputError(invalid("ledger", "one with intact answers", FULLY_SPENT))
     return index
+
+
+def _distance(table: NDArray[np.int64], rival: NDArray[np.float64], grid: float) -> float:
+    """‖M_r(D) - P_r‖_1 with P_r rounded to the grid, exact. **Not private.**"""
+    return float(np.abs(table - np.rint(rival * grid) / grid).sum())
 
 
 def _scores(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models.gated.objective import Objective, Point, PublicRows, Targets
+from margrave.models._base.public_rows import PublicRows
+from margrave.models.gated.objective import Objective, Point, Targets
 
 __all__ = ["descend", "start"]
 

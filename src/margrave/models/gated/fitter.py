@@ -16,9 +16,10 @@ from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
+from margrave.models._base.public_rows import PublicRows
 from margrave.models.gated.descent import descend, start
 from margrave.models.gated.model import GatedModel, restore_model
-from margrave.models.gated.objective import PublicRows, Targets, collect_targets
+from margrave.models.gated.objective import Targets, collect_targets
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
 
@@ -127,16 +128,13 @@ class Gated(Estimator["GatedModel"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        known = self.given is not None and len(self.given.domain) > 0 and self.given.rows > 0
-        if known and self.given is not None:
-            total = float(self.given.rows)
+        public = PublicRows.read(domain, self.given)
+        if public.names:
+            total = float(len(public.places))
         rows = rows_of(measurements, total)
         tables = pool(domain, measurements)
         domain = resolve_dependencies(domain, tables)
         tables = zero_forbidden(domain, tables, CERTAINTY)
-        names = tuple(n for n in domain.names if known and self.given is not None and n in self.given.domain)
-        columns = [self.given.column(name) for name in names] if self.given is not None else []
-        public = PublicRows.of(domain, names, columns)
         return self._fit(domain, tables, rows, public, effort)
 
     @one_blas_thread()

@@ -13,11 +13,11 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
+from margrave.models._base.public_rows import PublicRows
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import match_most, picks
 from margrave.models.gated.kernels import gate_rows, sum_by_code
-from margrave.models.gated.objective import PublicRows
 from margrave.schema.domain import Clique, Domain
 
 __all__ = ["GatedModel"]
@@ -348,33 +348,24 @@ def restore_model(domain: Domain, state: Mapping[str, NDArray[np.generic]]) -> G
     Raises:
         ReleaseError: The state is not that of a gated mixture over this domain.
     """
+    rows = PublicRows.restore(domain, state)
     try:
-        places = [int(place) for place in np.asarray(state["public"], dtype=np.int64)]
-        names = tuple(domain.names[place] for place in places)
-        starts = np.concatenate([[0], np.cumsum(domain.shape(names), dtype=np.int64)]).astype(np.int64)
-        codes = np.ascontiguousarray(state["rows"], dtype=np.int32)
-        weights = np.ascontiguousarray(state["row_weights"], dtype=np.float32)
-        lines = np.asarray(state["places"], dtype=np.int64)
         gate, bias, shares = (np.asarray(state[key], dtype=np.float64) for key in ("gate", "bias", "shares"))
         total = float(np.asarray(state["total"], dtype=np.float64))
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise ReleaseError(_damaged()) from None
-    private = [name for name in domain.names if name not in names]
+    private = [name for name in domain.names if name not in rows.names]
     sound = (
         total > 0
         and np.isfinite(total)
-        and codes.shape == (len(weights), len(names))
-        and len(weights) > 0
-        and bool(((codes >= starts[:-1]) & (codes < starts[1:])).all())
-        and bool(np.isfinite(weights).all() and (weights > 0).all())
-        and bool(((lines >= 0) & (lines < len(weights))).all())
-        and gate.shape == (int(starts[-1]), len(bias))
+        and bias.ndim == 1
+        and gate.shape == (int(rows.starts[-1]), len(bias))
         and shares.shape == (sum(domain.shape(private)), len(bias))
         and bool(np.isfinite(gate).all() and np.isfinite(bias).all() and (shares >= 0).all())
     )
     if not sound:
         raise ReleaseError(_damaged())
-    return GatedModel(domain, total, PublicRows(names, starts, codes, weights, lines), gate, bias, shares)
+    return GatedModel(domain, total, rows, gate, bias, shares)
 
 
 def _damaged() -> str:

@@ -28,64 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.pooling import Pooled
+from margrave.models._base.public_rows import PublicRows
 from margrave.models.gated.kernels import gate_rows, pull_gate, sum_by_code
 from margrave.schema.domain import Domain
 
-__all__ = ["Objective", "Point", "PublicRows", "Targets", "collect_targets"]
+__all__ = ["Objective", "Point", "Targets", "collect_targets"]
 
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 FLOOR = np.float32(1e-12)
 """Least share that a logarithm is taken of or that divides."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublicRows:
-    """The public part of the rows, numbered through, equal rows pooled.
-
-    Args:
-        names: The public attributes, in the domain's order.
-        starts: Where each one's codes begin, and their number at the end, shape [public attributes + 1].
-        codes: Of each distinct row, shape [distinct, public attributes], numbered from `starts`.
-        weights: The share of the rows that each one stands for, shape [distinct]; they sum to 1.
-        places: The distinct row of each row, shape [rows].
-    """
-
-    names: tuple[str, ...]
-    starts: NDArray[np.int64]
-    codes: Ints
-    weights: Singles
-    places: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, domain: Domain, names: Sequence[str], columns: Sequence[NDArray[np.integer]]) -> PublicRows:
-        """Pool rows of public codes; without a public attribute one row stands for all."""
-        sizes = domain.shape(names)
-        starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-        if not names:
-            one = np.ones(1, np.float32)
-            return cls((), starts, np.zeros((1, 0), np.int32), one, np.zeros(1, np.int64))
-        lines = np.stack(
-            [np.asarray(c, np.int32) + np.int32(s) for c, s in zip(columns, starts, strict=False)]
-        )
-        order = np.lexsort(lines)
-        ranked = lines[:, order]
-        fresh = np.concatenate([[True], (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)])
-        places = np.empty(len(order), np.int64)
-        places[order] = np.cumsum(fresh) - 1
-        distinct = np.ascontiguousarray(ranked[:, fresh].T)
-        weights = np.bincount(places) / len(places)
-        return cls(tuple(names), starts, distinct, weights.astype(np.float32), places)
-
-    def part(self, count: int, rng: np.random.Generator) -> PublicRows:
-        """About `count` of the distinct rows, drawn alike with their weights; all if there are no more."""
-        if len(self.codes) <= count:
-            return self
-        chosen = np.sort(rng.choice(len(self.codes), count, replace=False))
-        weights = self.weights[chosen] / self.weights[chosen].sum()
-        return PublicRows(self.names, self.starts, self.codes[chosen], weights, chosen)
 
 
 @dataclass(frozen=True, slots=True)

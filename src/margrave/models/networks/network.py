@@ -148,9 +148,27 @@ class Network(ProductsEstimator["NetworkModel"]):
             InputError: The tables do not fit the domain, total is not positive, or a fit would be too large.
             MissingExtraError: PyTorch is not installed.
         """
+        start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
+        return self.fit_from(domain, tables, rows, start, effort)
+
+    def fit_from(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, start: Weights, effort: Effort
+    ) -> NetworkModel:
+        """The network after training that goes on from some weights.
+
+        Args:
+            domain: Names and sizes of the attributes.
+            tables: What was measured, one table a clique.
+            rows: To stand for.
+            start: Weights of a network of this shape; any others, or none, for a fresh start.
+            effort: A rough fit takes few steps on a third of the noise vectors.
+
+        Raises:
+            InputError: A fit would be too large.
+            MissingExtraError: PyTorch is not installed.
+        """
         self.admit(domain, [])
         device, kept = ready(self.device), []
-        start = warm.weights if effort.rough and isinstance(warm, NetworkModel) else ()
 
         def make(inner: Domain, tables: Sequence[Pooled], rows: float) -> Floats:
             network = self.start_network(device, inner, tables, rows)

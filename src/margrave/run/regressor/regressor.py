@@ -102,7 +102,7 @@ class Regressor:
         ):
             remedy = "List other columns, each once."
             raise InputError(invalid("features", f"distinct columns other than {target!r}", remedy))
-        if options.get("public"):
+        if options.get("public") or options.get("public_table") is not None:
             remedy = "Leave it out, with 'add_remove' or 'replace_one'; or regress from a release of rows."
             raise InputError(invalid("public", "left out of a regression, whose sums all get noise", remedy))
         self.method, self.kind, self.target, self.features = method, kind, target, features
