@@ -72,9 +72,7 @@ def _find_dependency(base: Labels, column: Labels) -> Finding | None:
     known &= np.append(function, -1)[np.minimum(base.synthetic, len(function))] >= 0
     obeyed = function[base.synthetic[known]] == column.synthetic[known]
     made = float(obeyed.mean()) if len(obeyed) else 0.0
-    words = (
-        f"{column.name} is as {base.name} says in {made:.1%} of its rows, {share:.1%} of the real ones."
-    )
+    words = f"{column.name} is as {base.name} says in {made:.1%} of its rows, {share:.1%} of the real ones."
     kept = share_kept(share, min(made, share), chance)
     return Finding("dependency", f"{column.name} follows from {base.name}", kept, words)
 

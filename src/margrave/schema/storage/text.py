@@ -24,6 +24,7 @@ from margrave.errors import InputError, invalid
 
 __all__ = [
     "CLOCK",
+    "FIRST_YEAR_OF_TWO_DIGITS",
     "HALF",
     "LOCALES",
     "SPACES",

@@ -22,6 +22,7 @@ from margrave.schema.storage import forms
 from margrave.schema.storage.iso import DAYS
 from margrave.schema.storage.text import (
     CLOCK,
+    FIRST_YEAR_OF_TWO_DIGITS,
     HALF,
     SPACES,
     NumberFormat,
@@ -157,16 +158,18 @@ def _date_places(parts: Any) -> Places:
     lengths = {name: _numbers(pc.utf8_length(text)) for name, text in texts.items()}
     ahead, mark = lengths["one"] == 4, texts["mark"]
     mark_place = _numbers(pc.fill_null(pc.index_in(mark, value_set=pa.array(MARKS, pa.large_string())), 0))
-    day_first, month_first = _is_day(first, second), _is_day(second, first)
+    century = np.where(third >= FIRST_YEAR_OF_TWO_DIGITS, 1900, 2000)
+    year = np.where(ahead, first, np.where(lengths["three"] == 2, century + third, third))
+    day_first, month_first = _is_day(first, second, year), _is_day(second, first, year)
     order = np.select([ahead, day_first & month_first, day_first], [3, 2, 0], 1)
     sound = _truths(pc.is_valid(parts)) & _truths(pc.equal(mark, get_group(parts, "again")))
+    sound &= (year > 0) & _is_clock(parts)
     short = ~ahead & (lengths["three"] == 2)
     wide = (lengths["one"] == 2) & (lengths["two"] == 2)
     sound &= np.where(
         ahead,
-        _is_day(third, second) & (lengths["three"] <= 2) & (first > 0),
-        (day_first | month_first)
-        & ((short & (wide | (mark_place == 0))) | ((lengths["three"] == 4) & (third > 0))),
+        _is_day(third, second, year) & (lengths["three"] <= 2),
+        (day_first | month_first) & ((short & (wide | (mark_place == 0))) | (lengths["three"] == 4)),
     )
     small = np.where(ahead, third, first), np.where(ahead, lengths["three"], lengths["one"])
     zero = ((small[0] < 10) & (small[1] == 2)) | ((second < 10) & (lengths["two"] == 2))
@@ -179,8 +182,19 @@ def _date_places(parts: Any) -> Places:
     return np.where(sound, found * 2 + half, -1)
 
 
-def _is_day(day: Places, month: Places) -> Truths:
-    return np.asarray((month >= 1) & (month <= 12) & (day >= 1) & (day <= DAYS[np.clip(month, 1, 12) - 1]))
+def _is_day(day: Places, month: Places, year: Places) -> Truths:
+    leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
+    within = (month >= 1) & (month <= 12) & (day >= 1) & (day <= DAYS[np.clip(month, 1, 12) - 1])
+    return np.asarray(within & (leap | (month != 2) | (day < 29)))
+
+
+def _is_clock(parts: Any) -> Truths:
+    """Whether the time of day behind a date, if there is one, is one of 24 hours or of 12."""
+    hour, minute = (_numbers(get_group(parts, name)) for name in ("hour", "minute"))
+    second = _numbers(pc.utf8_slice_codeunits(get_group(parts, "second"), 1, 3))
+    half = _truths(pc.not_equal(get_group(parts, "half"), ""))
+    hours = np.where(half, (hour >= 1) & (hour <= 12), hour < 24)
+    return np.asarray(hours & (minute < 60) & (second < 60))
 
 
 def choose_number_format(votes: NDArray[np.float64], evident: float) -> tuple[str, bool] | None:
