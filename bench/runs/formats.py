@@ -2,8 +2,9 @@
 
     python bench/runs/formats.py [--rows 500 2000 20000] [--epsilon 0.2 1 3] [--repeats 5] [--out FILE]
 
-The table has eleven columns of text, each in one format, beside one of three labels and one of codes that look
-like numbers ("123 456"). Discovery alone is run, with the third of rho that it has by default. A line a setting:
+The table has eleven columns of text, each in one format, beside one of three labels and one of codes that
+look like numbers ("123 456"). Discovery alone is run, with the third of rho that it has by default. A line a
+setting:
 
     found      share of the eleven columns that became numbers or dates in the format they are written in
     wrong      share that became numbers or dates in another format, by column

@@ -38,7 +38,7 @@ class Labels:
 
 
 def find_dependencies(columns: list[Labels]) -> list[Finding]:
-    """Columns whose value follows from another's in nearly all real rows, and how often it does in the others.
+    """Columns whose value follows from another's in nearly all real rows, and how often in synthetic ones.
 
     Of two columns that follow from each other, as a label and its number, one direction is told.
 
