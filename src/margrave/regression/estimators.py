@@ -194,7 +194,7 @@ def _codes(rows: Any, found: Coefficients) -> dict[str, NDArray[Any]]:
     absent = sorted(set(needed) - set(table.column_names))
     if absent:
         raise InputError(invalid("rows", f"a table that has the columns {absent}", "Add them."))
-    return {name: encode_from(table, lenient[name]) for name in names}
+    return {name: encode_from(table, lenient[name], lenient) for name in names}
 
 
 def _as_arrow(rows: Any) -> pa.Table:
