@@ -53,6 +53,7 @@ HALVES = {"reporting": REPORTING, "choosing": CHOOSING}
 WAYS = ("declared", "bounds", "raw")
 LOOKS = (
     "profile",
+    "format",
     "bounds",
     "spread",
     "detail",

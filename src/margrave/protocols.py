@@ -91,6 +91,13 @@ class Source(Protocol):
         key: settles the draw, 32 bytes; from the system where it is None, as in every private run.
         """
 
+    def read_as(self, columns: Sequence[Column]) -> Source:
+        """The table with the texts of some columns read in the formats that these columns have.
+
+        Each cell is read by itself, so that answers stay additive. What is bound is not: a known schema
+        says itself how its columns are written.
+        """
+
     def rows(self) -> Counts:
         """How many rows there are: shape [1]."""
 

@@ -20,7 +20,7 @@ from margrave.measure.mechanisms.partition import listed_values
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.columns import Categorical, Integer
+from margrave.schema.columns import Categorical, Integer, Real
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 
@@ -249,3 +249,18 @@ def test_text_that_is_no_number_is_read_row_by_row() -> None:
         open_source(pa.table({"t": [text]}))[0].bind(schema).count([("t",)])[0].reveal() for text in texts
     ]
     np.testing.assert_array_equal(source.bind(schema).count([("t",)])[0].reveal(), np.sum(alone, axis=0))
+
+
+def test_texts_are_read_in_a_format_as_in_memory() -> None:
+    cells = ["$1,234.50", "$7.00", None, "unpaid", "$1,234.50", "12"]
+    stored = pa.table({"paid": cells})
+    column = Real(name="paid", format="$1,234.5", lower=0, upper=2000, bins=4, missing=True, strict=False)
+    source, _ = open_source(ibis.duckdb.connect().create_table("t", stored))
+    alone, _ = open_source(stored)
+    edges = np.array([0.0, 10.0, 1000.0, 2000.0])
+    for one in (source, alone):
+        read = one.read_as([column])
+        assert read.histogram("paid", edges, absent=True).reveal().tolist() == [1, 1, 2, 2]
+        assert one.histogram("paid", edges, absent=True).reveal().tolist() == [0, 1, 0, 5]
+        (counts,) = one.bind(Schema((column,))).count([("paid",)])
+        assert counts.reveal().tolist() == [2, 0, 2, 0, 2]

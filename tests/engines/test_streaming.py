@@ -23,7 +23,7 @@ from margrave.engines.streaming.engine import StreamSource
 from margrave.engines.streaming.tallies import kept_rows, owner_sizes
 from margrave.engines.streaming.text import Scratch, nameless, text_batches
 from margrave.errors import InputError
-from margrave.schema.columns import Categorical, Integer
+from margrave.schema.columns import Categorical, Date, Integer, Real
 from margrave.schema.encoded import code_dtype
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
@@ -286,3 +286,23 @@ def test_a_declared_format_is_read_in_pieces_as_in_one(tmp_path: Path, text: Tex
     assert whole.column(names[0]).to_pylist() == [row[0] for row in rows]
     number = "{}.5" if text.decimal == "," or text.columns else "{},5"
     assert whole.column(names[1]).to_pylist() == [number.format(i) for i in range(9)]
+
+
+def test_texts_are_read_in_a_format_batch_by_batch(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("paid,day\n" + "".join(f'"$1,{n:03d}.50",{1 + n % 28:02d}.02.2024\n' for n in range(500)))
+    columns = (
+        Real(name="paid", format="$1,234.5", lower=1000, upper=1500, bins=2, missing=False),
+        Date(name="day", format="%d.%m.%Y", lower="2024-02-01", upper="2024-02-28", missing=False),
+    )
+    (streamed, _), (held, _) = (open_source(path, engine=engine) for engine in ("stream", "memory"))
+    edges = np.array([1000.0, 1100.0, 2000.0])
+    for source in (streamed, held):
+        read = source.read_as(columns)
+        assert read.histogram("paid", edges).reveal().tolist() == [100, 400]
+        assert read.only(["paid"]).histogram("paid", edges).reveal().tolist() == [100, 400]
+    tables = [
+        source.bind(Schema(columns)).count([("paid", "day")])[0].reveal() for source in (streamed, held)
+    ]
+    assert (tables[0] == tables[1]).all()
+    assert tables[0].sum() == 500

@@ -46,6 +46,7 @@ def visits(seed: int, rows: int = ROWS) -> pd.DataFrame:
             "insulin": np.where(tested, rng.normal(9, 2, rows).round(1), np.nan),
         }
     )
+    table["ward"] = [f"w{int(code) // 101 % 3}" for code in table["code"]]
     table["arrived"] = table["arrived"].astype(str).str.replace(" ", "T")
     return table
 
@@ -74,6 +75,7 @@ def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
     assert {name.partition(":")[0] for name in score.parts} == set(KINDS)
     assert set(score.parts) >= {
         *("order: came <= left", "order: paid <= charge", "equality: came = arrived (day)"),
+        "dependency: ward follows from code",
         *("missing: glucose and insulin together", "rank: charge with paid", "codes: code"),
         *("new values: code", "spelling: code", "spelling: key", "spelling: charge"),
     }
@@ -90,6 +92,7 @@ def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
         ("left", np.roll, {"order: came <= left"}, "came is above left in"),
         ("arrived", np.roll, {"equality: came = arrived (day)"}, "came equals arrived (day) in"),
         ("paid", np.roll, {"order: paid <= charge", "rank: charge with paid"}, "paid is above charge in"),
+        ("ward", np.roll, {"dependency: ward follows from code"}, "ward is as code says in"),
         ("insulin", np.roll, {"missing: glucose and insulin together"}, "is missing without the other in"),
         (
             "code",

@@ -88,7 +88,9 @@ def test_relations_are_found_and_coded() -> None:
     assert found["paid"].stays_below
     for column in found.values():
         assert column.share is not None
-        assert column.share[0] > 0.95
+        share, deviation = column.share
+        assert share > 0.9
+        assert share + 3 * deviation > 0.99  # all rows fit, and the noise of the look is known
         measured = [m for m in curator.measurements if m.clique == (column.name,)]
         assert [m.values.shape for m in measured] == [(column.size,)]
     assert len({m.clique for m in curator.measurements}) == len(curator.measurements) == len(schema.columns)

@@ -21,7 +21,7 @@ from margrave.models.compressed import Compressed
 from margrave.models.networks.network import Network
 
 FITTERS = (
-    "diffusion", "gan", "merf", "network", "particles", "relaxed", "relaxed_points",
+    "diffusion", "gan", "merf", "network", "particles", "public_network", "relaxed", "relaxed_points",
     "slice_fdiv", "slice_wass", "voted_gan",
 )  # fmt: skip
 NAMES = [name for name, method in METHODS.items() if method.fitter in FITTERS]
@@ -69,7 +69,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_the_methods_are_those_that_need_it() -> None:
     assert set(NAMES) == {
         "dp_merf", "dpsgd_gan", "gem", "pate_gan", "privpgd", "rap", "rap_pp",
-        "slice_fdiv", "slice_wass", "tabddpm",
+        "slice_fdiv", "slice_wass", "tabddpm", "vgem",
     }  # fmt: skip
     assert mg.Synthesizer("auto", epsilon=1.0, schema=mg.Schema.from_sizes({"a": 2, "b": 2})).fit(TABLE).rows
 

@@ -13,7 +13,7 @@ __all__ = ["WatchedLearner", "WatchedTable", "watched_rows"]
 
 PUBLIC = frozenset({"columns", "comparable", "holds_rows", "domain"})
 """What the protocols of tables call public."""
-TABLES = frozenset({"only", "bounded", "bind"})
+TABLES = frozenset({"only", "bounded", "bind", "read_as"})
 """What gives another table, or the same one encoded."""
 
 

@@ -18,7 +18,7 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison, count_relation
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encode import encode
+from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import TEXT_FILE, Frame, stored_column
 from margrave.schema.profile import profile
@@ -77,11 +77,12 @@ class MemorySource:
         loose: Names of the text columns of which even the kind is open.
     """
 
-    __slots__ = ("_loose", "_table")
+    __slots__ = ("_loose", "_table", "_written")
 
     def __init__(self, table: Any, loose: frozenset[str] = frozenset()) -> None:
         self._table = table
         self._loose = loose
+        self._written: dict[str, Any] = {}
 
     @property
     def holds_rows(self) -> bool:
@@ -112,7 +113,15 @@ class MemorySource:
                 raise InputError(
                     invalid("columns", f"among {self._table.column_names}", "Check it.", got=name)
                 )
-        return MemorySource(self._table.select(list(names)), self._loose & set(names))
+        other = MemorySource(self._table.select(list(names)), self._loose & set(names))
+        other._written = {name: array for name, array in self._written.items() if name in names}
+        return other
+
+    def read_as(self, columns: Sequence[Column]) -> MemorySource:
+        """The table with the texts of some columns read in their formats, see `Source.read_as`."""
+        other = MemorySource(self._table, self._loose)
+        other._written = {one.name: in_usual_form(self._array(one.name), one) for one in columns}
+        return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> MemorySource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
@@ -246,6 +255,8 @@ class MemorySource:
         return forms.normal(self._array(name, param), name)
 
     def _array(self, name: str, param: str = "column") -> Any:
+        if name in self._written:
+            return self._written[name]
         place = self._table.schema.get_field_index(name)  # a list of all names takes as long as a short look
         if place < 0:
             names = self._table.column_names

@@ -28,6 +28,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.schema import Schema
+from margrave.schema.storage.written import choose_date_format, choose_number_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -40,9 +41,9 @@ CELLS = 4096
 MIN_KEY_VALUES = 1000
 """Values from which a text column in which most rows have one of their own tells rows apart."""
 KINDS: dict[type[Column], tuple[str, ...]] = {
-    Real: ("whole", "pointed", "number"),
-    Date: ("date",),
-    Moment: ("date", "moment"),
+    Real: ("whole", "pointed", "number", "written number"),
+    Date: ("date", "written date"),
+    Moment: ("date", "moment", "written date", "written moment"),
     Time: ("time",),
     Boolean: TRUTHS,
 }
@@ -103,14 +104,18 @@ def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> C
     missing = bool(kinds[0] > 0)
     if not isinstance(column, (Binned, Listed)):
         column = _kind(column, kinds)
+        column = _with_format(column, kinds, (real, *others))
         if not isinstance(column, Categorical):
             missing = missing or bool(kinds[PROFILE.index("mark")] > 0)
     if isinstance(column, Listed) and column.values is not None:
         return dataclasses.replace(column, missing=missing)
     if isinstance(column, Binned):
-        kind = type(column) if isinstance(column, Temporal) else Real if kinds[2] > 0 else Integer
+        decided = isinstance(column, Temporal) or column.format
+        kind = type(column) if decided else Real if kinds[2] > 0 else Integer
+        if column.format:
+            real, *others = (source.read_as([column]) for source in (real, *others))
         edges = _edges(real, others, column, kind is not Real)
-        return kind(name=column.name, edges=edges, missing=missing)
+        return kind(name=column.name, edges=edges, missing=missing, format=column.format)
     texts = {text for source in (real, *others) for text in source.values(column.name)[0]}
     return Categorical(name=column.name, values=tuple(sorted(texts)), missing=missing)
 
@@ -121,11 +126,27 @@ def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     marks = kinds[PROFILE.index("mark")]
     present = kinds.sum() - kinds[0] - marks
     for kind, held in KINDS.items():
-        if textual and kind is Real:
+        if textual and kind is Real and not kinds[PROFILE.index("written number")]:
             continue
         if present == kinds[[PROFILE.index(name) for name in held]].sum() and (present or not marks):
             return kind(name=column.name)
     return Categorical(name=column.name)
+
+
+def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Source]) -> Column:
+    """A text column with the format that most of its numbers or dates fit."""
+    written = [kinds[PROFILE.index(f"written {read}")] > 0 for read in ("number", "date", "moment")]
+    if not isinstance(column, Binned) or not any(written):
+        return column
+    read = "date format" if isinstance(column, Temporal) else "number format"
+    votes = np.sum([source.spellings(column.name, read).reveal() for source in sources], axis=0)
+    if isinstance(column, Temporal):
+        return dataclasses.replace(column, format=choose_date_format(votes, 0.0))
+    found = choose_number_format(votes, 0.0)
+    if found is None:
+        return Categorical(name=column.name)
+    written_as, decimals = found
+    return (Real if decimals else Integer)(name=column.name, format=written_as)
 
 
 def _edges(real: Source, others: Sequence[Source], column: Binned, whole: bool) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Whole
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encode import encode
+from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
@@ -71,12 +71,13 @@ class Rows:
             InputError: The table does not fit the schema; the error holds no value.
         """
         binned = [column for column in schema.attributes if isinstance(column, Binned)]
-        numbers = {column.name: _raw(table.column(column.name), column) for column in binned}
+        held = {column.name: in_usual_form(table.column(column.name), column) for column in binned}
+        numbers = {column.name: _raw(held[column.name], column) for column in binned}
         spelt = {
             column.name: counts
             for column in binned
             if column.read in SPELLINGS
-            and (counts := spellings(table.column(column.name), column.read, column.name)).any()
+            and (counts := spellings(held[column.name], column.read, column.name)).any()
         }
         return cls(encode(table, schema), numbers, engine, spelt=spelt)
 

@@ -218,7 +218,7 @@ def encode_rows(rows: Any, schema: Schema, names: Sequence[str]) -> dict[str, ND
     absent = sorted(set(needed) - set(table.column_names))
     if absent:
         raise InputError(invalid("rows", f"a table that has the columns {absent}", "Add them."))
-    return {name: encode_from(table, lenient[name]) for name in names}
+    return {name: encode_from(table, lenient[name], lenient) for name in names}
 
 
 def _as_arrow(rows: Any) -> pa.Table:

@@ -133,6 +133,7 @@ def _span(seconds: float) -> str:
 
 WORDS = {
     "profile": "kind and missing values",
+    "format": "format of texts",
     "bounds": "least and greatest value",
     "spread": "where rows are between the bounds",
     "detail": "bins",

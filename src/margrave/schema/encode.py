@@ -18,8 +18,9 @@ from margrave.schema.queries import places, readings
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import MARKS
+from margrave.schema.storage.written import rewrite_column
 
-__all__ = ["coded_from", "encode", "encode_column", "encode_from", "likeliest"]
+__all__ = ["coded_from", "encode", "encode_column", "encode_from", "in_usual_form", "likeliest"]
 
 
 Indices = NDArray[np.int64]
@@ -40,16 +41,31 @@ def encode(table: Any, schema: Schema) -> Encoded:
         SchemaError: A column is not known yet.
     """
     _same_names(list(table.column_names), schema)
-    return Encoded(schema.domain, tuple(encode_from(table, column) for column in schema.attributes))
+    return Encoded(schema.domain, tuple(encode_from(table, column, schema) for column in schema.attributes))
 
 
-def encode_from(table: Any, column: Column) -> Codes:
-    """One column's codes from a table that has the columns it is coded from (`coded_from`), shape [rows]."""
+def encode_from(table: Any, column: Column, schema: Schema) -> Codes:
+    """One column's codes, shape [rows].
+
+    Args:
+        table: Has the columns that it is coded from (`coded_from`).
+        column: A known column.
+        schema: Has the columns that it is compared with, which say how their texts are written.
+    """
     array = table.column(column.name)
     if isinstance(column, Relative):
-        base, *others = (table.column(name) for name in column.bases)
+        array = in_usual_form(array, column)
+        base, *others = (in_usual_form(table.column(name), schema[name]) for name in column.bases)
         return relative_codes(array, base, column, likeliest(column.part), others)
     return encode_column(array, column)
+
+
+def in_usual_form(array: Any, column: Column) -> Any:
+    """An Arrow array of a column, its texts in the usual form of numbers and dates: shape [rows]."""
+    column = column.own if isinstance(column, Relative) else column
+    if not isinstance(column, Binned) or not column.format:
+        return array
+    return rewrite_column(array, column.read, column.format, column.name)
 
 
 def coded_from(column: Column) -> tuple[str, ...]:
@@ -129,6 +145,7 @@ def _refuse_column(column: Column, constraint: str, remedy: str) -> InputError:
 
 def _encode_binned(array: Any, column: Binned) -> Indices:
     edges = _edges(column)
+    array = in_usual_form(array, column)
     x, known = readings(array, column.read, column.name)
     if column.strict and _texts(array, column, known):
         example = "$1,234.50" if column.read == "number" else "%d.%m.%Y"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Ordinal, Real, Relative, Whole
 from margrave.schema.columns.relative import relative_codes
-from margrave.schema.encode import encode_column, likeliest
+from margrave.schema.encode import encode_column, in_usual_form, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
@@ -164,7 +164,7 @@ def given_values(schema: Schema, given: Any) -> Given:
         column = _column(schema, name)
         array = table.column(name)
         names = _bases(column, table.column_names) if isinstance(column, Relative) else ()
-        bases = [table.column(one) for one in names]
+        bases = [in_usual_form(table.column(one), schema[one]) for one in names]
         try:
             codes[name] = _code_values(array, column, bases)
             if isinstance(column, Binned | Relative):
@@ -188,7 +188,8 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
             if isinstance(value, (Between, *COLLECTION_TYPES)):
                 choices[name] = _choice(value, column)
                 continue
-            array, bases = pa.array([value]), [pa.array([given[one]]) for one in names]
+            array = pa.array([value])
+            bases = [in_usual_form(pa.array([given[one]]), schema[one]) for one in names]
             codes[name] = int(_code_values(array, column, bases)[0])
             if isinstance(column, Binned | Relative):
                 numbers[name] = _numbers(array, column)[:1].reshape(())
@@ -284,6 +285,7 @@ def _code_values(array: Any, column: Column, bases: Sequence[Any] = ()) -> Codes
         if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
             raise InputError(invalid("given", "without missing values", "Leave the column out."))
         encode_column(array, dataclasses.replace(column.own, strict=True, missing=True))
+        array = in_usual_form(array, column)
         return relative_codes(array, bases[0], column, likeliest(column.part), bases[1:])
     codes = encode_column(array, dataclasses.replace(column, strict=True))
     if column.missing_code is None and pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
@@ -297,5 +299,5 @@ def _code_values(array: Any, column: Column, bases: Sequence[Any] = ()) -> Codes
 
 def _numbers(array: Any, column: Binned | Relative) -> NDArray[np.float64]:
     read = column.own.read if isinstance(column, Relative) else column.read
-    values, known = readings(array, read, column.name)
+    values, known = readings(in_usual_form(array, column), read, column.name)
     return np.where(known, np.asarray(values, dtype=np.float64), np.nan)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from margrave.schema.columns.listed import FALSITIES
 from margrave.schema.storage import forms, iso
 from margrave.schema.storage.spelling import MARKS
+from margrave.schema.storage.written import are_written_numbers, written_dates
 
 __all__ = ["PROFILE", "TRUTHS", "classes", "profile"]
 
@@ -20,16 +21,18 @@ TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""
 PROFILE = (
     *("missing", "whole", "number", "date", "moment", "time", "text"),
-    *("mark", "padded", "pointed", *TRUTHS),
+    *("mark", "padded", "pointed", "written number", "written date", "written moment", *TRUTHS),
 )
 """The classes: missing, a whole number of at most 2^53, another number, an ISO date, moment or time of day,
 and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`.
 
-Four kinds of text have classes of their own. A *mark* is one of `schema.storage.spelling.MARKS`. *padded* is
-a whole number that would lose something as a number: a zero in front of other digits (01591), or a plus sign
-in front of seven digits or more. *pointed* is a whole number that is written with a decimal point or an
-exponent (12.0). And there are truth values, by how they are spelt."""
-MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
+Further kinds of text have classes of their own. A *mark* is one of `schema.storage.spelling.MARKS`. *padded*
+is a whole number that would lose something as a number: a zero in front of other digits (01591), or a plus
+sign in front of seven digits or more. *pointed* is a whole number that is written with a decimal point or an
+exponent (12.0). Numbers, dates and moments in a format of their own (1,234.50, 01/31/2020) are *written*:
+`storage.written` says in which. And there are truth values, by how they are spelt."""
+MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
+WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE = OTHERS
 PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
 POINTED_NUMBER = r"[.eE]"
 
@@ -76,12 +79,28 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     result[whole & _matches(distinct, PADDED_NUMBER)] = PADDED
     result[np.isnan(values)] = MISSING
     result[text] = TEXT
+    _mark_written(result, distinct, np.flatnonzero(text))
     result[text & _is_in(distinct, MARKS)] = MARK
     for place, word in zip(TRUE, TRUTHS, strict=True):
         result[text & _is_in(distinct, (word, FALSITIES[word]))] = place
     for place, read in ((DATE, iso.dates), (MOMENT, iso.moments), (TIME, iso.times)):
         result[_where(distinct, text, read)] = place
     return result
+
+
+def _mark_written(result: NDArray[np.int64], distinct: Any, places: NDArray[np.int64]) -> None:
+    """Give texts that are written numbers, dates and moments their class.
+
+    Args:
+        result: The class of each text, changed in place, shape [texts].
+        distinct: The texts.
+        places: Those that are no plain number.
+    """
+    found = pc.take(distinct, pa.array(places))
+    dated, timed = written_dates(found)
+    result[places[are_written_numbers(found)]] = WRITTEN_NUMBER
+    result[places[dated & ~timed]] = WRITTEN_DATE
+    result[places[dated & timed]] = WRITTEN_MOMENT
 
 
 def _matches(distinct: Any, pattern: str) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
-from margrave.schema.encode import encode
+from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
 from margrave.schema.profile import PROFILE, profile
 from margrave.schema.queries import grids, histogram
@@ -103,12 +103,13 @@ class PushdownSource:
         schema: The Arrow types that stand for its storage types.
     """
 
-    __slots__ = ("_last", "_schema", "_table")
+    __slots__ = ("_last", "_schema", "_table", "_written")
 
     def __init__(self, table: Any, schema: Any) -> None:
         self._table = table
         self._schema = schema
         self._last: tuple[str, Any, NDArray[np.int64]] | None = None
+        self._written: dict[str, Column] = {}
 
     @property
     def holds_rows(self) -> bool:
@@ -135,6 +136,12 @@ class PushdownSource:
             self._check_known(name, "columns")
         kinds = pa.schema([self._schema.field(name) for name in names])
         return PushdownSource(self._table.select(*names), kinds)
+
+    def read_as(self, columns: Sequence[Column]) -> PushdownSource:
+        """The table with the texts of some columns read in their formats, see `Source.read_as`."""
+        other = PushdownSource(self._table, self._schema)
+        other._written = {column.name: column for column in columns}
+        return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
         """The table with at most max_rows rows of each owner, drawn at random, and no owner column.
@@ -394,7 +401,10 @@ class PushdownSource:
 
     def _weigh_values(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
         values, rows = self._distinct(column)
-        return _weigh_look(look, self._stored_column(column).arrow(values), rows)
+        array = self._stored_column(column).arrow(values)
+        if column in self._written:
+            array = in_usual_form(array, self._written[column])
+        return _weigh_look(look, array, rows)
 
     def _group_rows(self, table: Any, place: Any, cells: int) -> Counts:
         """Rows by a place below cells, those where it is null left out."""

@@ -46,7 +46,7 @@ class StreamSource:
         held: Most bytes of codes in memory.
     """
 
-    __slots__ = ("_batches", "_codes", "_held", "_kept", "_loose", "_names")
+    __slots__ = ("_batches", "_codes", "_held", "_kept", "_loose", "_names", "_written")
 
     def __init__(
         self, batches: Batches, loose: frozenset[str] = frozenset(), *, held: int = MAX_CODE_BYTES
@@ -57,6 +57,7 @@ class StreamSource:
         self._names: tuple[str, ...] = tuple(batches.schema.names)
         self._kept: NDArray[np.uint8] | None = None
         self._codes: dict[Column, Codes] = {}
+        self._written: dict[str, Column] = {}
 
     @property
     def holds_rows(self) -> bool:
@@ -87,7 +88,13 @@ class StreamSource:
         self, names: tuple[str, ...], kept: NDArray[np.uint8] | None, codes: dict[Column, Codes]
     ) -> StreamSource:
         other = StreamSource(self._batches, self._loose & set(names), held=self._held)
-        other._names, other._kept, other._codes = names, kept, codes
+        other._names, other._kept, other._codes, other._written = names, kept, codes, self._written
+        return other
+
+    def read_as(self, columns: Sequence[Column]) -> StreamSource:
+        """The table with the texts of some columns read in their formats, see `Source.read_as`."""
+        other = self._like(self._names, self._kept, self._codes)
+        other._written = {column.name: column for column in columns}
         return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> StreamSource:
@@ -246,12 +253,12 @@ class StreamSource:
         """
         encode(read_table(self._none())[0], schema)  # refuses what does not fit, without a row
         columns = [schema[name] for name in schema.domain.names]
-        self._encode([column for column in columns if column not in self._codes])
+        self._encode([column for column in columns if column not in self._codes], schema)
         for stale in set(self._codes) - set(columns):
             del self._codes[stale]
         return MemoryEngine(Encoded(schema.domain, tuple(self._codes[column] for column in columns)))
 
-    def _encode(self, columns: list[Column]) -> None:
+    def _encode(self, columns: list[Column], schema: Schema) -> None:
         """Fill in the codes of some columns."""
         if not columns:
             return
@@ -261,7 +268,7 @@ class StreamSource:
         def fill(place: int, table: Any, first: int) -> None:
             column = columns[place]
             values = read_table(table.select(list(coded_from(column))))[0]
-            found[place][first : first + len(table)] = encode_from(values, column)
+            found[place][first : first + len(table)] = encode_from(values, column, schema)
 
         first = 0
         with ThreadPoolExecutor(count_cores()) as pool:
@@ -300,7 +307,9 @@ class StreamSource:
         return self._batches.schema.empty_table().select(list(self._names))
 
     def _part(self, table: Any) -> MemorySource:
-        return MemorySource(read_table(table)[0], self._loose & set(table.column_names))
+        source = MemorySource(read_table(table)[0], self._loose & set(table.column_names))
+        written = [self._written[name] for name in table.column_names if name in self._written]
+        return source.read_as(written) if written else source
 
     def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._names:

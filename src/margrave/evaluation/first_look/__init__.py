@@ -1,1 +1,1 @@
-"""What a person checks first: orders, equalities, gaps, correlations, codes and spelling. **Not private**."""
+"""What a person checks first: orders, equalities, dependencies, gaps, ranks and codes. **Not private**."""

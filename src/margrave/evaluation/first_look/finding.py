@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["KINDS", "Finding", "share_kept"]
 
 
-KINDS = ("order", "equality", "missing", "rank", "codes", "new values", "spelling")
+KINDS = ("order", "equality", "dependency", "missing", "rank", "codes", "new values", "spelling")
 """The kinds of findings, in the order in which they are told."""
 
 

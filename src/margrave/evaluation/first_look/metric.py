@@ -10,12 +10,14 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.evaluation.first_look.dependencies import Labels, find_dependencies
 from margrave.evaluation.first_look.finding import KINDS, Finding
 from margrave.evaluation.first_look.pairs import find_missing, find_orders, find_ranks
 from margrave.evaluation.first_look.values import find_codes, find_spellings
 from margrave.evaluation.metrics.orders import OrderedColumn, read_ordered
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
+from margrave.schema.columns import Listed
 
 __all__ = ["FirstLook", "look_first"]
 
@@ -32,6 +34,7 @@ def look_first(task: Task) -> list[Finding]:
     """All findings of a task, those of a kind together, in the order of `KINDS`. **Not private**."""
     columns = _sample_columns(task) if task.real.exact and task.synthetic.exact else ()
     found = find_orders(columns)
+    found += find_dependencies(_sample_labels(task))
     found += find_missing(*[_find_missing(task, rows) for rows in (True, False)])
     found += find_ranks(columns)
     found += find_codes(task)
@@ -89,6 +92,20 @@ def _sample_columns(task: Task) -> tuple[OrderedColumn, ...]:
         OrderedColumn(column.name, column.scale, column.real[real], column.synthetic[synthetic])
         for column in read_ordered(task)
     )
+
+
+def _sample_labels(task: Task) -> list[Labels]:
+    """The columns of listed values, by the codes of the rows looked at, -1 for missing values."""
+    real, synthetic = _choose_places(task, task.real.size), _choose_places(task, task.synthetic.size)
+    found = []
+    for column in task.schema.attributes:
+        if isinstance(column, Listed):
+            sides = [task.real.encoded.column(column.name)[real].astype(np.int64)]
+            sides.append(task.synthetic.encoded.column(column.name)[synthetic].astype(np.int64))
+            for codes in sides:
+                codes[codes == (-1 if column.missing_code is None else column.missing_code)] = -1
+            found.append(Labels(column.name, *sides))
+    return found
 
 
 def _find_missing(task: Task, real: bool) -> dict[str, NDArray[np.bool_]]:

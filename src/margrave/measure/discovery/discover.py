@@ -16,7 +16,13 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.discovery import dependencies
 from margrave.measure.discovery.dependencies import Dependencies, may_depend
 from margrave.measure.discovery.grids import steps_of
-from margrave.measure.discovery.kinds import as_written, settle_kind, votes_on_numbers
+from margrave.measure.discovery.kinds import (
+    as_written,
+    may_be_written,
+    settle_format,
+    settle_kind,
+    votes_on_numbers,
+)
 from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
 from margrave.measure.discovery.pairs import may_relate
 from margrave.measure.discovery.relations import SHARE, Relations
@@ -152,6 +158,9 @@ class Discovery:
     is that of one marginal and `Gaussian` prices it; which looks follow depends on released numbers only.
 
     1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE`.
+       Where it tells of numbers or dates that are not written as usual, *format*: rows by the class of their
+       text that votes on formats (`margrave.schema.storage.written`); other rows are in no cell. From then on
+       the column's texts are read in the format chosen, each by itself.
     2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
        found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
        Where declared bounds lie close together *spread* stands in: a few equal cells between them.
@@ -303,8 +312,26 @@ class Discovery:
                 share / len(unsure),
                 True,
             )
-            found.append(settle_kind(column, noisy, sigma))
+            settled = settle_kind(column, noisy, sigma)
+            found.append(self._with_format(settled, noisy, sigma, share / len(unsure)))
+        written = [column for column in found if isinstance(column, Binned) and column.format]
+        self._source = self._source.read_as(written) if written else self._source
         return schema.replace(found)
+
+    def _with_format(
+        self, column: Column, profile: NDArray[np.float64], sigma: float, unit: Fraction
+    ) -> Column:
+        """The column with the format of its texts, after one more look where the profile tells of some."""
+        votes = may_be_written(column, profile, sigma) if isinstance(column, Binned) else ""
+        if not votes or (isinstance(column, Binned) and column.format):
+            return column
+        noisy, sigma = self._look(
+            f"format of {column.name}",
+            lambda: self._source.spellings(column.name, votes).reveal(),
+            unit * SHARES["format"],
+            False,
+        )
+        return settle_format(column, noisy, sigma)
 
     def _complete(
         self, column: Column, unit: Fraction, delta: Fraction

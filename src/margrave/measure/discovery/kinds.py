@@ -1,5 +1,6 @@
 """What a noisy profile says about a column: its kind where that is open, and whether values are missing.
 
+settle_format: in which format its numbers or dates are written, by votes of its cells.
 as_written: how the numbers and missing values of a text column are written, by votes of its cells.
 
 **Privacy.** Unit and adjacency: the ledger's. Each look is a histogram over a public list of spellings
@@ -35,11 +36,12 @@ from margrave.schema.columns import (
 )
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.spelling import MARKS, SPELLINGS
+from margrave.schema.storage.written import choose_date_format, choose_number_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["as_written", "settle_kind", "votes_on_numbers"]
+__all__ = ["as_written", "may_be_written", "settle_format", "settle_kind", "votes_on_numbers"]
 
 
 CERTAIN_DEVIATIONS = 4.0
@@ -50,7 +52,8 @@ MAX_SLIP_SHARE = 0.02
 PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
 
-MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *TRUE = range(len(PROFILE))
+MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
+WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE = OTHERS
 
 
 def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
@@ -88,6 +91,44 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
     return dataclasses.replace(column, missing=missing, strict=False)
 
 
+def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> str:
+    """Which votes on formats a column asks for, "number format" or "date format"; "" for none.
+
+    Post-processing of a released profile.
+
+    Args:
+        column: As `settle_kind` found it.
+        noisy: Noisy counts in the order of `PROFILE`, shape [classes].
+        sigma: Standard deviation of their noise.
+    """
+    evident = CERTAIN_DEVIATIONS * sigma
+    if isinstance(column, Integer | Real) and noisy[WRITTEN_NUMBER] > evident:
+        return "number format"
+    dated = _together(noisy[[WRITTEN_DATE, WRITTEN_MOMENT]], evident)
+    return "date format" if isinstance(column, Date | Moment) and dated > evident else ""
+
+
+def settle_format(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
+    """The column with the format that most of its texts fit. Post-processing of released counts.
+
+    Args:
+        column: Of numbers, dates or moments.
+        noisy: Noisy counts of the classes that vote on formats, shape [votes].
+        sigma: Standard deviation of their noise.
+    """
+    evident = CERTAIN_DEVIATIONS * sigma
+    if isinstance(column, Date | Moment):
+        return dataclasses.replace(column, format=choose_date_format(noisy, evident))
+    found = choose_number_format(noisy, evident)
+    if found is None:
+        return Categorical(name=column.name, missing=column.missing, strict=False)
+    written, decimals = found
+    kind = Real if decimals else Integer
+    spelling = column.spelling if isinstance(column, Integer) and not decimals else ""
+    known = {"missing": column.missing, "mark": column.mark, "spelling": spelling}
+    return kind(name=column.name, format=written, strict=False, **known)  # type: ignore[arg-type]
+
+
 def _truths(column: Boolean, noisy: NDArray[np.float64], missing: bool) -> Boolean:
     """A column of truth values, spelt as most of its texts are, if there are any."""
     votes = noisy[TRUE]
@@ -105,11 +146,13 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     """
     slips = max(evident, MAX_SLIP_SHARE * float(noisy.sum()))
     name, missing = column.name, column.missing
-    date = float(noisy[DATE]) if noisy[MOMENT] > evident else 0.0
+    dates = _together(noisy[[DATE, WRITTEN_DATE]], evident)
+    moments = _together(noisy[[MOMENT, WRITTEN_MOMENT]], evident)
+    date = dates if moments > evident else 0.0
     held = {
-        "number": _together(noisy[[WHOLE, NUMBER, POINTED, PADDED]], evident),
-        "date": float(noisy[DATE]) - date,
-        "moment": float(noisy[MOMENT]) + date,
+        "number": _together(noisy[[WHOLE, NUMBER, POINTED, PADDED, WRITTEN_NUMBER]], evident),
+        "date": dates - date,
+        "moment": moments + date,
         "time": float(noisy[TIME]),
         "truth": _together(noisy[TRUE], evident),
     }
@@ -122,14 +165,15 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     if main == "truth" and held[main] > evident:
         absent = bool(max(noisy[MISSING], noisy[MARK]) > present) if missing is None else missing
         return _truths(Boolean(name=name, strict=False), noisy, absent)
-    if column.textual and (main == "number" or held[main] <= evident):
+    plain = main == "number" and noisy[WRITTEN_NUMBER] <= evident
+    if column.textual and (plain or held[main] <= evident):
         return Categorical(name=name, missing=missing, strict=False)
     mark = MARKS[0] if noisy[MARK] > max(present, float(noisy[MISSING])) else ""  # which one is asked later
     if main != "number" and held[main] > evident:
         if main == "date":
             return Date(name=name, missing=missing, mark=mark, strict=False)
-        moments = Moment if main == "moment" else Time
-        return moments(name=name, missing=missing, mark=mark, strict=False)
+        kind = Moment if main == "moment" else Time
+        return kind(name=name, missing=missing, mark=mark, strict=False)
     if noisy[NUMBER] > evident:
         return Real(name=name, missing=missing, mark=mark, strict=False)
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))

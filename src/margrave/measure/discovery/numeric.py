@@ -65,6 +65,7 @@ __all__ = ["SHARES", "Looking", "choose_fineness", "is_narrow"]
 
 SHARES = {
     "profile": Fraction(1),
+    "format": Fraction(1, 2),
     "bounds": Fraction(3),
     "spread": Fraction(1),
     "detail": Fraction(7),

@@ -151,7 +151,7 @@ def _first_look(own: _Values) -> Aspect | None:
     level = own.level(kept >= SOUND, kept >= LOST)
     shown = percent(kept, 0)
     words = (
-        f"Orders, equalities, gaps, strong correlations, codes and spelling are kept to {shown}"
+        f"Orders, equalities, dependencies, gaps, strong correlations, codes and spelling are kept to {shown}"
         f"{'.' if level == GOOD else ': the worst are named below.'}"
     )
     return Aspect("first look", title, shown, level, words)

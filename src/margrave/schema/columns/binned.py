@@ -12,9 +12,10 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import SchemaError, invalid
+from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns.base import Column
 from margrave.schema.storage.spelling import NUMBER_SPELLING
+from margrave.schema.storage.text import date_format, number_format
 
 __all__ = ["BINNINGS", "DEFAULT_BINS", "Binned", "Integer", "Real", "Whole"]
 
@@ -28,6 +29,24 @@ MAX_WHOLE = (1 << 63) - 1
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+
+
+def check_format(written: object, read: str, name: str) -> None:
+    """Find a format to be one in which a column can be written.
+
+    Raises:
+        SchemaError: It is none, or the column is of times of day or durations.
+    """
+    if written == "":
+        return
+    where, known = f"format of column {name!r}", read in ("number", "date", "moment")
+    if not isinstance(written, str) or not known:
+        remedy = "Leave it out for times of day and durations."
+        raise SchemaError(invalid(where, "an example of a number, or a date format", remedy, got=written))
+    try:
+        number_format(written, where) if read == "number" else date_format(written, where)
+    except InputError as error:
+        raise SchemaError(str(error)) from None
 
 
 BINNINGS = ("adaptive", "uniform", "quantile", "privtree")
@@ -61,6 +80,8 @@ class Binned(Column):
         rare: Least share of the rows, in [0, 1), of a bin that discovery makes. Above 0, edges or bounds that
             are given are the finest there may be: discovery looks at those bins once and merges rare
             ones with their neighbours. 0.002 is a common choice for methods that slow down with many bins.
+        format: How the column is written in text, as in "$1,234.5" or "%m/%d/%Y", see
+            `margrave.schema.storage.written`; "" for as usual. No meaning for other storage.
         provisional: Whether the edges only stand in, DEFAULT_BINS of equal width, until discovery cuts bins
             between the bounds; None, as in all declarations, where that follows from the other parts: bounds
             were given and neither bins nor edges.
@@ -75,9 +96,11 @@ class Binned(Column):
     grids: tuple[tuple[float, float], ...] = ()
     binning: str = "adaptive"
     rare: float = 0.0
+    format: str = ""
     provisional: bool | None = None
 
     def __post_init__(self) -> None:
+        check_format(self.format, self.read, self.name)
         bounded = self.edges is None and self.lower is not None and self.upper is not None
         if self.provisional is None:
             object.__setattr__(self, "provisional", bounded and self.bins is None)
@@ -327,6 +350,8 @@ class Integer(Whole, SpeltNumber):
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
+        format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
+            "12%"; left out, it is discovered where nothing of the column is declared.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -371,6 +396,8 @@ class Real(SpeltNumber):
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
+        format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
+            "12%"; left out, it is discovered where nothing of the column is declared.
 
     Raises:
         SchemaError: The parts do not fit together.

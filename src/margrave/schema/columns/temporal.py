@@ -115,6 +115,7 @@ class Date(Temporal):
         missing: True if values may be missing, False if none ever is; left out, it is discovered.
         strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
             nearest bin (False).
+        format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y" or "%-d.%-m.%y".
         binning, rare, fine, weights, grids: As for `Integer`.
 
     Example:
@@ -156,6 +157,8 @@ class Moment(Temporal):
         zone: Name of the time zone the values are shown in, as in "Europe/Berlin" or "UTC"; the numbers are
             of UTC then. None for moments without a zone, the wall clock's.
         spelling: How moments stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
+        format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y"; with " %p" behind, times have
+            AM or PM.
 
     Example:
         >>> Moment(name="seen", lower="2024-01-01", upper="2024-12-31T23:59", bins=4, missing=False).present

@@ -29,13 +29,14 @@ from margrave.schema.columns import (
     Time,
     Whole,
 )
+from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.identifier import draw_texts, keys
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms, iso
-from margrave.schema.storage.spelling import respelt
+from margrave.schema.storage.spelling import respelt, write_format
 
 __all__ = [
     "arrow_type",
@@ -271,17 +272,35 @@ def decode_column(
         return keys(column, len(codes), rng, kind)
     if not isinstance(column, Binned):
         raise SchemaError(invalid(f"column {column.name!r}", "known before it is decoded", "Discover it."))
+    return _decode_binned(codes, column, rng, kind, drawn)
+
+
+def _decode_binned(
+    codes: Codes, column: Binned, rng: np.random.Generator, kind: Any = None, drawn: Any = None
+) -> Any:
+    """As `decode_column`, of a column that has bins."""
     absent = codes == column.present
     bins = np.where(absent, 0, codes).astype(np.int64)
+    textual = bool(column.format) and (kind is None or is_text_type(kind))
     if isinstance(column, Whole):
         drawn = whole_numbers(bins, column, rng) if drawn is None else drawn
+        if textual:
+            return _write_values(pa.array(drawn, mask=absent), column)
         if _is_temporal(column, kind):
             return temporal_array(pa.array(drawn, mask=absent), column, kind)
         return _numbers(drawn, absent, column, kind)
     single = kind is not None and pa.types.is_float32(kind)
     if drawn is None:
         drawn = real_numbers(bins, column, rng, np.float32 if single else np.float64)
+    if textual:
+        return _write_values(pa.array(drawn, mask=absent), column)
     return _numbers(drawn, absent, column, kind)
+
+
+def _write_values(values: Any, column: Binned) -> Any:
+    """Numbers, days or microseconds as text in the format of the column."""
+    spelling = column.spelling if isinstance(column, (Moment, SpeltNumber)) else ""
+    return write_format(values, column.read, column.format, spelling)
 
 
 def _is_temporal(column: Column, kind: Any) -> bool:

@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema.storage import forms, iso
-from margrave.schema.storage.text import TextFormat
+from margrave.schema.storage.text import TextFormat, date_format
+from margrave.schema.storage.written import (
+    DATE_VOTES,
+    NUMBER_VOTES,
+    number_style,
+    vote_on_dates,
+    vote_on_numbers,
+)
 
 __all__ = [
     "MARKS",
@@ -31,6 +38,7 @@ __all__ = [
     "spell_numbers",
     "spellings",
     "write_cells",
+    "write_format",
 ]
 
 
@@ -49,10 +57,13 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "time": CLOCKS,
     "number": ("0", *(f"0.{'0' * digits}" for digits in range(1, DIGITS + 1)), ""),
     "mark": MARKS,
+    "number format": tuple(" ".join((before, core, behind)) for (before, behind), core in NUMBER_VOTES),
+    "date format": tuple(" ".join(map(str, vote)) for vote in DATE_VOTES),
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
-those with an exponent; marks are texts that stand for a missing value."""
+those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
+vote on them, see `margrave.schema.storage.written`."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
 
@@ -64,7 +75,7 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
 
     Args:
         array: An Arrow array.
-        read: "moment", "time", "number" or "mark".
+        read: "moment", "time", "number" or "mark"; or "number format" or "date format".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
@@ -73,8 +84,8 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
         return np.zeros(len(known), dtype=np.int64)
     codes, distinct = forms.texts(array)
     places = np.full(len(distinct) + 1, len(known))
-    if read in ("number", "mark"):
-        found = _number_places(distinct) if read == "number" else _places(distinct, known)
+    if read not in ("moment", "time"):
+        found = PLACES[read](distinct)
         places[:-1] = np.where(found < 0, len(known), found)
     else:
         _, sound = (iso.moments if read == "moment" else iso.times)(distinct)
@@ -97,6 +108,37 @@ def _places(distinct: Any, known: tuple[str, ...]) -> NDArray[np.int64]:
     """The place of each text in a list, -1 for none."""
     found = pc.index_in(distinct, value_set=pa.array(known, distinct.type))
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
+    "number": _number_places,
+    "mark": lambda distinct: _places(distinct, MARKS),
+    "number format": vote_on_numbers,
+    "date format": vote_on_dates,
+}
+"""Finds the place of each text among the spellings of a reading, -1 for none."""
+
+
+def write_format(values: Any, read: str, written: str, spelling: str) -> Any:
+    """Values as text in a format, an Arrow array of text of shape [rows].
+
+    Args:
+        values: An Arrow array: numbers, days or microseconds.
+        read: "number", "date" or "moment".
+        written: The format.
+        spelling: Of numbers and moments, as their column has it; "" for dates.
+    """
+    coded = values.dictionary_encode()
+    distinct = coded.dictionary
+    if read == "number":
+        texts = spell_numbers(distinct, spelling) if spelling else _number_texts(distinct)
+        found = [number_style(written).write(text) for text in texts.to_pylist()]
+    elif read == "date":
+        found = [date_format(written, "format").write(iso.date_text(day)) for day in distinct.to_pylist()]
+    else:
+        moments = respelt(np.asarray(distinct.to_numpy(zero_copy_only=False)), read, spelling)
+        found = [date_format(written, "format").write(text) for text in moments]
+    return pa.array(found, pa.large_string()).take(coded.indices)
 
 
 def spell_numbers(values: Any, spelling: str) -> Any:

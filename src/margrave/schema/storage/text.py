@@ -22,7 +22,19 @@ import pyarrow.compute as pc
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["LOCALES", "DateFormat", "NumberFormat", "TextFormat", "date_format", "number_format"]
+__all__ = [
+    "CLOCK",
+    "FIRST_YEAR_OF_TWO_DIGITS",
+    "HALF",
+    "LOCALES",
+    "SPACES",
+    "DateFormat",
+    "NumberFormat",
+    "TextFormat",
+    "date_format",
+    "get_group",
+    "number_format",
+]
 
 
 SPACES = "[ \u00a0\u202f]"
@@ -66,7 +78,7 @@ class NumberFormat:
         """
         texts = texts.cast(pa.large_string())
         parts = pc.extract_regex(texts, self._pattern())
-        get = partial(_group, parts)
+        get = partial(get_group, parts)
         digits = _join("", get("whole"), get("part"))
         signs = _join("", get("sign"), get("inner"), get("open"))
         sound = pc.and_(pc.is_valid(parts), pc.not_equal(digits, ""))
@@ -110,7 +122,7 @@ class NumberFormat:
         return f"{sign}{self.prefix}{whole}{self.decimal if point else ''}{part}{self.suffix}"
 
 
-def _group(parts: Any, name: str) -> Any:
+def get_group(parts: Any, name: str) -> Any:
     """A group of a matched pattern as text, empty where the pattern did not match."""
     return pc.fill_null(parts.field(name).cast(pa.large_string()), "")
 
@@ -177,9 +189,15 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
 
 @dataclass(frozen=True, slots=True)
 class DateFormat:
-    """How dates are written, from a checked format such as "%d.%m.%Y"; see `date_format`."""
+    """How dates are written, from a checked format such as "%d.%m.%Y"; see `date_format`.
+
+    Args:
+        pattern: Of the date alone.
+        half: Whether times of day behind it are written in hours of 12, with AM or PM.
+    """
 
     pattern: str
+    half: bool = False
 
     def read(self, texts: Any) -> tuple[Any, Any]:
         """Texts in ISO form where they are dates of this format, perhaps with a time, and which are.
@@ -195,7 +213,7 @@ class DateFormat:
         """
         texts = texts.cast(pa.large_string())
         parts = pc.extract_regex(texts, f"^{self._regex()}(?:{CLOCK}{HALF})?$")
-        get = partial(_group, parts)
+        get = partial(get_group, parts)
         sound = pc.is_valid(parts)
         date = _join("-", _full_year(get("year")), _two_digits(get("month")), _two_digits(get("day")))
         hour = _two_digits(_full_hour(get("hour"), get("half")))
@@ -217,7 +235,12 @@ class DateFormat:
         values = {"%d": day, "%m": month, "%Y": year, "%y": year[2:]}
         values |= {"%-d": str(int(day)), "%-m": str(int(month))}
         written = "".join(values.get(part, part) for part in _parts(self.pattern))
-        return f"{written} {rest[1:]}" if rest else written
+        clock = rest[1:]
+        if self.half and clock:
+            hour = (int(clock[:2]) + 11) % 12 + 1
+            short = f"{hour}" if "%-" in self.pattern else f"{hour:02d}"
+            clock = f"{short}{clock[2:]} {'PM' if int(clock[:2]) >= 12 else 'AM'}"
+        return f"{written} {clock}" if rest else written
 
 
 def _parts(pattern: str) -> list[str]:
@@ -248,12 +271,14 @@ def date_format(pattern: str, param: str) -> DateFormat:
     """A date format, found to name the day, the month and the year once each.
 
     Args:
-        pattern: Such as "%d.%m.%Y" or "%-m/%-d/%y".
+        pattern: Such as "%d.%m.%Y" or "%-m/%-d/%y"; with " %p" behind where times of day have AM or PM.
         param: What the pattern is, for the error.
 
     Raises:
         InputError: It is none.
     """
+    given, half = pattern, pattern.endswith(" %p")
+    pattern = pattern.removesuffix(" %p")
     parts = _parts(pattern)
     fields = sorted(part.replace("-", "").lower() for part in parts if part.startswith("%"))
     between = "".join(part for part in parts if not part.startswith("%"))
@@ -264,8 +289,8 @@ def date_format(pattern: str, param: str) -> DateFormat:
         or re.search(r"[0-9a-zA-Z%]", between)
     ):
         remedy = "Try '%d.%m.%Y', '%m/%d/%Y' or '%d/%m/%y'."
-        raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=pattern))
-    return DateFormat(pattern)
+        raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=given))
+    return DateFormat(pattern, half)
 
 
 LOCALES: dict[str, dict[str, str]] = {
@@ -306,7 +331,8 @@ class TextFormat:
         thousands: Mark between groups of three digits, where there is one; with a decimal comma it is the
             point unless another is given. It is optional in cells.
         dates: How dates are written, as in "%d.%m.%Y": %d, %m and %Y or %y, in any order with any marks
-            between, and %-d, %-m where output shall have no leading zeros. A time of day may follow a date.
+            between, and %-d, %-m where output shall have no leading zeros. A time of day may follow a date;
+            " %p" at the end means that output has hours of 12, with AM or PM.
             None means as ISO 8601 has them, 2024-12-31; such dates are always read.
         columns: Formats of single columns by name: an example of a number, as in "$1,234.50", "1.234,5 €" or
             "32%"; a date format as in "%m/%d/%y"; or "text" for cells that are taken as they stand.

@@ -1,0 +1,159 @@
+"""Numbers and dates that are written as the world writes them are found and come back so."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from margrave.engines.memory import open_source
+from margrave.evaluation.observed import observed_schema
+from margrave.files import write_table
+from margrave.measure.curator import Curator
+from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.privacy.unit import Neighbours
+from margrave.run.synthesizer import Synthesizer
+from margrave.schema.columns import Categorical, Date, Integer, Moment, Real
+from margrave.schema.decode import decode
+from margrave.schema.schema import Schema
+
+ROWS = 3000
+RNG = np.random.default_rng(5)
+DAYS = [datetime.date(2020, 1, 1) + datetime.timedelta(int(n)) for n in RNG.integers(0, 900, ROWS)]
+AMOUNTS = np.round(np.exp(RNG.normal(7.2, 0.9, ROWS)), 2).tolist()
+PEOPLE = np.round(np.exp(RNG.normal(8, 1.5, ROWS))).astype(int).tolist()
+PARTS = [f"{n:06d}" for n in RNG.integers(100_000, 999_999, ROWS)]
+
+
+def german(value: float) -> str:
+    """A number with two decimals, as Germany writes it."""
+    return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+CELLS: dict[str, list[str]] = {
+    "us": [day.strftime("%m/%d/%Y") for day in DAYS],
+    "de": [day.strftime("%d.%m.%Y") for day in DAYS],
+    "short": [f"{day.month}/{day.day}/{day:%y}" for day in DAYS],
+    "seen": [f"{day:%m/%d/%Y} {n % 12 + 1:02d}:30 {'AP'[n % 2]}M" for n, day in enumerate(DAYS)],
+    "dollars": [f"${value:,.2f}" for value in AMOUNTS],
+    "euros": [f"{german(value)} €" for value in AMOUNTS],
+    "comma": [f"{value:.1f}".replace(".", ",") for value in AMOUNTS],
+    "percent": [f"{n % 101}%" for n in PEOPLE],
+    "people": [f"{n:,}" for n in PEOPLE],
+    "part": [f"{text[:3]} {text[3:]}" for text in PARTS],
+}
+FORMATS = {
+    "us": (Date, "%m/%d/%Y"),
+    "de": (Date, "%d.%m.%Y"),
+    "short": (Date, "%-m/%-d/%y"),
+    "seen": (Moment, "%m/%d/%Y %p"),
+    "dollars": (Real, "$1,234.5"),
+    "euros": (Real, "1.234,5 €"),
+    "comma": (Real, "1234,5"),
+    "percent": (Integer, "1234.5%"),
+    "people": (Integer, "1,234.5"),
+}
+
+
+def write(path: Path, cells: dict[str, Sequence[str]] = CELLS) -> Path:
+    """A CSV file of the cells."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([list(cells), *zip(*cells.values(), strict=True)])
+    return path
+
+
+def discovered(data: Any, epsilon: float = 20.0) -> Schema:
+    """The schema that discovery finds in a table with nothing declared."""
+    source, _ = open_source(data)
+    ledger = Ledger(
+        epsilon=epsilon,
+        delta=1e-6,
+        neighbours=Neighbours(),
+        accountant=ZCDP(),
+        partition_delta=Fraction(1, 4_000_000),
+    )
+    return Curator(source, ledger).discover(None, ledger.total / 2)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Schema:
+    return discovered(write(tmp_path_factory.mktemp("formats") / "t.csv"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_format_is_found(found: Schema, name: str) -> None:
+    column = found[name]
+    own = getattr(column, "own", column)
+    assert (type(own), own.format) == FORMATS[name]
+
+
+def test_codes_in_groups_of_digits_stay_text(found: Schema) -> None:
+    assert not isinstance(found["part"], Integer | Real)
+
+
+def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
+    names = ["de", "dollars", "percent", "seen"]
+    path = write(tmp_path / "t.csv", {name: CELLS[name] for name in names})
+    fitted = Synthesizer(epsilon=20, delta=1e-6, method="independent").fit(path)
+    out = tmp_path / "out.csv"
+    write_table(fitted.sample_arrow(400, rng=1), out, text=fitted.release.text)
+    with open(out, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        assert datetime.datetime.strptime(row["de"], "%d.%m.%Y").year in range(2019, 2024)
+        assert datetime.datetime.strptime(row["seen"], "%m/%d/%Y %I:%M %p")
+        assert row["dollars"][0] == "$"
+        assert row["dollars"][-3] == "."
+        assert 0 <= int(row["percent"].removesuffix("%")) <= 100
+    amounts = [float(row["dollars"][1:].replace(",", "")) for row in rows]
+    assert np.median(amounts) == pytest.approx(np.median(AMOUNTS), rel=0.2)
+
+
+def test_frames_of_text_come_back_as_text() -> None:
+    frame = pl.DataFrame({name: CELLS[name] for name in ("us", "euros")})
+    fitted = Synthesizer(epsilon=20, delta=1e-6, method="independent").fit(frame)
+    rows = fitted.sample(50, rng=1)
+    assert rows.schema == frame.schema
+    assert rows["us"].str.to_date("%m/%d/%Y").is_not_null().all()
+    assert rows["euros"].str.contains(r"^[0-9.]+,[0-9]{2} €$").all()
+
+
+def test_usual_numbers_and_dates_have_no_format() -> None:
+    table = pa.table({"day": [str(day) for day in DAYS], "name": [f"n{n % 7}" for n in PEOPLE]})
+    found = discovered(table)
+    assert isinstance(found["day"], Date)
+    assert found["day"].format == ""
+    assert isinstance(found["name"], Categorical)
+
+
+def test_a_comparison_reads_formats_off_the_tables(tmp_path: Path) -> None:
+    source, _ = open_source(write(tmp_path / "t.csv"))
+    schema = observed_schema(source, source)
+    assert {name: (type(schema[name]), schema[name].format) for name in FORMATS} == FORMATS
+    read = source.read_as([schema["euros"]])
+    assert read.histogram("euros", np.array([0.0, 1e9])).reveal().sum() == ROWS
+    assert read.only(["euros"]).histogram("euros", np.array([0.0, 1000.0, 1e9])).reveal()[0] == sum(
+        value < 1000 for value in AMOUNTS
+    )
+
+
+def test_formats_survive_a_relation(tmp_path: Path) -> None:
+    left = [day + datetime.timedelta(int(n)) for day, n in zip(DAYS, RNG.geometric(0.3, ROWS), strict=True)]
+    cells = {"us": CELLS["us"], "left": [day.strftime("%d.%m.%Y") for day in left]}
+    path = write(tmp_path / "t.csv", cells)
+    source, frame = open_source(path)
+    schema = discovered(path)
+    codes = source.bind(schema).encoded
+    rows = decode(codes, schema, np.random.default_rng(0), frame)
+    first = [datetime.datetime.strptime(text, "%m/%d/%Y") for text in rows["us"].to_pylist()]
+    last = [datetime.datetime.strptime(text, "%d.%m.%Y") for text in rows["left"].to_pylist()]
+    assert np.mean([a <= b for a, b in zip(first, last, strict=True)]) > 0.99

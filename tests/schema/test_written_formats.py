@@ -1,0 +1,197 @@
+"""Formats of numbers and dates in text: what each cell votes for, what is chosen, read and written again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave.errors import SchemaError
+from margrave.schema.columns import Date, Duration, Integer, Real
+from margrave.schema.encode import encode
+from margrave.schema.schema import Schema
+from margrave.schema.storage.spelling import SPELLINGS, spellings, write_format
+from margrave.schema.storage.text import date_format
+from margrave.schema.storage.written import (
+    DATE_VOTES,
+    NUMBER_VOTES,
+    choose_date_format,
+    choose_number_format,
+    rewrite_column,
+    vote_on_dates,
+    vote_on_numbers,
+)
+
+NUMBERS = {
+    "$1,234.50": ("$", "", "commas point"),
+    "1.234,5 €": ("", " €", "points comma"),
+    "1.234.567": ("", "", "points"),
+    "1,234,567": ("", "", "commas"),
+    "32%": ("", "%", "whole"),
+    "12,5": ("", "", "comma"),
+    "0,125": ("", "", "comma"),
+    "1,250": ("", "", "comma3"),
+    "1.250": ("", "", "point3"),
+    "-5,5": ("", "", "comma"),
+    "(1,250)": ("", "", "comma3"),
+    "1\u202f234,5": ("", "", "blanks comma"),
+    "1'234.5": ("", "", "apostrophes point"),
+    "CHF 12": ("CHF ", "", "whole"),
+}
+NO_NUMBERS = ("", "x", "1,23,4", "1.23.4", "12 34", "$", "5 apples", "0,12,345", "%", "€12€", "1,2345.6")
+DATES = {
+    "01/31/2020": ("/", "month", 4, "padded", False),
+    "31.01.2020": (".", "day", 4, "padded", False),
+    "1/2/20": ("/", "either", 2, "bare", False),
+    "12/11/2020": ("/", "either", 4, "neither", False),
+    "2020/01/31": ("/", "year", 4, "padded", False),
+    "31-12-20": ("-", "day", 2, "neither", False),
+    "2020-1-5": ("-", "year", 4, "bare", False),
+    "01/31/2020 11:05:00 PM": ("/", "month", 4, "padded", True),
+    "31.01.2020 23:05": (".", "day", 4, "padded", False),
+}
+NO_DATES = (
+    "29.02.2023",
+    "01/31/2020 13:05 PM",
+    "2024-02-29T24:00",
+    "2024-02-29T08:05:60",
+    "",
+    "13/13/2020",
+    "31.02.2020",
+    "1-2-20",
+    "1.2.20",
+    "01/31.2020",
+    "001/2/2020",
+    "1/2/202",
+    "192.168.1.1",
+)
+
+
+@pytest.mark.parametrize(("text", "vote"), NUMBERS.items())
+def test_a_number_votes_for_its_class(text: str, vote: tuple[str, str, str]) -> None:
+    (before, behind), core = NUMBER_VOTES[int(vote_on_numbers(pa.array([text]))[0])]
+    assert (before, behind, core) == vote
+
+
+@pytest.mark.parametrize(("text", "vote"), DATES.items())
+def test_a_date_votes_for_its_class(text: str, vote: tuple[object, ...]) -> None:
+    assert DATE_VOTES[int(vote_on_dates(pa.array([text]))[0])] == vote
+
+
+def test_other_texts_vote_for_nothing() -> None:
+    assert (vote_on_numbers(pa.array(NO_NUMBERS)) == -1).all()
+    assert (vote_on_dates(pa.array(NO_DATES)) == -1).all()
+
+
+def test_a_cell_votes_once_and_parts_add_up() -> None:
+    texts = [*NUMBERS, *NO_NUMBERS, *DATES, *NO_DATES, None]
+    for read in ("number format", "date format"):
+        whole = spellings(pa.array(texts), read)
+        assert whole.shape == (len(SPELLINGS[read]),)
+        single = [spellings(pa.array([text], pa.string()), read) for text in texts]
+        assert max(int(counts.sum()) for counts in single) == 1
+        assert (np.sum(single, axis=0) == whole).all()
+
+
+def _votes(texts: list[str], read: str = "number format", times: int = 100) -> np.ndarray:
+    return spellings(pa.array(texts * times), read).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["$1,234.50", "$12.00", "$999.99"], ("$1,234.5", True)),
+        (["1.234,50", "12,75", "1.250"], ("1.234,5", True)),
+        (["12,5", "3,25", "1"], ("1234,5", True)),
+        (["1,250", "12", "13,000"], ("1,234.5", False)),
+        (["1.250", "12", "2.000.000"], ("1.234,5", False)),
+        (["1 234,5", "12 000"], ("1 234,5", True)),
+        (["12%", "7%"], ("1234.5%", False)),
+        (["1.5", "2"], ("", True)),
+        (["123 456", "999 123"], None),
+    ],
+)
+def test_the_format_is_chosen_that_most_numbers_fit(texts: list[str], found: object) -> None:
+    assert choose_number_format(_votes(texts), 4.0) == found
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["01/31/2020", "02/03/2020"], "%m/%d/%Y"),
+        (["31/01/2020", "02/03/2020"], "%d/%m/%Y"),
+        (["02/03/2020"], "%m/%d/%Y"),  # nothing tells: a month before a stroke
+        (["02.03.2020"], "%d.%m.%Y"),
+        (["1/31/20", "11/2/20"], "%-m/%-d/%y"),
+        (["2020/01/31"], "%Y/%m/%d"),
+        (["01/31/2020 01:15 PM"], "%m/%d/%Y %p"),
+        (["31.01.2020 13:15"], "%d.%m.%Y"),
+    ],
+)
+def test_the_format_is_chosen_that_most_dates_fit(texts: list[str], found: str) -> None:
+    assert choose_date_format(_votes(texts, "date format"), 4.0) == found
+
+
+def test_noise_alone_changes_no_format() -> None:
+    noise = np.random.default_rng(3).normal(0.0, 10.0, (200, len(NUMBER_VOTES)))
+    clear = 40 * _votes(["$1,234.50", "$12.00"])
+    assert {choose_number_format(clear + one, 50.0) for one in noise} == {("$1,234.5", True)}
+
+
+@pytest.mark.parametrize(
+    ("values", "read", "written", "spelling", "texts"),
+    [
+        ([1234.5, -3.0, None], "number", "$1,234.5", "0.00", ["$1,234.50", "-$3.00", None]),
+        ([1234.5, 7.25], "number", "1.234,5 €", "0.00", ["1.234,50 €", "7,25 €"]),
+        ([1250, 12], "number", "1,234.5", "", ["1,250", "12"]),
+        ([32], "number", "1234.5%", "", ["32%"]),
+        ([18292], "date", "%m/%d/%Y", "", ["01/31/2020"]),
+        ([18292], "date", "%-d.%-m.%y", "", ["31.1.20"]),
+        (
+            [18292 * 86_400_000_000 + 47_700_000_000],
+            "moment",
+            "%m/%d/%Y %p",
+            " 00:00",
+            ["01/31/2020 01:15 PM"],
+        ),
+        ([18292 * 86_400_000_000], "moment", "%d.%m.%Y", " 00:00:00", ["31.01.2020 00:00:00"]),
+    ],
+)
+def test_values_are_written_and_read_again(
+    values: list[float], read: str, written: str, spelling: str, texts: list[str]
+) -> None:
+    found = write_format(pa.array(values), read, written, spelling)
+    assert found.to_pylist() == texts
+    usual = rewrite_column(found, read, written)
+    again = write_format(pa.array(values), read, {"number": "1234.5"}.get(read, "%Y-%m-%d"), spelling)
+    for one, other in zip(usual.to_pylist(), again.to_pylist(), strict=True):
+        assert one == other or float(one) == float(other)
+
+
+def test_midnight_and_noon_have_twelve_hours() -> None:
+    written = date_format("%m/%d/%Y %p", "dates")
+    assert written.write("2020-01-31 00:05") == "01/31/2020 12:05 AM"
+    assert written.write("2020-01-31 12:05") == "01/31/2020 12:05 PM"
+    assert written.write("2020-01-31") == "01/31/2020"
+
+
+def test_a_declared_format_codes_text_and_goes_through_json() -> None:
+    columns = (
+        Integer(name="people", lower=0, upper=3999, bins=4, missing=False, format="1,234.5"),
+        Date(name="day", lower="2020-01-01", upper="2020-01-31", missing=False, format="%d.%m.%Y"),
+    )
+    schema = Schema.from_json(Schema(columns).to_json())
+    assert schema == Schema(columns)
+    table = pa.table({"people": ["1,250", "12", "3,000"], "day": ["01.01.2020", "31.01.2020", "02.01.2020"]})
+    codes = encode(table, schema)
+    assert codes.column("people").tolist() == [1, 0, 3]
+    assert codes.column("day").tolist() == [0, 30, 1]
+
+
+def test_what_is_no_format_is_refused() -> None:
+    with pytest.raises(SchemaError, match="format of column 'a'"):
+        Real(name="a", format="a lot")
+    with pytest.raises(SchemaError, match="format of column 'a'"):
+        Date(name="a", format="%Y")
+    with pytest.raises(SchemaError, match="format of column 'a'"):
+        Duration(name="a", format="%Y")
