@@ -240,7 +240,7 @@ def _choice(name: str, value: Any, column: Column) -> Choice:
     return found
 
 
-def _range(value: Between, column: Binned | Ordinal) -> Choice:
+def _range(value: Between, column: Column) -> Choice:
     """What a range allows; an ordinal column's least and most are codes. Its ends may be reversed."""
     codes = np.zeros(column.size, dtype=np.bool_)
     if isinstance(column, Ordinal):
@@ -250,6 +250,7 @@ def _range(value: Between, column: Binned | Ordinal) -> Choice:
         )
         codes[first : last + 1] = True
         return Choice(column, codes, first, last)
+    assert isinstance(column, Binned)  # noqa: S101 - others are refused before
     least, most = (
         none if end is None else float(_numbers(pa.array([end]), column)[0])
         for end, none in ((value.lower, -np.inf), (value.upper, np.inf))
