@@ -527,6 +527,13 @@ class Release:
     sums: NoisySums | None = None
 
     @property
+    def method(self) -> str:
+        """The named method and its two parts; the parts alone where the run put them together itself."""
+        parts = f"{self.strategy} with {self.fitter}"
+        name = self.notes.get("method", parts)
+        return parts if name == parts else f"{name}: {parts}"
+
+    @property
     def declared_columns(self) -> tuple[str, ...]:
         """Names of the columns that were wholly declared; where that was not recorded, of the strict ones."""
         if self.declared is not None:

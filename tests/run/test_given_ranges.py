@@ -132,6 +132,26 @@ def test_what_no_row_can_have_is_refused(synthesis: mg.Synthesis, given: Any) ->
         synthesis.sample(10, given=given)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("age", mg.Between(50, 30), "lower end to its upper one, got '50..30'. It is reversed: say 30..50."),
+        ("severity", mg.Between("major", "minor"), "It is reversed: say minor..major."),
+        ("admitted", mg.Between("2020-06-15", "2020-01-01"), "It is reversed: say 2020-01-01..2020-06-15."),
+        ("age", mg.Between(200, 300), "Widen it; the column is integer, 0 to "),
+        ("ward", mg.Between("a", "b"), "Give a set of values: this column has no order."),
+        ("age", mg.Between("old", None), "values of the column, got 'old..'"),
+    ],
+)
+def test_a_refused_range_says_what_is_wrong_with_it(
+    synthesis: mg.Synthesis, name: str, given: Any, said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        synthesis.sample(10, given={name: given})
+    assert str(caught.value).startswith(f"given[{name!r}] must be ")
+    assert said in str(caught.value)
+
+
 def test_a_range_needs_an_end_and_a_column() -> None:
     with pytest.raises(InputError, match="at least one end"):
         mg.Between()
@@ -164,3 +184,7 @@ def test_ranges_and_sets_on_the_command_line(tmp_path: Path) -> None:
         "age=3",
     )
     assert (both.code, "one range or several values" in both.err) == (2, True)
+    reversed_ends = call(
+        "sample", tmp_path / "r.margrave", "--out", tmp_path / "b.csv", "--given", "age=50..30"
+    )
+    assert (reversed_ends.code, "It is reversed: say 30..50." in reversed_ends.err) == (2, True)

@@ -198,6 +198,32 @@ def _work() -> Work:
     return Work(tuple(WIDE.values()), 0, 1.0, 0.2)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "mst"}, "mst"),
+        ({"select": mg.select.AIM()}, "aim with auto"),
+        ({"method": "mst", "model": "pgm"}, "mst with pgm"),
+    ],
+)
+def test_a_plan_names_the_parts_of_a_method_put_together(options: dict[str, Any], said: str) -> None:
+    planned = mg.Synthesizer(**options, epsilon=1.0)
+    assert str(planned.plan(_table())).startswith(f"method      {said}\n")
+    assert planned.get_params()["method"] == options.get("method", "auto")
+
+
+def test_a_release_names_each_part_of_its_method_once(tmp_path: Path) -> None:
+    table, schema = _table().select(["age"]), mg.Schema.from_sizes({"age": 50})
+    table = table.set_column(0, "age", table.column(0).fill_null(0))
+    for options, said in (
+        ({"method": "independent"}, "method        independent: all_kway with independent\n"),
+        ({"select": mg.select.AllKWay(degree=1)}, "method        all_kway with auto\n"),
+    ):
+        synthesis = mg.Synthesizer(**options, epsilon=1.0, schema=schema).fit(table)
+        synthesis.save(tmp_path / "r.margrave")
+        assert said in call("show", tmp_path / "r.margrave").out
+
+
 def test_a_larger_limit_of_ones_own_overrides_that_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "machine_memory", lambda: 10**9)
     table = pa.table({name: pa.array([], "int64") for name in WIDE})

@@ -74,7 +74,7 @@ def describe_release(release: Release) -> list[str]:
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
     lines = [
         f"guarantee     {release.guarantee}",
-        f"method        {release.notes.get('method', 'unknown')}: {release.strategy} with {release.fitter}",
+        f"method        {release.method}",
         f"rows          about {max(round(release.total), 0):,}",
         f"measured      {', '.join(counts) or 'nothing'}; {len(release.events)} spends in its ledger",
         f"written by    margrave {release.notes.get('margrave', 'unknown')}",

@@ -55,6 +55,7 @@ __all__ = [
     "check_test_seed",
     "complete_format",
     "declared_schema",
+    "describe_method",
     "describe_origin",
     "named_columns",
     "set_memory",
@@ -95,6 +96,22 @@ def use_estimator(model: Fitter | str) -> Fitter:
             invalid("model", "an object derived from margrave.models.Estimator", remedy, got=got)
         )
     return model
+
+
+def describe_method(recipe: str, parts: Sequence[object], strategy: Strategy, fitter: Fitter) -> str:
+    """What plans, releases and errors call a run's method.
+
+    Args:
+        recipe: Name of the named method.
+        parts: The strategy and the estimator that were passed instead of the method's; None where none was.
+        strategy: Of the run.
+        fitter: Of the run.
+
+    Returns:
+        The recipe's name, or the names of the two parts where a part of it was replaced.
+    """
+    own = any(part is not None for part in parts)
+    return f"{strategy.name} with {fitter.name}" if own else recipe
 
 
 def check_pricing(strategy: Strategy, fitter: Fitter, neighbours: Neighbours) -> None:

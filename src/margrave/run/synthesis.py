@@ -409,10 +409,9 @@ class Synthesis:
         from margrave.schema.schema import describe_column, describe_rule
 
         release = self.release
-        method = release.notes.get("method", "unknown")
         facts = [
             *self.guarantee.facts,
-            ("method", f"{method}: {release.strategy} with {release.fitter}"),
+            ("method", release.method),
             ("rows", f"about {self.rows:,}"),
             ("measured", f"{len(release.measurements)} tables"),
             *(("rule left out", describe_rule(rule)) for rule in release.rules_left_out),

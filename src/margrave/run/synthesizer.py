@@ -33,6 +33,7 @@ from margrave.run.options import (
     check_test_seed,
     complete_format,
     declared_schema,
+    describe_method,
     describe_origin,
     named_columns,
     set_memory,
@@ -179,7 +180,7 @@ class Synthesizer:
         given = locals()
         self._params = {name: given[name] for name in parameters_of(type(self))}
         check_budget(epsilon, delta)
-        self.method, recipe = method, choose_recipe(method, public)
+        recipe = choose_recipe(method, public)
         self.epsilon, self.delta = float(epsilon), float(delta)
         whom = unit if isinstance(unit, Unit) else Unit(unit)
         self.neighbours = Neighbours(whom, adjacency, tuple(public))
@@ -192,6 +193,7 @@ class Synthesizer:
             recipe.strategy() if select is None else use_strategy(select), self.limits
         )
         self.fitter = set_memory(use_estimator(recipe.fitter if model is None else model), self.limits)
+        self.method = describe_method(recipe.name, (select, model), self.strategy, self.fitter)
         if target is not None:
             self.strategy, self.fitter = set_target(self.strategy, self.fitter, target)
             self.selection.check_used("target", [target])

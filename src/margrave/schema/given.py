@@ -5,6 +5,7 @@ Choices: ranges and sets of values of which a sampled row may have any.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from margrave.schema.columns.relative import relative_codes
 from margrave.schema.encode import encode_column, in_usual_form, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.queries import readings
-from margrave.schema.schema import Schema
+from margrave.schema.schema import Schema, describe_column
 
 __all__ = ["Between", "Choice", "Given", "given_values"]
 
@@ -55,6 +56,10 @@ class Between:
             remedy = "Leave the column out to allow any value."
             raise InputError(invalid("Between", "a range with at least one end", remedy))
 
+    def __str__(self) -> str:
+        lower, upper = ("" if end is None else str(end) for end in (self.lower, self.upper))
+        return f"{lower}..{upper}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
@@ -63,7 +68,7 @@ class Choice:
     Args:
         column: The column, known.
         codes: Which codes may occur, if only for some of the numbers in their bin, shape [codes].
-        least, most: Ends of the numbers that may occur, included; for columns with bins.
+        least, most: Ends of the numbers that may occur, included; of the codes in an ordinal column.
         listed: The numbers that may occur, in increasing order; None for all from least to most.
     """
 
@@ -184,10 +189,10 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     for name, value in given.items():
         column = _column(schema, name)
         names = _bases(column, list(given)) if isinstance(column, Relative) else ()
+        if isinstance(value, (Between, *COLLECTION_TYPES)):
+            choices[name] = _choice(name, value, column)
+            continue
         try:
-            if isinstance(value, (Between, *COLLECTION_TYPES)):
-                choices[name] = _choice(value, column)
-                continue
             array = pa.array([value])
             bases = [in_usual_form(pa.array([given[one]]), schema[one]) for one in names]
             codes[name] = int(_code_values(array, column, bases)[0])
@@ -201,48 +206,67 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     return Given(None, codes, numbers, choices)
 
 
-def _choice(value: Any, column: Column) -> Choice:
+def _choice(name: str, value: Any, column: Column) -> Choice:
     """The codes and numbers that a range or a collection of values allows.
 
     Raises:
-        InputError: It allows no value of the column, or the column has no order or no such values.
+        InputError: It allows no value of the column, its ends are reversed, or the column has no order or no
+            such values.
     """
+    ranged = isinstance(value, Between)
+    asked = f"given[{name!r}]"
     if isinstance(column, Relative):
         remedy = f"It is modelled by how it differs from {column.base_words!r}: give one value of all."
-        raise InputError(invalid("given", f"one value of {column.name!r}", remedy))
-    found = _range(value, column) if isinstance(value, Between) else _collection(list(value), column)
+        raise InputError(invalid(asked, "one value", remedy))
+    if ranged and not isinstance(column, Binned | Ordinal):
+        remedy = "Give a set of values: this column has no order."
+        raise InputError(invalid(asked, "a value or a set of values", remedy, got=str(value)))
+    if not ranged and isinstance(column, Real):
+        raise InputError(invalid(asked, "a range, as its column holds real numbers", "Use Between."))
+    found = None
+    with contextlib.suppress(InputError, pa.ArrowException, TypeError):
+        found = _range(value, column) if ranged else _collection(list(value), column)
+    if found is None or math.isnan(found.least) or math.isnan(found.most):
+        got = str(value) if ranged else list(value)
+        raise InputError(invalid(asked, "values of the column", f"Look at schema[{name!r}].", got=got))
+    if ranged and found.least > found.most:
+        remedy = f"It is reversed: say {Between(value.upper, value.lower)}."
+        raise InputError(
+            invalid(asked, "a range from its lower end to its upper one", remedy, got=str(value))
+        )
     if not found.codes.any():
-        raise InputError(invalid("given", "a range or set that holds a value of the column", "Widen it."))
+        got = str(value) if ranged else list(value)
+        remedy = f"Widen it; the column is {describe_column(column)}."
+        raise InputError(invalid(asked, "a range or set that holds a value of the column", remedy, got=got))
     return found
 
 
 def _range(value: Between, column: Column) -> Choice:
+    """What a range allows; an ordinal column's least and most are codes. Its ends may be reversed."""
     codes = np.zeros(column.size, dtype=np.bool_)
     if isinstance(column, Ordinal):
-        ends = [
-            None if end is None else int(_code_values(pa.array([end]), column)[0])
-            for end in (value.lower, value.upper)
-        ]
-        top = column.ordered - 1 if ends[1] is None else ends[1]
-        codes[ends[0] or 0 : top + 1] = True
-        return Choice(column, codes)
-    if not isinstance(column, Binned):
-        raise InputError(invalid("given", "a range of a column with an order", "Give a set of values."))
+        first, last = (
+            none if end is None else int(_code_values(pa.array([end]), column)[0])
+            for end, none in ((value.lower, 0), (value.upper, column.ordered - 1))
+        )
+        codes[first : last + 1] = True
+        return Choice(column, codes, first, last)
+    assert isinstance(column, Binned)  # noqa: S101 - others are refused before
     least, most = (
         none if end is None else float(_numbers(pa.array([end]), column)[0])
         for end, none in ((value.lower, -np.inf), (value.upper, np.inf))
     )
     edges = column.edge_array
-    last = edges[1:] - 1.0 if isinstance(column, Whole) else edges[1:]
-    codes[: column.present] = (last >= least) & (edges[:-1] <= most)
+    last_in = edges[1:] - 1.0 if isinstance(column, Whole) else edges[1:]
+    codes[: column.present] = (last_in >= least) & (edges[:-1] <= most)
     if isinstance(column, Whole):
-        codes[: column.present] &= np.maximum(edges[:-1], np.ceil(least)) <= np.minimum(last, np.floor(most))
+        codes[: column.present] &= np.maximum(edges[:-1], np.ceil(least)) <= np.minimum(
+            last_in, np.floor(most)
+        )
     return Choice(column, codes, least, most)
 
 
 def _collection(values: list[Any], column: Column) -> Choice:
-    if isinstance(column, Real):
-        raise InputError(invalid("given", "a range of a column of numbers", "Use Between."))
     codes = np.zeros(column.size, dtype=np.bool_)
     if values:
         codes[_code_values(pa.array(values), column)] = True
