@@ -14,7 +14,7 @@ import pytest
 import margrave as mg
 from margrave.models._base.pooling import Pooled, compare, halves, mu, pool
 from margrave.models.mixture import Mixture, MixtureModel
-from margrave.models.mixture.fitter import price_rule
+from margrave.models.mixture.policy import set_policy
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.release import NoisyMarginal
@@ -108,7 +108,9 @@ def test_the_price_that_split_noise_picks_is_nearly_as_good_as_the_best(sigma: f
         noisy = [NoisyMarginal(c, t + sigma * rng.standard_normal(t.shape), sigma) for c, t in exact.items()]
         tables = pool(domain, noisy)
         fitted, judged = halves(tables, rng)
-        prices = [times * price_rule(rows * mu(tables)) for times in (0.1, 1.0, 20.0)]
+        prices = [
+            times * set_policy(sum(domain.sizes), rows * mu(tables)).price for times in (0.1, 1.0, 20.0)
+        ]
         candidates = priced(domain, fitted, rows, [np.sqrt(0.75) * price for price in prices])
         chosen = nearest(candidates, judged, rows)
         fooled += nearest(candidates, fitted, rows) == 0
@@ -134,7 +136,7 @@ def priced(domain: Domain, tables: Sequence[Pooled], rows: float, prices: Sequen
     asked = [NoisyMarginal(t.clique, t.values, t.sigma) for t in tables]
     found = []
     for price in prices:
-        fitter = Mixture(components=12, restarts=1, labels=0, steps=300, information=float(price))
+        fitter = Mixture(components=12, labels=0, steps=300, information=float(price))
         model = fitter.fit(domain, asked, total=rows)
         found.append([model.project(t.clique) for t in tables])
     return found

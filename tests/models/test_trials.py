@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from margrave.models.mixture.descent import Setting
-from margrave.models.mixture.fitter import EASED, Mixture
+from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.policy import EASED, Setting
 from margrave.models.mixture.trials import Candidate, choose_setting, search_prices
 
 GROUPS = ((0, 1),)

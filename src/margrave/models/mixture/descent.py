@@ -1,4 +1,4 @@
-"""Runs: where a descent starts, and the mixture that one or several descents amount to.
+"""Runs: where a descent starts, and the mixture that it amounts to.
 
 Optimise: Adam on natural gradients of the logarithms, with a step that falls to nearly nothing.
 """
@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import average_nests
-from margrave.models.mixture.objective import NestPart, Objective, Point, point
+from margrave.models.mixture.objective import SPREAD, NestPart, Objective, Point, point
 from margrave.models.mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
-__all__ = ["Descent", "Run", "Setting", "average_runs", "descend", "start"]
+__all__ = ["Descent", "Run", "descend", "make_model", "start"]
 
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
-MOMENTUM, MEMORY = 0.9, 0.9
+MEMORY = 0.9
 """How long the mean and the mean square of gradients are remembered. Squares are forgotten as quickly as the
 mean: gradients shrink by orders of magnitude on the way, and a long memory stalls (0.999, the usual value,
 needs five times the steps)."""
@@ -73,17 +72,17 @@ def descend(
         _, by_weight = objective(at)
         objective.centre()
         length = rate * (1.0 - done / steps + LAST)
-        early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
-        scale, bias = np.float32(length / early), np.float32(1.0 / young)
+        known = 1.0 - MEMORY**done
+        scale, bias = np.float32(length / known), np.float32(1.0 / known)
         moves.step(objective.gradient, scale, bias)
         for nest, own in zip(objective.nests, inner, strict=True):
             for move, gradient in zip(own, nest.slopes, strict=True):
                 move.step(gradient, scale, bias)
             nest.settle()
         pull = at.weights * (by_weight - float(at.weights @ by_weight))
-        slope += (1.0 - MOMENTUM) * (pull - slope)
+        slope += (1.0 - MEMORY) * (pull - slope)
         bend += (1.0 - MEMORY) * (pull * pull - bend)
-        at.weigh -= length / early * slope / (np.sqrt(bend / young) + 1e-12)
+        at.weigh -= length / known * slope / (np.sqrt(bend / known) + 1e-12)
         at.settle(starts)
     value, _ = objective(at)
     objective.centre()
@@ -120,36 +119,15 @@ def _advance(
     bias: np.float32,
 ) -> None:
     """One step; no logarithm moves by more than 1."""
-    part, kept = np.float32(1.0 - 0.9), np.float32(1.0 - 0.9)
+    part = np.float32(1.0 - MEMORY)
     one = np.float32(1.0)
     for c in range(logs.shape[0]):
         for k in range(logs.shape[1]):
             g = gradient[c, k]
             mean[c, k] += part * (g - mean[c, k])
-            square[c, k] += kept * (g * g - square[c, k])
+            square[c, k] += part * (g * g - square[c, k])
             step = scale * mean[c, k] / (np.sqrt(square[c, k] * bias) + np.float32(1e-12))
             logs[c, k] -= min(max(step, -one), one)
-
-
-SPREAD = 0.5
-"""Standard deviation of the starting logarithms around the one-ways."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a descent is told beside the measurements.
-
-    Args:
-        price: Of a nat of dependence.
-        groups: Positions of the attributes of each nest.
-        signal: Rows times mu, mu^2 the precision of all measurements together.
-        labels: Whether attributes that nobody asked for are labels (`margrave.models.mixture.labels`).
-    """
-
-    price: float
-    groups: tuple[tuple[int, ...], ...] = ()
-    signal: float = 0.0
-    labels: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +136,16 @@ class Run:
 
     at: Point
     descent: Descent
-    nests: list[NestPart]
+    nests: Sequence[NestPart] = ()
 
 
-def average_runs(
-    domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], setting: Setting
-) -> MixtureModel:
-    """The mean of the mixtures, itself a mixture."""
-    worst = max((run.descent for run in runs), key=lambda descent: descent.gap)
-    weights = np.concatenate([run.at.weights for run in runs]).astype(np.float64)
-    shares = _exact(stacked, np.concatenate([run.at.shares for run in runs], axis=1))
-    nests = [
-        average_nests(parts)
-        for parts in zip(*([part.nest(domain) for part in r.nests] for r in runs), strict=True)
-    ]
-    for nest, part in zip(nests, runs[0].nests, strict=True):
+def make_model(domain: Domain, rows: float, stacked: Stacked, run: Run, price: float) -> MixtureModel:
+    """The mixture that a descent ended at, in double precision."""
+    weights, shares = run.at.weights.astype(np.float64), _exact(stacked, run.at.shares)
+    nests = [part.nest(domain) for part in run.nests]
+    for nest, part in zip(nests, run.nests, strict=True):
         shares[part.rows] = nest.shares
-    return MixtureModel(domain, rows, weights / weights.sum(), shares, setting.price, worst, nests=nests)
+    return MixtureModel(domain, rows, weights / weights.sum(), shares, price, run.descent, nests=nests)
 
 
 def start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:

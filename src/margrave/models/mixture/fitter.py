@@ -20,11 +20,20 @@ from margrave.models._base.pooling import Pooled, mu, pool, rows_of
 from margrave.models._grouping.coding import coarsen, groups_from_state
 from margrave.models._grouping.wide_pairs import restore_wide_pairs
 from margrave.models._torch.device import open_device
-from margrave.models.mixture.descent import Run, Setting, average_runs, descend, start
+from margrave.models.mixture.descent import Run, descend, make_model, start
 from margrave.models.mixture.labels import add_labels, choose_labels, reference_rows
 from margrave.models.mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models.mixture.nest import dependences, group_attributes
 from margrave.models.mixture.objective import NestPart, Objective
+from margrave.models.mixture.policy import (
+    FINEST,
+    OUTER,
+    PILOT_COMPONENTS,
+    PILOT_STEPS,
+    ROUGH_STEPS,
+    Setting,
+    set_policy,
+)
 from margrave.models.mixture.stacked import Stacked, stack
 from margrave.models.mixture.tensor import (
     A_TENSOR_CODE,
@@ -39,32 +48,14 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Mixture", "default_components", "price_rule"]
+__all__ = ["Mixture"]
 
 
 Floats = NDArray[np.float64]
+Groups = tuple[tuple[int, ...], ...]
 
-SPARSE = 2000.0
-"""Rows times mu below which the rule falls off faster: where noise hides nearly all, a dear nat hides more.
-Over four tables of 2,000 to 3,000 rows the best price is a half of the root's at 120 and 0.7 of it at 600."""
-PILOT_COMPONENTS, PILOT_STEPS, ROUGH_STEPS = 80, 200, 100
-"""Components and steps of the fits that only choose, and steps of a rough fit. With 120 and 250 what is
-chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the last steps follow the noise."""
 MOST_JUDGED = 4096
 """Codes above which the rule is taken as it is: the halves of so many cells would not fit into memory."""
-LEAST, MOST, WORK = 250, 600, 2.1e7
-"""Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
-FINE, MAX_RISE, FINE_WORK = 6e4, 4.0, 4.5e8
-"""LEAST grows with rows times mu over FINE, to MAX_RISE times itself or FINE_WORK / codes^2: where noise
-hides little, tables of many codes want for components, not for data."""
-WIDE, FEWEST = 1500, 60
-"""With more codes than WIDE, LEAST falls in proportion, to FEWEST: the noise on so many pairs hides finer
-structure."""
-AGAIN, LONG = 1e4, 600
-"""Rows times mu from which a second start pays where there are nests, on a table of at most LONG codes."""
-EASED, OUTER = 0.65, 2.25
-"""With nests: what is paid for atoms, over the price without, as dependence is what they are for; and what
-for shares of atoms over that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +72,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     and whether to nest; see `choose`.
 
     Args:
-        components: Products in each mixture, K; None for 250 to 600, fewer for more codes, and up to 1000
-            where noise hides little.
-        restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
-            for two, but one where there are nests and noise hides what is left to learn.
-        steps: Optimiser steps of each.
+        components: Products, K; None for 250 to 800, fewer for more codes, and up to 2000 where noise hides
+            little (`margrave.models.mixture.policy`).
+        steps: Optimiser steps.
         information: Price of a nat; None for the rule and its choice by split noise.
         smoothness: Price of unlike neighbours, over that of a nat.
         labels: Codes that all labels may have together, 0 for none. Labels are the attributes of fewest
@@ -94,13 +83,12 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             split noise finds that better.
         target: An attribute that rows are meant to predict: a label as well, the last one.
         rate: First step length of the optimiser.
-        seed: Of the starting points, the split noise and the labels' reference rows.
+        seed: Of the starting point, the split noise and the labels' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models._grouping.coding`).
         nests: Give attributes that depend strongly on each other atoms of their own
             (`margrave.models.mixture.objective`): always, never, or as split noise says (None). Never on
             a device.
-        outer: What nests pay for components' shares of atoms, over what they pay for atoms.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -125,7 +113,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     """
 
     components: int | None = None
-    restarts: int | None = None
     steps: int = 250
     information: float | None = None
     smoothness: float = 1 / 3
@@ -135,7 +122,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     seed: int = 0
     largest: int = 512
     nests: bool | None = None
-    outer: float = OUTER
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -145,7 +131,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     def __post_init__(self) -> None:
         check_counts(
             components=self.components,
-            restarts=self.restarts,
             steps=self.steps,
             max_codes=self.max_codes,
             largest=self.largest,
@@ -153,7 +138,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         for param, value in (
             ("information", self.information),
             ("rate", self.rate),
-            ("outer", self.outer),
         ):
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
@@ -167,14 +151,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
-        components, device, most = (
-            self.components or int(LEAST * MAX_RISE),
-            open_device(self.device),
-            self.max_codes,
-        )
+        components, device, most = self.components or FINEST, open_device(self.device), self.max_codes
         if self.max_memory is not None:
             room = max(self.max_memory - PROGRAM, 0)
-            most = min(most, _within(room, A_SQUARE, A_CODE * components * (self.restarts or 2)))
+            most = min(most, _within(room, A_SQUARE, A_CODE * components))
         if device is not None and device.memory is not None:
             most = min(most, _within(device.memory, A_TENSOR_SQUARE, A_TENSOR_CODE * components))
         return most
@@ -191,7 +171,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The mixture that explains the measurements; see the class. `warm` is not used.
 
         A rough fit is one small mixture at the rule's price, without labels. After the effort's deadline no
-        step is taken and no other start is tried; `converged` tells what came of it.
+        step is taken; `converged` tells what came of it.
 
         Cliques of three or more attributes count through their pairs.
 
@@ -233,9 +213,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         # To weigh forbidden cells more takes components away from what is left to learn.
         tables = zero_forbidden(domain, tables, 1.0)
         if effort.rough:
-            signal = rows * mu(tables)
-            setting = Setting(self.information or price_rule(signal), signal=signal)
-            return self._pilot(ROUGH_STEPS)._fit(domain, tables, rows, setting, effort)
+            return self._pilot(ROUGH_STEPS)._fit(
+                domain, tables, rows, self._find_setting(domain, tables, rows), effort
+            )
         if setting is None:
             setting = self.choose(domain, tables, rows, effort).setting
         return self._fit(domain, tables, rows, setting, effort)
@@ -243,15 +223,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     def _fit(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, setting: Setting, effort: Effort
     ) -> MixtureModel:
-        stacked, again = stack(domain, tables, rows), self.restarts
-        if again is None:
-            pays = not setting.groups or (setting.signal >= AGAIN and stacked.codes <= LONG)
-            again = 2 if pays else 1
-        runs = [self.descend_once(stacked, setting, self.seed, effort)]
-        for turn in range(1, again):
-            if not effort.over:
-                runs.append(self.descend_once(stacked, setting, self.seed + turn, effort))
-        model = average_runs(domain, rows, stacked, runs, setting)
+        model = self.descend_once(domain, stack(domain, tables, rows), rows, setting, effort)
         codes = 0 if effort.over else self.labels
         if len(domain) < 2 or (self.target is None and not codes):
             return model
@@ -301,27 +273,38 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """Cells of the stacked table, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)) ** 2)
 
+    def _find_setting(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, groups: Groups = ()
+    ) -> Setting:
+        """The policy's setting, at the price that was given, if one was."""
+        found = set_policy(sum(domain.sizes), rows * mu(tables), groups)
+        return replace(found, price=self.information or found.price)
+
     def _pilot(self, steps: int) -> Mixture:
         """The settings of fits that only help to choose."""
         few = min(self.components or PILOT_COMPONENTS, PILOT_COMPONENTS)
         steps = min(self.steps, steps)
-        return replace(self, components=few, steps=steps, restarts=1, labels=0, target=None)
+        return replace(self, components=few, steps=steps, labels=0, target=None)
 
-    def descend_once(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
-        """One descent from one start."""
-        components = self.components or default_components(stacked.codes, setting.signal)
-        rng = np.random.default_rng(seed)
+    def descend_once(
+        self, domain: Domain, stacked: Stacked, rows: float, setting: Setting, effort: Effort
+    ) -> MixtureModel:
+        """The mixture that one descent ends at, without labels."""
+        components = self.components or setting.components
+        rng = np.random.default_rng(self.seed)
         at = start(stacked, components, rng)
         price, smoothness, device = setting.price, self.smoothness * setting.price, open_device(self.device)
         if device is not None:
             on = TensorObjective(stacked, price, smoothness, device)
-            return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
+            descent = descend_tensors(on, at, self.steps, self.rate, lambda: effort.over)
+            return make_model(domain, rows, stacked, Run(at, descent), price)
         nests = [
-            NestPart(stacked, group, at.logs, components, price, smoothness, rng, self.outer)
+            NestPart(stacked, group, at.logs, components, price, smoothness, rng, OUTER)
             for group in setting.groups
         ]
         objective = Objective(stacked, components, price, smoothness, nests)
-        return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), nests)
+        descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
+        return make_model(domain, rows, stacked, Run(at, descent, nests), price)
 
     def choose(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Choice:
         """The price of a nat and the nests that small mixtures say on split noise, and what they saw.
@@ -330,9 +313,12 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         or doubled while that gets better, and at the price where that ends the other is tried once more.
         All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
         """
-        signal, codes = rows * mu(tables), sum(domain.sizes)
-        usual = Setting(self.information or price_rule(signal), signal=signal)
-        if codes > MOST_JUDGED or effort.over or not any(len(table.clique) > 1 for table in tables):
+        usual = self._find_setting(domain, tables, rows)
+        if (
+            sum(domain.sizes) > MOST_JUDGED
+            or effort.over
+            or not any(len(table.clique) > 1 for table in tables)
+        ):
             return Choice(usual)
         trials = Trials(domain, tables, rows, self.seed, effort)
         pilot = self._pilot(PILOT_STEPS)
@@ -341,7 +327,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         groups = group_attributes(domain, dependence, {self.target or ""})
         nested = None
         if groups and self.nests is not False and self.device is None:
-            nested = replace(usual, price=self.information or EASED * usual.price, groups=groups)
+            nested = self._find_setting(domain, tables, rows, groups)
         if nested is not None and self.nests:
             best = trials.fit(pilot, nested)
             best = best if self.information else search_prices(trials, pilot, best)
@@ -373,21 +359,3 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
 def _within(room: int, square: int, code: int) -> int:
     """The most codes n with square n^2 + code n at most room."""
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
-
-
-def default_components(codes: int, signal: float) -> int:
-    """Products of a mixture by default.
-
-    Args:
-        codes: Of all attributes together.
-        signal: Rows times mu, the root of the precision of all measurements together.
-    """
-    square = max(codes, 1) ** 2
-    usual = max(min(WORK / square, MOST), LEAST * min(WIDE / max(codes, 1), 1.0), FEWEST)
-    fine = min(LEAST * min(signal / FINE, MAX_RISE), FINE_WORK / square)
-    return round(max(usual, fine))
-
-
-def price_rule(signal: float) -> float:
-    """10 sqrt(x) min(x / SPARSE, 1)^(1/4); x is rows times mu, mu^2 the sum over tables of 1 / sigma^2."""
-    return 10.0 * math.sqrt(signal) * math.sqrt(math.sqrt(min(signal / SPARSE, 1.0)))

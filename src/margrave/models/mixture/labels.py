@@ -30,7 +30,7 @@ from margrave.models._base.pooling import Pooled, one_ways, simplex
 from margrave.models._sampling.balance import balance_column
 from margrave.models.mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
 from margrave.models.mixture.model import MixtureModel
-from margrave.models.mixture.nest import dependence
+from margrave.models.mixture.nest import CHUNK, dependence
 from margrave.models.mixture.rows import draw
 from margrave.schema.domain import Clique, Domain
 
@@ -188,8 +188,6 @@ PROPOSALS = 32
 """Rows drawn for each row that is chosen by importance."""
 ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
 """How often rows are drawn for given labels, every time twice as many for each, and how many at most."""
-CHUNK = 1 << 13
-"""Rows whose posterior over the components is held at once."""
 
 
 class Labels:

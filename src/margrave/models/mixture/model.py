@@ -30,7 +30,7 @@ from margrave.models._grouping.model import GroupedModel
 from margrave.models._grouping.wide_pairs import estimate_wide_pairs
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models.mixture.nest import Nest, remembered_nests
-from margrave.models.mixture.rows import condition_weights, draw
+from margrave.models.mixture.rows import draw
 from margrave.models.mixture.rules import condition_tie, number_cells, rake_block, ties
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -46,7 +46,8 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 WIDEST = 1 << 22
-"""Cells looked at at once while rows are drawn, at most."""
+"""Cells looked at at once while rows are drawn, at most, and codes times components of a large attribute
+that gets all its codes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,10 +324,6 @@ class MixtureModel(Model):
 
         return sample_codes(self._domain, rows, given, rng, draw_rows, ways)
 
-    def posterior(self, evidence: Mapping[str, int]) -> Floats:
-        """Component weights given some codes: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
-        return condition_weights(self, evidence)
-
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Mixture.restore` builds the same model again."""
         state = {
@@ -389,10 +386,6 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
     return labels_from_state(model, state)
 
 
-MOST = 1 << 22
-"""Codes times components of a large attribute that gets all its codes back, at most."""
-
-
 def undo_grouping(
     model: MixtureModel, coarse: Coarse, labels: bool, tables: Sequence[Pooled] = ()
 ) -> MixtureModel | GroupedMixture:
@@ -406,7 +399,7 @@ def undo_grouping(
     """
     rules, count = coarse.domain.rules, len(model.weights)
     names = () if rules is None else rules.names
-    wide = [name for name in coarse.groups if name in names and coarse.domain[name] * count <= MOST]
+    wide = [name for name in coarse.groups if name in names and coarse.domain[name] * count <= WIDEST]
     if not wide or labels:
         return GroupedMixture(model, coarse, estimate_wide_pairs(model, coarse, tables))
     left = coarse.without(wide)

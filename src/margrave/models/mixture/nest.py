@@ -22,14 +22,14 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.models._base.pooling import Pooled
 
-__all__ = ["Nest", "average_nests", "dependence", "dependences", "group_attributes", "remembered_nests"]
+__all__ = ["CHUNK", "Nest", "dependence", "dependences", "group_attributes", "remembered_nests"]
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 CHUNK = 1 << 12
-"""Kinds of rows with given codes whose atoms' shares are held at once."""
+"""Rows, or kinds of rows with given codes, whose shares of components or atoms are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +137,6 @@ class Nest:
         for name in names[1:]:
             table = (table[:, None, :] * self.block(name)[None, :, :]).reshape(-1, table.shape[1])
         return table
-
-
-def average_nests(nests: Sequence[Nest]) -> Nest:
-    """The nest of a mixture of mixtures with this nest each: atoms and components side by side."""
-    first = nests[0]
-    if len(nests) == 1:
-        return first
-    shapes = np.array([nest.tops.shape for nest in nests])
-    tops = np.zeros(shapes.sum(axis=0))
-    for nest, (a, k) in zip(nests, np.cumsum(shapes, axis=0) - shapes, strict=True):
-        tops[a : a + nest.tops.shape[0], k : k + nest.tops.shape[1]] = nest.tops
-    return Nest(first.names, first.sizes, np.concatenate([nest.atoms for nest in nests], axis=1), tops)
 
 
 def remembered_nests(domain: Domain, components: int, state: Mapping[str, Floats]) -> list[Nest]:

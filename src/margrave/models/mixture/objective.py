@@ -48,12 +48,13 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_summing
 from margrave.models.mixture.nest import Nest
-from margrave.models.mixture.rules import TiedPart
+from margrave.models.mixture.rules import MIN_LOG_PROBABILITY, TiedPart
 from margrave.models.mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
 __all__ = [
     "FLOOR",
+    "SPREAD",
     "STEP_PRICE",
     "NestPart",
     "Objective",
@@ -246,8 +247,6 @@ def centre_gradient(gradient: Singles, shares: Singles, starts: Longs) -> None:
 
 FLOOR = np.float32(1e-9)
 """Least share of a code that a logarithm or a ratio is taken of."""
-MIN_LOG_PROBABILITY = np.float32(-30.0)
-"""Least log-probability of a code in a component."""
 
 
 @dataclass(slots=True)
@@ -268,7 +267,7 @@ class Point:
 
     def settle(self, starts: Longs) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
-        np.maximum(self.logs, MIN_LOG_PROBABILITY, out=self.logs)
+        np.maximum(self.logs, np.float32(MIN_LOG_PROBABILITY), out=self.logs)
         np.exp(self.logs, out=self.shares)
         normalise_shares(self.logs, self.shares, starts)
         self.weigh -= self.weigh.max()
@@ -365,7 +364,7 @@ ATOMS = 2
 OWN_STATE_SHARE = 0.9
 """Share of its own atom in each component at the start: near the plain mixture, which it may leave."""
 SPREAD = 0.5
-"""Standard deviation of the starting logarithms of atoms' shares in components."""
+"""Standard deviation of starting logarithms: of codes around the one-ways, and of atoms' shares."""
 
 
 class NestPart:
