@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,8 +110,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.models._mixture.latent_blocks import group_attributes
     from margrave.models.auto import Auto, rank_pairs
     from margrave.models.mixture import Mixture
-    from margrave.models.mixture.descent import Setting
-    from margrave.models.mixture.fitter import BLOCK_PENALTY_SHARE, penalty_rule
+    from margrave.models.mixture.policy import set_policy
     from margrave.models.mixture.trials import Trials
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
@@ -128,16 +128,13 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     codes = {name: np.asarray(encoded.column(name), dtype=np.int64) for name in domain.names}
     truth = Truth(codes, dict(zip(domain.names, domain.sizes, strict=True)))
 
-    tables, mixture = pool(domain, measurements, inferred=True), Mixture(restarts=1, refinements=0)
+    tables, mixture = pool(domain, measurements, inferred=True), Mixture(refinements=0)
     trials = Trials(domain, tables, total, 0, FULL)
     signal = total * mu(tables)
     choice = mixture.choose(domain, tables, total)
     groups = group_attributes(domain, choice.dependence)
-    settings = [
-        Setting(factor * penalty_rule(signal) * (BLOCK_PENALTY_SHARE if own else 1.0), own, signal)
-        for factor in FACTORS
-        for own in dict.fromkeys(((), groups))
-    ]
+    rules = [set_policy(sum(domain.sizes), signal, own) for own in dict.fromkeys(((), groups))]
+    settings = [replace(rule, penalty=factor * rule.penalty) for factor in FACTORS for rule in rules]
     halves = [trials.fit_model(mixture, setting) for setting in settings]
     whole = [mixture.fit_at(setting, domain, measurements, total, FULL) for setting in settings]
     ranked = rank_pairs(domain, tables, choice.dependence)

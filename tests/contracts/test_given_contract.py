@@ -30,8 +30,8 @@ FITTERS = {
     "independent": Independent(),
     "pgm": PGM(),
     "pgm tree": PGM(),
-    "mixture": Mixture(components=6, restarts=1, refinements=0),
-    "grouped": Mixture(components=6, restarts=1, refinements=0, largest=3),
+    "mixture": Mixture(components=6, refinements=0),
+    "grouped": Mixture(components=6, refinements=0, largest=3),
 }
 GIVEN = [("d",), ("a", "c"), ("one",), ("b", "c", "d"), ("a", "b", "one", "d"), DOMAIN.names]
 
@@ -132,7 +132,7 @@ def test_every_set_of_given_columns(model):
 
 @pytest.mark.parametrize("names", [("d",), ("a", "d"), ("b",)], ids="+".join)
 def test_a_target_is_given_exactly(names):
-    fitter = Mixture(components=6, restarts=1, refinements=0, target="d")
+    fitter = Mixture(components=6, refinements=0, target="d")
     model = fitter.fit(DOMAIN, measured(CLIQUES))
     rows = 20_000
     given = given_rows(names, rows)

@@ -58,9 +58,9 @@ FITTERS = {
     "gum": GUM(),
     "independent": Independent(),
     "pgm": PGM(),
-    "mixture": Mixture(components=12, restarts=1, steps=120),
-    "grouped": Mixture(components=12, restarts=1, steps=120, largest=4),
-    "targeted": Mixture(components=12, restarts=1, steps=120, target="sex"),
+    "mixture": Mixture(components=12, steps=120),
+    "grouped": Mixture(components=12, steps=120, largest=4),
+    "targeted": Mixture(components=12, steps=120, target="sex"),
 }
 PAIRS = [("zip", "state"), ("low", "high"), ("low", "sum"), ("zip", "low"), ("sex", "free"), ("sex", "state")]
 

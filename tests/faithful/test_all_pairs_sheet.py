@@ -15,7 +15,7 @@ import margrave as mg
 from margrave.models._base.pooling import Pooled, compare, halves, mu, pool
 from margrave.models._mixture.model import MixtureModel
 from margrave.models.mixture import Mixture
-from margrave.models.mixture.fitter import penalty_rule
+from margrave.models.mixture.policy import set_policy
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.release import NoisyMarginal
@@ -109,7 +109,9 @@ def test_the_price_that_split_noise_picks_is_nearly_as_good_as_the_best(sigma: f
         noisy = [NoisyMarginal(c, t + sigma * rng.standard_normal(t.shape), sigma) for c, t in exact.items()]
         tables = pool(domain, noisy)
         fitted, judged = halves(tables, rng)
-        penalties = [times * penalty_rule(rows * mu(tables)) for times in (0.1, 1.0, 20.0)]
+        penalties = [
+            times * set_policy(sum(domain.sizes), rows * mu(tables)).penalty for times in (0.1, 1.0, 20.0)
+        ]
         candidates = priced(domain, fitted, rows, [np.sqrt(0.75) * penalty for penalty in penalties])
         chosen = nearest(candidates, judged, rows)
         fooled += nearest(candidates, fitted, rows) == 0
@@ -137,7 +139,7 @@ def priced(
     asked = [NoisyMarginal(t.clique, t.values, t.sigma) for t in tables]
     found = []
     for penalty in penalties:
-        fitter = Mixture(components=12, restarts=1, refinements=0, steps=300, information=float(penalty))
+        fitter = Mixture(components=12, refinements=0, steps=300, information=float(penalty))
         model = fitter.fit(domain, asked, total=rows)
         found.append([model.project(t.clique) for t in tables])
     return found

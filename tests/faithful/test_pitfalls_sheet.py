@@ -144,9 +144,7 @@ FITTERS: dict[str, Any] = {
     "genetic": Genetic(rows=20_000, tolerance=0.001),
     "gum": GUM(rows=20_000),
     "independent": Independent(),
-    "mixture": Mixture(
-        components=30, restarts=1, refinements=0, steps=600, information=1e-3, smoothness=1e-9
-    ),
+    "mixture": Mixture(components=30, refinements=0, steps=600, information=1e-3, smoothness=1e-9),
     "pgm": PGM(strength=1e-5, tolerance=1e-9),
     "pmw": PMW(passes=600),
     "residual": Residual(rows=GUM(rows=20_000)),

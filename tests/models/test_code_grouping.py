@@ -71,7 +71,7 @@ def test_tables_are_added_up_with_their_variances() -> None:
 
 
 def test_a_mixture_over_groups_answers_in_codes() -> None:
-    fitter = Mixture(components=20, restarts=1, largest=40, target=None)
+    fitter = Mixture(components=20, largest=40, target=None)
     model = fitter.fit(DOMAIN, measurements())
     assert model.domain == DOMAIN
     pair = model.project(("few", "many"))
@@ -89,7 +89,7 @@ def test_a_mixture_over_groups_answers_in_codes() -> None:
 
 
 def test_given_a_code_of_a_large_attribute() -> None:
-    model = Mixture(components=20, restarts=1, largest=40).fit(DOMAIN, measurements())
+    model = Mixture(components=20, largest=40).fit(DOMAIN, measurements())
     rows = model.sample(20_000, np.random.default_rng(0), {"many": 0})
     assert (rows.column("many") == 0).all()
     wanted = model.project(("many", "few"))[0]
@@ -99,7 +99,7 @@ def test_given_a_code_of_a_large_attribute() -> None:
 
 @pytest.mark.parametrize("key", ["groups_0", "shares_0"])
 def test_damaged_states_are_refused(key: str) -> None:
-    model = Mixture(components=5, restarts=1, largest=40).fit(DOMAIN, measurements())
+    model = Mixture(components=5, largest=40).fit(DOMAIN, measurements())
     for damage in (np.full(300, np.nan), np.zeros(4), np.full(300, -1.0)):
         with pytest.raises(ReleaseError, match="damaged"):
             groups_from_state(DOMAIN, model.state() | {key: damage})

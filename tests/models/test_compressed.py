@@ -89,8 +89,8 @@ def test_where_noise_hides_many_codes_tables_come_nearer_to_the_rows() -> None:
 INNERS = [
     PGM(),
     Independent(),
-    Mixture(components=10, restarts=1, information=50.0),
-    Mixture(components=10, restarts=1, information=50.0, largest=8),
+    Mixture(components=10, information=50.0),
+    Mixture(components=10, information=50.0, largest=8),
 ]
 
 

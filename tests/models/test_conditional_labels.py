@@ -49,7 +49,7 @@ def off(table: np.ndarray, clique: tuple[str, ...]) -> float:
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    return Mixture(components=40, restarts=1).fit(DOMAIN, measurements(TRIPLES))
+    return Mixture(components=40).fit(DOMAIN, measurements(TRIPLES))
 
 
 def counted(model: MixtureModel, clique: tuple[str, ...]) -> np.ndarray:
@@ -63,7 +63,7 @@ def counted(model: MixtureModel, clique: tuple[str, ...]) -> np.ndarray:
 def test_measured_triples_are_held_by_marginals_and_rows(
     fitted: MixtureModel, clique: tuple[str, ...]
 ) -> None:
-    plain = Mixture(components=40, restarts=1).fit(DOMAIN, measurements([]))
+    plain = Mixture(components=40).fit(DOMAIN, measurements([]))
     assert off(plain.project(clique), clique) > 0.1
     assert off(fitted.project(clique), clique) < 0.02
     assert off(counted(fitted, clique), clique) < 0.02
@@ -76,7 +76,7 @@ def test_pairs_are_held_beside_them(fitted: MixtureModel) -> None:
 
 @pytest.mark.parametrize("target", [None, "a", "b", "e"])
 def test_a_triple_is_held_whichever_of_its_attributes_is_drawn_last(target: str | None) -> None:
-    model = Mixture(components=40, restarts=1, target=target).fit(DOMAIN, measurements(TRIPLES))
+    model = Mixture(components=40, target=target).fit(DOMAIN, measurements(TRIPLES))
     assert model.refinements is not None
     assert target is None or target in model.refinements.names
     for clique in TRIPLES:
@@ -84,7 +84,7 @@ def test_a_triple_is_held_whichever_of_its_attributes_is_drawn_last(target: str 
 
 
 def test_triples_alone_make_labels() -> None:
-    model = Mixture(components=40, restarts=1, refinements=1).fit(DOMAIN, measurements(TRIPLES))
+    model = Mixture(components=40, refinements=1).fit(DOMAIN, measurements(TRIPLES))
     assert model.refinements is not None
     assert off(counted(model, TRIPLES[0]), TRIPLES[0]) < 0.02
 

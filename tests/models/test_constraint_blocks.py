@@ -201,7 +201,7 @@ def test_rules_bring_the_model_nearer_to_the_rows_inside_and_outside(sigma: floa
     for domain in (dataclasses.replace(DOMAIN, rules=None), DOMAIN):
         errors: dict[bool, list[float]] = {True: [], False: []}
         for seed in range(2):
-            model = Mixture(components=20, restarts=1).fit(domain, measured(sigma, seed=seed), total=ROWS)
+            model = Mixture(components=20).fit(domain, measured(sigma, seed=seed), total=ROWS)
             for clique in itertools.combinations(DOMAIN.names, 2):
                 tied = any(set(clique) <= group for group in groups)
                 errors[tied].append(np.abs(model.project(clique) - summed(joint, clique)).sum() / 2 / ROWS)

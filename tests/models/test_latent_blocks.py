@@ -11,18 +11,12 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.limits import FULL
 from margrave.models._base.pooling import Pooled, pool
-from margrave.models._mixture.latent_blocks import (
-    LatentBlock,
-    average_latent_blocks,
-    dependence,
-    dependences,
-    group_attributes,
-)
+from margrave.models._mixture.latent_blocks import dependence, dependences, group_attributes
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked, stack
-from margrave.models.mixture.descent import Setting
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
+from margrave.models.mixture.policy import Setting
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -217,29 +211,12 @@ def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
             made.append(NoisyMarginal(clique, table, 20.0))
         else:
             made.append(InferredMarginal(clique, np.full((8, 8), ROWS / 64), 20.0, 0.0, 0.01))
-    mixture = Mixture(components=16, restarts=1, refinements=0)
+    mixture = Mixture(components=16, refinements=0)
     model = mixture.fit_at(Setting(20.0, ((0, 1, 2, 3),)), domain, made, float(ROWS), FULL)
     found = {m.clique: dependence(model.project(m.clique) / ROWS) for m in made}
     assert found["a", "b"] > 0.4
     assert found["c", "d"] > 0.4
     assert max(found[m.clique] for m in made if isinstance(m, InferredMarginal)) < 0.25
-
-
-def test_two_starts_average_to_their_mean() -> None:
-    rng = np.random.default_rng(0)
-    latent_blocks = [
-        LatentBlock(
-            ("a", "b"),
-            (3, 4),
-            np.concatenate([rng.dirichlet(np.ones(n), 5).T for n in (3, 4)]),
-            state_weights,
-        )
-        for state_weights in (rng.dirichlet(np.ones(5), 2).T, rng.dirichlet(np.ones(5), 3).T)
-    ]
-    both = average_latent_blocks(latent_blocks)
-    weights = rng.dirichlet(np.ones(5))
-    parts = [latent_blocks[0].mixed(("a", "b"), weights[:2]), latent_blocks[1].mixed(("a", "b"), weights[2:])]
-    assert np.allclose(both.mixed(("a", "b"), weights), parts[0] + parts[1])
 
 
 def test_a_target_and_attributes_of_two_codes_stay_alone() -> None:

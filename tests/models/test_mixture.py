@@ -12,11 +12,12 @@ from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import mu, pool
 from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.rows import condition_weights
 from margrave.models._mixture.stacked import stack
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
-from margrave.models.mixture.fitter import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, penalty_rule
 from margrave.models.mixture.objective import Objective, point
+from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, set_policy
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -46,7 +47,7 @@ def measured(sigma: float, rows: float = 10_000.0, seed: int = 0) -> list[NoisyM
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    return Mixture(components=20, restarts=1, refinements=0).fit(DOMAIN, measured(5.0))
+    return Mixture(components=20, refinements=0).fit(DOMAIN, measured(5.0))
 
 
 def unbought(made: list[NoisyMarginal], pairs: set[tuple[str, str]]) -> list[NoisyMarginal]:
@@ -83,7 +84,7 @@ def test_an_inferred_pair_says_nothing_of_its_one_ways() -> None:
     wrong = np.zeros((DOMAIN[a], DOMAIN[b]))
     wrong[0, 0] = 10_000.0
     made.append(InferredMarginal((a, b), wrong, 1.0))
-    model = Mixture(components=5, restarts=1, refinements=0).fit(DOMAIN, made, total=10_000.0)
+    model = Mixture(components=5, refinements=0).fit(DOMAIN, made, total=10_000.0)
     for m in made[:-1]:
         assert 0.5 * np.abs(model.project(m.clique) - m.values).sum() / 10_000.0 < 0.01
 
@@ -93,7 +94,7 @@ def test_an_inferred_pair_is_fitted_as_independent() -> None:
     pair = DOMAIN.names[:2]
     apart = []
     for made in (measured(20.0), unbought(measured(20.0), {pair})):
-        model = Mixture(components=20, restarts=1, refinements=0).fit(DOMAIN, made, total=10_000.0)
+        model = Mixture(components=20, refinements=0).fit(DOMAIN, made, total=10_000.0)
         table = model.project(pair) / model.total
         apart.append(0.5 * np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
     assert apart[1] < 0.3 * apart[0]
@@ -101,7 +102,7 @@ def test_an_inferred_pair_is_fitted_as_independent() -> None:
 
 def test_one_component_is_the_product_of_the_one_ways() -> None:
     ones = [m for m in measured(1.0) if len(m.clique) == 1]
-    model = Mixture(components=1, restarts=1, smoothness=0.0).fit(DOMAIN, ones)
+    model = Mixture(components=1, smoothness=0.0).fit(DOMAIN, ones)
     for m in ones:
         assert np.abs(model.project(m.clique) - m.values).max() < 10
     product = np.outer(model.project(("a",)), model.project(("c",))) / model.total
@@ -109,7 +110,7 @@ def test_one_component_is_the_product_of_the_one_ways() -> None:
 
 
 def test_a_known_mixture_is_recovered_from_its_pairs() -> None:
-    model = Mixture(components=2, restarts=1, information=1e-3, steps=1500).fit(DOMAIN, measured(0.5))
+    model = Mixture(components=2, information=1e-3, steps=1500).fit(DOMAIN, measured(0.5))
     for m in measured(1e-9):
         assert 0.5 * np.abs(model.project(m.clique) - m.values).sum() < 30  # of 10,000 rows
     weights, parts = two_components()
@@ -118,11 +119,11 @@ def test_a_known_mixture_is_recovered_from_its_pairs() -> None:
 
 
 def test_information_has_its_price() -> None:
-    dear = Mixture(components=20, restarts=1, refinements=0, information=1e7).fit(DOMAIN, measured(50.0))
+    dear = Mixture(components=20, refinements=0, information=1e7).fit(DOMAIN, measured(50.0))
     product = np.outer(dear.project(("a",)), dear.project(("b",))) / dear.total
     assert 0.5 * np.abs(dear.project(("a", "b")) - product).sum() < 0.002 * dear.total
-    fair = Mixture(components=20, restarts=1, refinements=0).fit(DOMAIN, measured(50.0))
-    clear = Mixture(components=20, restarts=1, refinements=0, information=1e-3).fit(DOMAIN, measured(50.0))
+    fair = Mixture(components=20, refinements=0).fit(DOMAIN, measured(50.0))
+    clear = Mixture(components=20, refinements=0, information=1e-3).fit(DOMAIN, measured(50.0))
     truth = {m.clique: m.values for m in measured(1e-9)}
     errors = [
         sum(np.abs(model.project(clique) - table).sum() for clique, table in truth.items())
@@ -136,14 +137,14 @@ def test_smoothness_draws_ordered_codes_together_and_no_others() -> None:
     rough = measured(200.0, seed=3)
 
     def unevenness(smoothness: float, name: str) -> float:
-        fitter = Mixture(components=20, restarts=1, information=20.0, smoothness=smoothness, refinements=0)
+        fitter = Mixture(components=20, information=20.0, smoothness=smoothness, refinements=0)
         model = fitter.fit(DOMAIN, rough)
         ratios = model.project((name, "d"))[:5] / model.project((name,))[:5, None]
         return float(np.abs(np.diff(ratios[:, 0])).sum())
 
     assert unevenness(50.0, "a") < 0.7 * unevenness(0.0, "a")
     plain = Domain(DOMAIN.names, DOMAIN.sizes)
-    one, two = (Mixture(components=5, restarts=1, smoothness=s).fit(plain, rough) for s in (0.0, 50.0))
+    one, two = (Mixture(components=5, smoothness=s).fit(plain, rough) for s in (0.0, 50.0))
     assert np.array_equal(one.project(("a", "b")), two.project(("a", "b")))
 
 
@@ -151,7 +152,7 @@ def test_wide_cliques_count_through_their_pairs() -> None:
     weights, parts = two_components()
     joint = 10_000 * np.einsum("k,ka,kb,kc->abc", weights, *parts[:3])
     table = NoisyMarginal(("c", "a", "b"), joint.transpose(2, 0, 1), 3.0)
-    model = Mixture(components=20, restarts=1).fit(DOMAIN, [table])
+    model = Mixture(components=20).fit(DOMAIN, [table])
     assert 0.5 * np.abs(model.project(("a", "b")) - joint.sum(axis=2)).sum() < 150
     stacked = stack(DOMAIN, pool(DOMAIN, [NoisyMarginal(("a", "b", "c"), joint, 3.0)]), 10_000.0)
     assert stacked.pair_weights[0, 6] == pytest.approx(1e8 / (9.0 * 4), rel=1e-6)  # four codes of c added
@@ -161,7 +162,7 @@ def test_unequal_measurements_are_weighed_by_their_precision() -> None:
     good, bad = (np.array([[600.0, 400.0]] * 2).T, np.array([[100.0, 900.0]] * 2).T)
     domain = Domain(("x", "y"), (2, 2))
     both = [NoisyMarginal(("x", "y"), good, 1.0), NoisyMarginal(("x", "y"), bad, 1000.0)]
-    model = Mixture(components=5, restarts=1).fit(domain, both)
+    model = Mixture(components=5).fit(domain, both)
     assert model.project(("x",))[0] / model.total == pytest.approx(0.6, abs=0.01)
 
 
@@ -175,7 +176,7 @@ def test_conditioning_agrees_with_brute_force(fitted: MixtureModel) -> None:
     found = np.zeros((6, 4))
     np.add.at(found, (rows.column("a"), rows.column("c")), 1 / 40_000)
     assert 0.5 * np.abs(found - wanted).sum() < 0.003
-    weights = fitted.posterior(given)
+    weights = condition_weights(fitted, given)
     mixed = np.einsum("k,ak,ck->ac", weights, fitted.block("a"), fitted.block("c"))
     assert np.abs(mixed - wanted).max() < 1e-6
 
@@ -217,8 +218,8 @@ def test_restored_models_are_the_same(fitted: MixtureModel) -> None:
 
 
 def test_convergence_is_told() -> None:
-    long = Mixture(components=10, restarts=1, steps=400).fit(DOMAIN, measured(20.0))
-    short = Mixture(components=10, restarts=1, steps=3).fit(DOMAIN, measured(20.0))
+    long = Mixture(components=10, steps=400).fit(DOMAIN, measured(20.0))
+    short = Mixture(components=10, steps=3).fit(DOMAIN, measured(20.0))
     assert long.converged
     assert not short.converged
     late = Mixture(components=10).fit(DOMAIN, measured(20.0), effort=Effort(deadline=Deadline(0.0)))
@@ -237,13 +238,17 @@ def test_more_steps_do_not_raise_the_objective() -> None:
     assert values[0] > values[1] > values[2]
 
 
+def penalty_rule(signal: float) -> float:
+    return set_policy(sum(DOMAIN.sizes), signal).penalty
+
+
 def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> None:
     signal = mu(pool(DOMAIN, measured(10.0)))
     assert penalty_rule(1e4 * signal) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))
     finer = mu(pool(DOMAIN, measured(5.0)))
     assert penalty_rule(1e4 * finer) == pytest.approx(2**0.5 * penalty_rule(1e4 * signal))
     assert penalty_rule(100.0 * finer) == pytest.approx(2**0.75 * penalty_rule(100.0 * signal))
-    model = Mixture(components=10, restarts=1).fit(DOMAIN, measured(10.0))
+    model = Mixture(components=10).fit(DOMAIN, measured(10.0))
     rule = penalty_rule(model.total * signal)
     steps = [nested * rule * 2.0**step for nested in (1.0, BLOCK_PENALTY_SHARE) for step in range(-3, 4)]
     assert min(abs(model.information - penalty) for penalty in steps) < 1e-6

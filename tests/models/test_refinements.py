@@ -44,11 +44,11 @@ def measurements(sigma: float = 5.0, rows: float = 20_000.0) -> list[NoisyMargin
 
 @pytest.fixture(scope="module")
 def fitted() -> MixtureModel:
-    return Mixture(components=40, restarts=1, refinements=0, target="y").fit(DOMAIN, measurements())
+    return Mixture(components=40, refinements=0, target="y").fit(DOMAIN, measurements())
 
 
 def test_the_label_is_closer_to_the_truth_than_the_mixture_s(fitted: MixtureModel) -> None:
-    plain = Mixture(components=40, restarts=1, refinements=0).fit(DOMAIN, measurements())
+    plain = Mixture(components=40, refinements=0).fit(DOMAIN, measurements())
     assert plain.refinements is None
     clique = DOMAIN.names
     errors = []
@@ -70,7 +70,7 @@ def test_the_first_rows_are_like_all_others() -> None:
         NoisyMarginal(pair, table.sum(axis=tuple(i for i in range(4) if domain.names[i] not in pair)), 5.0)
         for pair in (("a", "b"), ("b", "c"), ("b", "y"))
     ]
-    model = Mixture(components=6, restarts=1, refinements=0, target="y").fit(domain, made)
+    model = Mixture(components=6, refinements=0, target="y").fit(domain, made)
     for seed in range(6):
         drawn = model.sample(40_000, np.random.default_rng(seed)).columns
         cells = np.ravel_multi_index([column.astype(int) for column in drawn], domain.sizes)
@@ -126,7 +126,7 @@ def test_edges_of_the_domain() -> None:
     alone = Domain(("y",), (2,))
     model = Mixture(components=3, target="y").fit(alone, [NoisyMarginal(("y",), np.array([30.0, 70.0]), 1.0)])
     assert model.sample(10, np.random.default_rng(0)).rows == 10
-    nothing = Mixture(components=3, restarts=1, target="y").fit(DOMAIN, [])
+    nothing = Mixture(components=3, target="y").fit(DOMAIN, [])
     assert nothing.sample(4, np.random.default_rng(0)).rows == 4
     assert nothing.sample(0, np.random.default_rng(0), {"y": 1}).rows == 0
 
@@ -156,14 +156,14 @@ def wide_measurements(rows: float = 50_000.0, sigma: float = 3.0) -> list[NoisyM
 
 @pytest.fixture(scope="module")
 def wide() -> MixtureModel:
-    return Mixture(components=40, restarts=1).fit(WIDE, wide_measurements())
+    return Mixture(components=40).fit(WIDE, wide_measurements())
 
 
 def test_labels_have_few_codes_and_the_most_dependent_comes_last(wide: MixtureModel) -> None:
     assert wide.refinements is not None
     assert wide.refinements.names[-1] == "v"
     assert set(wide.refinements.names) == {"u", "q", "v"}
-    told = Mixture(components=40, restarts=1, refinements=4, target="p").fit(WIDE, wide_measurements())
+    told = Mixture(components=40, refinements=4, target="p").fit(WIDE, wide_measurements())
     assert told.refinements is not None
     assert told.refinements.names[-1] == "p"
     assert sum(WIDE[name] for name in told.refinements.names[:-1]) <= 4
@@ -247,10 +247,10 @@ def test_labels_under_much_noise_have_to_be_better_than_the_mixture(sigma: float
     domain, made = flags(sigma)
     choice = Mixture().choose(domain, pool(domain, made), 20_000.0)
     assert choice.setting.refinements == refinements
-    model = Mixture(components=20, steps=20, restarts=1).fit_at(choice.setting, domain, made, None, FULL)
+    model = Mixture(components=20, steps=20).fit_at(choice.setting, domain, made, None, FULL)
     assert isinstance(model, MixtureModel)
     assert (model.refinements is not None) == refinements
-    told = Mixture(components=20, steps=20, restarts=1, target="c")
+    told = Mixture(components=20, steps=20, target="c")
     asked = told.fit_at(choice.setting, domain, made, None, FULL)
     assert isinstance(asked, MixtureModel)
     assert asked.refinements is not None

@@ -135,9 +135,9 @@ def test_in_single_precision_both_stay_together_until_rounding_is_what_is_left(d
 
 @needs_torch
 def test_a_mixture_fitted_on_a_device_is_the_same_model(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = Mixture(components=20, restarts=2, information=300.0).fit(DOMAIN, measured(30.0))
+    plain = Mixture(components=20, information=300.0).fit(DOMAIN, measured(30.0))
     monkeypatch.delattr("margrave.models.mixture.fitter.descend")  # the kernels' way is closed from here on
-    moved = Mixture(components=20, restarts=2, information=300.0, device=device).fit(DOMAIN, measured(30.0))
+    moved = Mixture(components=20, information=300.0, device=device).fit(DOMAIN, measured(30.0))
     assert moved.descent is not None
     assert moved.converged == plain.converged
     for clique in itertools.combinations(DOMAIN.names, 2):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from margrave.models.mixture.descent import Setting
-from margrave.models.mixture.fitter import BLOCK_PENALTY_SHARE, Mixture
+from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, Setting
 from margrave.models.mixture.trials import Candidate, choose_setting, search_penalties
 
 GROUPS = ((0, 1),)

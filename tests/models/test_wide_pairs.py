@@ -52,7 +52,7 @@ def off(table: np.ndarray, clique: tuple[str, ...]) -> float:
 
 
 def fitter() -> Mixture:
-    return Mixture(components=30, restarts=1, largest=20)
+    return Mixture(components=30, largest=20)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from margrave.select._steps.screening import estimate_dependence, summarise_one_
 from margrave.select.all_pairs import AllPairs
 from seeded_noise import SeededSource
 
-FEW = Mixture(components=20, restarts=1)
+FEW = Mixture(components=20)
 
 
 def opened(columns: int = 4, rows: int = 4000) -> tuple[Curator, Ledger]:
@@ -141,9 +141,7 @@ def test_where_noise_hides_most_pairs_the_dependent_one_is_found_and_kept() -> N
     kept = []
     for hidden in (0.05, float("inf")):
         curator, ledger = noisy()
-        model = AllPairs(hidden=hidden).run(
-            curator, Mixture(components=40, restarts=1, refinements=0), silent
-        )
+        model = AllPairs(hidden=hidden).run(curator, Mixture(components=40, refinements=0), silent)
         table = model.project(("x0", "x1")) / model.total
         product = np.outer(table.sum(axis=1), table.sum(axis=0))
         kept.append(0.5 * float(np.abs(table - product).sum()))

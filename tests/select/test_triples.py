@@ -27,7 +27,7 @@ from margrave.select._steps.screening import estimate_pairs, plan_query, summari
 from margrave.select.all_pairs import AllPairs
 from seeded_noise import SeededSource
 
-FEW = Mixture(components=20, restarts=1)
+FEW = Mixture(components=20)
 
 
 def opened(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
-from margrave.models.mixture.fitter import Mixture, default_components
+from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.policy import set_policy
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
@@ -248,7 +249,7 @@ def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
     if fitter.name not in ("auto", "mixture"):
         return _usual_time(strategy, fitter, work)
     codes = _grouped_codes(fitter, work.sizes)
-    components = default_components(codes, work.rows * work.mu)
+    components = set_policy(codes, work.rows * work.mu).components
     descent = STEPS * STEP_COUNT * components * float(codes) ** 2
     # What is cut short by a time limit: everything but the tables side by side and one step.
     least = 4e-8 * float(codes) ** 2 + 2e-5 * work.pairs

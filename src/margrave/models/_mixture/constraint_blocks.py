@@ -29,6 +29,7 @@ from margrave.schema.domain import Domain
 
 __all__ = [
     "MIN_CELL_SHARE",
+    "MIN_LOG_PROBABILITY",
     "ConstrainedPair",
     "ConstrainedPart",
     "ConstrainedTables",

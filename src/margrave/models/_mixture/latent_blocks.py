@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from margrave.models._base.pooling import Pooled
 
 __all__ = [
+    "CHUNK",
     "LatentBlock",
-    "average_latent_blocks",
     "dependence",
     "dependences",
     "group_attributes",
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 CHUNK = 1 << 12
-"""Kinds of rows with given codes whose states' shares are held at once."""
+"""Rows, or kinds of rows with given codes, whose shares of components or states are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,26 +144,6 @@ class LatentBlock:
         for name in names[1:]:
             table = (table[:, None, :] * self.block(name)[None, :, :]).reshape(-1, table.shape[1])
         return table
-
-
-def average_latent_blocks(latent_blocks: Sequence[LatentBlock]) -> LatentBlock:
-    """The latent block of a mixture of mixtures with this latent block each: states and components side by
-    side."""
-    first = latent_blocks[0]
-    if len(latent_blocks) == 1:
-        return first
-    shapes = np.array([latent_block.state_weights.shape for latent_block in latent_blocks])
-    state_weights = np.zeros(shapes.sum(axis=0))
-    for latent_block, (a, k) in zip(latent_blocks, np.cumsum(shapes, axis=0) - shapes, strict=True):
-        state_weights[
-            a : a + latent_block.state_weights.shape[0], k : k + latent_block.state_weights.shape[1]
-        ] = latent_block.state_weights
-    return LatentBlock(
-        first.names,
-        first.sizes,
-        np.concatenate([latent_block.states for latent_block in latent_blocks], axis=1),
-        state_weights,
-    )
 
 
 def latent_blocks_from_state(

@@ -35,7 +35,7 @@ from margrave.models._mixture.constraint_blocks import (
     rake_block,
 )
 from margrave.models._mixture.latent_blocks import LatentBlock, latent_blocks_from_state
-from margrave.models._mixture.rows import condition_weights, draw
+from margrave.models._mixture.rows import draw
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -58,7 +58,8 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 MAX_CELLS_AT_ONCE = 1 << 22
-"""Cells looked at at once while rows are drawn, at most."""
+"""Cells looked at at once while rows are drawn, at most, and codes times components of a large attribute
+that gets all its codes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,10 +343,6 @@ class MixtureModel(Model):
 
         return sample_codes(self._domain, rows, given, rng, draw_rows, ways)
 
-    def posterior(self, evidence: Mapping[str, int]) -> Floats:
-        """Component weights given some codes: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
-        return condition_weights(self, evidence)
-
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Mixture.restore` builds the same model again."""
         state = {
@@ -408,10 +405,6 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
     return refinements_from_state(model, state)
 
 
-MAX_UNGROUPED_CELLS = 1 << 22
-"""Codes times components of a large attribute that gets all its codes back, at most."""
-
-
 def undo_grouping(
     model: MixtureModel, grouping: CodeGrouping, refinements: bool, tables: Sequence[Pooled] = ()
 ) -> MixtureModel | GroupedMixture:
@@ -428,7 +421,7 @@ def undo_grouping(
     wide = [
         name
         for name in grouping.groups
-        if name in names and grouping.domain[name] * count <= MAX_UNGROUPED_CELLS
+        if name in names and grouping.domain[name] * count <= MAX_CELLS_AT_ONCE
     ]
     if not wide or refinements:
         return GroupedMixture(model, grouping, estimate_wide_pairs(model, grouping, tables))

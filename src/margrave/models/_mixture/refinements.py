@@ -31,7 +31,7 @@ from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.evidence import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways, simplex
 from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
-from margrave.models._mixture.latent_blocks import dependence
+from margrave.models._mixture.latent_blocks import CHUNK, dependence
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.rows import draw
 from margrave.models._sampling.balance import balance_column
@@ -195,8 +195,6 @@ PROPOSALS = 32
 ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
 """How often rows are drawn for given refined attributes, every time twice as many for each, and how many at
 most."""
-CHUNK = 1 << 13
-"""Rows whose posterior over the components is held at once."""
 
 
 class Refinements:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.limits import Deadline
 from margrave.models._base.evidence import Evidence, by_row, pick_evidence
+from margrave.models._mixture.latent_blocks import CHUNK
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 
@@ -30,9 +31,6 @@ attributes together, but MIN_SWAPS for each, as a swap looks at all others."""
 
 MIN_WIDE_CODES = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""
-
-CHUNK = 1 << 12
-"""Rows with codes of their own whose weights over the components are held at once."""
 
 
 def condition_weights(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:

@@ -1,4 +1,4 @@
-"""Runs: where a descent starts, and the mixture that one or several descents amount to.
+"""Runs: where a descent starts, and the mixture that it amounts to.
 
 Optimise: Adam on natural gradients of the logarithms, with a step that falls to nearly nothing.
 """
@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._mixture.latent_blocks import average_latent_blocks
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked
-from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
+from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, point
 from margrave.schema.domain import Domain
 
-__all__ = ["Descent", "Run", "Setting", "average_runs", "descend", "start"]
+__all__ = ["Descent", "Run", "descend", "make_model", "start"]
 
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
-MOMENTUM, MEMORY = 0.9, 0.9
+MEMORY = 0.9
 """How long the mean and the mean square of gradients are remembered. Squares are forgotten as quickly as the
 mean: gradients shrink by orders of magnitude on the way, and a long memory stalls (0.999, the usual value,
 needs five times the steps)."""
@@ -76,17 +75,17 @@ def descend(
         _, by_weight = objective(at)
         objective.centre()
         length = rate * (1.0 - done / steps + LAST)
-        early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
-        scale, bias = np.float32(length / early), np.float32(1.0 / young)
+        known = 1.0 - MEMORY**done
+        scale, bias = np.float32(length / known), np.float32(1.0 / known)
         moves.step(objective.gradient, scale, bias)
         for latent_block, own in zip(objective.latent_blocks, inner, strict=True):
             for move, gradient in zip(own, latent_block.slopes, strict=True):
                 move.step(gradient, scale, bias)
             latent_block.settle()
         pull = at.weights * (by_weight - float(at.weights @ by_weight))
-        slope += (1.0 - MOMENTUM) * (pull - slope)
+        slope += (1.0 - MEMORY) * (pull - slope)
         bend += (1.0 - MEMORY) * (pull * pull - bend)
-        at.weigh -= length / early * slope / (np.sqrt(bend / young) + 1e-12)
+        at.weigh -= length / known * slope / (np.sqrt(bend / known) + 1e-12)
         at.settle(starts)
     value, _ = objective(at)
     objective.centre()
@@ -123,37 +122,15 @@ def _advance(
     bias: np.float32,
 ) -> None:
     """One step; no logarithm moves by more than 1."""
-    part, kept = np.float32(1.0 - 0.9), np.float32(1.0 - 0.9)
+    part = np.float32(1.0 - MEMORY)
     one = np.float32(1.0)
     for c in range(logs.shape[0]):
         for k in range(logs.shape[1]):
             g = gradient[c, k]
             mean[c, k] += part * (g - mean[c, k])
-            square[c, k] += kept * (g * g - square[c, k])
+            square[c, k] += part * (g * g - square[c, k])
             step = scale * mean[c, k] / (np.sqrt(square[c, k] * bias) + np.float32(1e-12))
             logs[c, k] -= min(max(step, -one), one)
-
-
-SPREAD = 0.5
-"""Standard deviation of the starting logarithms around the one-ways."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a descent is told beside the measurements.
-
-    Args:
-        penalty: Of a nat of dependence.
-        groups: Positions of the attributes of each latent block.
-        signal: Rows times mu, mu^2 the precision of all measurements together.
-        refinements: Whether attributes that nobody asked for are refined
-        (`margrave.models._mixture.refinements`).
-    """
-
-    penalty: float
-    groups: tuple[tuple[int, ...], ...] = ()
-    signal: float = 0.0
-    refinements: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,26 +139,17 @@ class Run:
 
     at: Point
     descent: Descent
-    latent_blocks: list[LatentBlockPart]
+    latent_blocks: Sequence[LatentBlockPart] = ()
 
 
-def average_runs(
-    domain: Domain, rows: float, stacked: Stacked, runs: Sequence[Run], setting: Setting
-) -> MixtureModel:
-    """The mean of the mixtures, itself a mixture."""
-    worst = max((run.descent for run in runs), key=lambda descent: descent.gap)
-    weights = np.concatenate([run.at.weights for run in runs]).astype(np.float64)
-    shares = _exact(stacked, np.concatenate([run.at.shares for run in runs], axis=1))
-    latent_blocks = [
-        average_latent_blocks(parts)
-        for parts in zip(
-            *([part.latent_block(domain) for part in r.latent_blocks] for r in runs), strict=True
-        )
-    ]
-    for latent_block, part in zip(latent_blocks, runs[0].latent_blocks, strict=True):
+def make_model(domain: Domain, rows: float, stacked: Stacked, run: Run, penalty: float) -> MixtureModel:
+    """The mixture that a descent ended at, in double precision."""
+    weights, shares = run.at.weights.astype(np.float64), _exact(stacked, run.at.shares)
+    latent_blocks = [part.latent_block(domain) for part in run.latent_blocks]
+    for latent_block, part in zip(latent_blocks, run.latent_blocks, strict=True):
         shares[part.rows] = latent_block.shares
     return MixtureModel(
-        domain, rows, weights / weights.sum(), shares, setting.penalty, worst, latent_blocks=latent_blocks
+        domain, rows, weights / weights.sum(), shares, penalty, run.descent, latent_blocks=latent_blocks
     )
 
 

@@ -24,8 +24,17 @@ from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import open_device
-from margrave.models.mixture.descent import Run, Setting, average_runs, descend, start
+from margrave.models.mixture.descent import Run, descend, make_model, start
 from margrave.models.mixture.objective import LatentBlockPart, Objective
+from margrave.models.mixture.policy import (
+    FINEST,
+    PILOT_COMPONENTS,
+    PILOT_STEPS,
+    ROUGH_STEPS,
+    STATE_PENALTY,
+    Setting,
+    set_policy,
+)
 from margrave.models.mixture.tensor import (
     A_TENSOR_CODE,
     A_TENSOR_SQUARE,
@@ -39,34 +48,14 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Mixture", "default_components", "penalty_rule"]
+__all__ = ["Mixture"]
 
 
 Floats = NDArray[np.float64]
+Groups = tuple[tuple[int, ...], ...]
 
-SPARSE_SIGNAL = 2000.0
-"""Rows times mu below which the rule falls off faster: where noise hides nearly all, a dear nat hides more.
-Over four tables of 2,000 to 3,000 rows the best penalty is a half of the root's at 120 and 0.7 of it at
-600."""
-PILOT_COMPONENTS, PILOT_STEPS, ROUGH_STEPS = 80, 200, 100
-"""Components and steps of the fits that only choose, and steps of a rough fit. With 120 and 250 what is
-chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the last steps follow the noise."""
 MAX_JUDGED_CODES = 4096
 """Codes above which the rule is taken as it is: the halves of so many cells would not fit into memory."""
-MIN_COMPONENTS, MAX_COMPONENTS, COMPONENT_WORK = 250, 600, 2.1e7
-"""Components by default: WORK / codes^2, which keeps the work about the same, between LEAST and MOST."""
-FINE_SIGNAL, MAX_COMPONENT_RISE, FINE_WORK = 6e4, 4.0, 4.5e8
-"""LEAST grows with rows times mu over FINE, to MAX_RISE times itself or FINE_WORK / codes^2: where noise
-hides little, tables of many codes want for components, not for data."""
-WIDE_CODES, MIN_WIDE_COMPONENTS = 1500, 60
-"""With more codes than WIDE, LEAST falls in proportion, to FEWEST: the noise on so many pairs hides finer
-structure."""
-SECOND_START_SIGNAL, SECOND_START_CODES = 1e4, 600
-"""Rows times mu from which a second start pays where there are latent blocks, on a table of at most LONG
-codes."""
-BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
-"""With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
-and what for shares of states over that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +72,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     the penalty and whether to use latent blocks; see `choose`.
 
     Args:
-        components: Products in each mixture, K; None for 250 to 600, fewer for more codes, and up to 1000
-            where noise hides little.
-        restarts: Mixtures fitted from different starts; the model is their average, itself a mixture. None
-            for two, but one where there are latent blocks and noise hides what is left to learn.
-        steps: Optimiser steps of each.
+        components: Products, K; None for 250 to 800, fewer for more codes, and up to 2000 where noise hides
+            little (`margrave.models.mixture.policy`).
+        steps: Optimiser steps.
         information: Penalty per nat; None for the rule and its choice by split noise.
         smoothness: Penalty of unlike neighbours, over that of a nat.
         refinements: Codes that all refined attributes may have together, 0 for none. Refined
@@ -97,13 +84,12 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             split noise finds that better.
         target: An attribute that rows are meant to predict: a refined attribute as well, the last one.
         rate: First step length of the optimiser.
-        seed: Of the starting points, the split noise and the refined attributes' reference rows.
+        seed: Of the starting point, the split noise and the refined attributes' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
             (`margrave.models._grouping.coding`).
         latent_blocks: Give attributes that depend strongly on each other states of their own
             (`margrave.models.mixture.objective`): always, never, or as split noise says (None). Never on
             a device.
-        state_penalty: What latent blocks pay for components' shares of states, over what they pay for states.
         max_codes: Most codes all attributes may have together, groups counted as codes.
         max_memory: Bytes that the program may take with the model and what works on it, the loaded table
             aside; lowers max_codes to what fits.
@@ -128,7 +114,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     """
 
     components: int | None = None
-    restarts: int | None = None
     steps: int = 250
     information: float | None = None
     smoothness: float = 1 / 3
@@ -138,7 +123,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     seed: int = 0
     largest: int = 512
     latent_blocks: bool | None = None
-    state_penalty: float = STATE_PENALTY
     max_codes: int = 8192
     max_memory: int | None = None
     device: str | None = None
@@ -148,7 +132,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     def __post_init__(self) -> None:
         check_counts(
             components=self.components,
-            restarts=self.restarts,
             steps=self.steps,
             max_codes=self.max_codes,
             largest=self.largest,
@@ -156,7 +139,6 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         for param, value in (
             ("information", self.information),
             ("rate", self.rate),
-            ("state_penalty", self.state_penalty),
         ):
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
@@ -170,14 +152,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
-        components, device, most = (
-            self.components or int(MIN_COMPONENTS * MAX_COMPONENT_RISE),
-            open_device(self.device),
-            self.max_codes,
-        )
+        components, device, most = self.components or FINEST, open_device(self.device), self.max_codes
         if self.max_memory is not None:
             room = max(self.max_memory - PROGRAM, 0)
-            most = min(most, _within(room, A_SQUARE, A_CODE * components * (self.restarts or 2)))
+            most = min(most, _within(room, A_SQUARE, A_CODE * components))
         if device is not None and device.memory is not None:
             most = min(most, _within(device.memory, A_TENSOR_SQUARE, A_TENSOR_CODE * components))
         return most
@@ -194,7 +172,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The mixture that explains the measurements; see the class. `warm` is not used.
 
         A rough fit is one small mixture at the rule's penalty, without refined attributes. After the effort's
-        deadline no step is taken and no other start is tried; `converged` tells what came of it.
+        deadline no step is taken; `converged` tells what came of it.
 
         Cliques of three or more attributes count through their pairs.
 
@@ -236,9 +214,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         # To weigh forbidden cells more takes components away from what is left to learn.
         tables = zero_forbidden(domain, tables, 1.0)
         if effort.rough:
-            signal = rows * mu(tables)
-            setting = Setting(self.information or penalty_rule(signal), signal=signal)
-            return self._pilot(ROUGH_STEPS)._fit(domain, tables, rows, setting, effort)
+            return self._pilot(ROUGH_STEPS)._fit(
+                domain, tables, rows, self._find_setting(domain, tables, rows), effort
+            )
         if setting is None:
             setting = self.choose(domain, tables, rows, effort).setting
         return self._fit(domain, tables, rows, setting, effort)
@@ -246,17 +224,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     def _fit(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, setting: Setting, effort: Effort
     ) -> MixtureModel:
-        stacked, again = stack(domain, tables, rows), self.restarts
-        if again is None:
-            pays = not setting.groups or (
-                setting.signal >= SECOND_START_SIGNAL and stacked.codes <= SECOND_START_CODES
-            )
-            again = 2 if pays else 1
-        runs = [self.descend_once(stacked, setting, self.seed, effort)]
-        for turn in range(1, again):
-            if not effort.over:
-                runs.append(self.descend_once(stacked, setting, self.seed + turn, effort))
-        model = average_runs(domain, rows, stacked, runs, setting)
+        model = self.descend_once(domain, stack(domain, tables, rows), rows, setting, effort)
         codes = 0 if effort.over else self.refinements
         if len(domain) < 2 or (self.target is None and not codes):
             return model
@@ -309,16 +277,25 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """Cells of the stacked table, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)) ** 2)
 
+    def _find_setting(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, groups: Groups = ()
+    ) -> Setting:
+        """The policy's setting, at the penalty that was given, if one was."""
+        found = set_policy(sum(domain.sizes), rows * mu(tables), groups)
+        return replace(found, penalty=self.information or found.penalty)
+
     def _pilot(self, steps: int) -> Mixture:
         """The settings of fits that only help to choose."""
         few = min(self.components or PILOT_COMPONENTS, PILOT_COMPONENTS)
         steps = min(self.steps, steps)
-        return replace(self, components=few, steps=steps, restarts=1, refinements=0, target=None)
+        return replace(self, components=few, steps=steps, refinements=0, target=None)
 
-    def descend_once(self, stacked: Stacked, setting: Setting, seed: int, effort: Effort) -> Run:
-        """One descent from one start."""
-        components = self.components or default_components(stacked.codes, setting.signal)
-        rng = np.random.default_rng(seed)
+    def descend_once(
+        self, domain: Domain, stacked: Stacked, rows: float, setting: Setting, effort: Effort
+    ) -> MixtureModel:
+        """The mixture that one descent ends at, without refined attributes."""
+        components = self.components or setting.components
+        rng = np.random.default_rng(self.seed)
         at = start(stacked, components, rng)
         penalty, smoothness, device = (
             setting.penalty,
@@ -327,13 +304,15 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         )
         if device is not None:
             on = TensorObjective(stacked, penalty, smoothness, device)
-            return Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over), [])
+            descent = descend_tensors(on, at, self.steps, self.rate, lambda: effort.over)
+            return make_model(domain, rows, stacked, Run(at, descent), penalty)
         latent_blocks = [
-            LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, self.state_penalty)
+            LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY)
             for group in setting.groups
         ]
         objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
-        return Run(at, descend(objective, at, self.steps, self.rate, lambda: effort.over), latent_blocks)
+        descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
+        return make_model(domain, rows, stacked, Run(at, descent, latent_blocks), penalty)
 
     def choose(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Choice:
         """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they
@@ -343,9 +322,12 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         is halved or doubled while that gets better, and at the penalty where that ends the other is tried
         once more. All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
         """
-        signal, codes = rows * mu(tables), sum(domain.sizes)
-        usual = Setting(self.information or penalty_rule(signal), signal=signal)
-        if codes > MAX_JUDGED_CODES or effort.over or not any(len(table.clique) > 1 for table in tables):
+        usual = self._find_setting(domain, tables, rows)
+        if (
+            sum(domain.sizes) > MAX_JUDGED_CODES
+            or effort.over
+            or not any(len(table.clique) > 1 for table in tables)
+        ):
             return Choice(usual)
         trials = Trials(domain, tables, rows, self.seed, effort)
         pilot = self._pilot(PILOT_STEPS)
@@ -354,9 +336,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         groups = group_attributes(domain, dependence, {self.target or ""})
         nested = None
         if groups and self.latent_blocks is not False and self.device is None:
-            nested = replace(
-                usual, penalty=self.information or BLOCK_PENALTY_SHARE * usual.penalty, groups=groups
-            )
+            nested = self._find_setting(domain, tables, rows, groups)
         if nested is not None and self.latent_blocks:
             best = trials.fit(pilot, nested)
             best = best if self.information else search_penalties(trials, pilot, best)
@@ -390,25 +370,3 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
 def _within(room: int, square: int, code: int) -> int:
     """The most codes n with square n^2 + code n at most room."""
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))
-
-
-def default_components(codes: int, signal: float) -> int:
-    """Products of a mixture by default.
-
-    Args:
-        codes: Of all attributes together.
-        signal: Rows times mu, the root of the precision of all measurements together.
-    """
-    square = max(codes, 1) ** 2
-    usual = max(
-        min(COMPONENT_WORK / square, MAX_COMPONENTS),
-        MIN_COMPONENTS * min(WIDE_CODES / max(codes, 1), 1.0),
-        MIN_WIDE_COMPONENTS,
-    )
-    fine = min(MIN_COMPONENTS * min(signal / FINE_SIGNAL, MAX_COMPONENT_RISE), FINE_WORK / square)
-    return round(max(usual, fine))
-
-
-def penalty_rule(signal: float) -> float:
-    """10 sqrt(x) min(x / SPARSE, 1)^(1/4); x is rows times mu, mu^2 the sum over tables of 1 / sigma^2."""
-    return 10.0 * math.sqrt(signal) * math.sqrt(math.sqrt(min(signal / SPARSE_SIGNAL, 1.0)))

@@ -48,13 +48,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_summing
-from margrave.models._mixture.constraint_blocks import ConstrainedPart
+from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY, ConstrainedPart
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
 __all__ = [
     "FLOOR",
+    "SPREAD",
     "STEP_PENALTY",
     "LatentBlockPart",
     "Objective",
@@ -251,8 +252,6 @@ def centre_gradient(gradient: Singles, shares: Singles, starts: Longs) -> None:
 
 FLOOR = np.float32(1e-9)
 """Least share of a code that a logarithm or a ratio is taken of."""
-MIN_LOG_PROBABILITY = np.float32(-30.0)
-"""Least log-probability of a code in a component."""
 
 
 @dataclass(slots=True)
@@ -273,7 +272,7 @@ class Point:
 
     def settle(self, starts: Longs) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
-        np.maximum(self.logs, MIN_LOG_PROBABILITY, out=self.logs)
+        np.maximum(self.logs, np.float32(MIN_LOG_PROBABILITY), out=self.logs)
         np.exp(self.logs, out=self.shares)
         normalise_shares(self.logs, self.shares, starts)
         self.weigh -= self.weigh.max()
@@ -371,7 +370,7 @@ nothing."""
 OWN_STATE_SHARE = 0.9
 """Share of its own state in each component at the start: near the plain mixture, which it may leave."""
 SPREAD = 0.5
-"""Standard deviation of the starting logarithms of states' shares in components."""
+"""Standard deviation of starting logarithms: of codes around the one-ways, and of states' shares."""
 
 
 class LatentBlockPart:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._mixture.constraint_blocks import MIN_CELL_SHARE, ConstrainedTables
+from margrave.models._mixture.constraint_blocks import MIN_CELL_SHARE, MIN_LOG_PROBABILITY, ConstrainedTables
 from margrave.models._mixture.stacked import Stacked
 from margrave.models._torch.device import Device
-from margrave.models.mixture.descent import LAST, MEMORY, MOMENTUM, Descent
-from margrave.models.mixture.objective import FLOOR, MIN_LOG_PROBABILITY, Point
+from margrave.models.mixture.descent import LAST, MEMORY, Descent
+from margrave.models.mixture.objective import FLOOR, Point
 
 __all__ = [
     "A_TENSOR_CODE",
@@ -98,7 +98,7 @@ class TensorTie:
 A_TENSOR_SQUARE, A_TENSOR_CODE = 36, 64
 """Bytes at most on the device of each pair of codes, and of each code in each component, in float32."""
 
-PART, KEPT = float(np.float32(1.0 - MOMENTUM)), float(np.float32(1.0 - MEMORY))
+PART = float(np.float32(1.0 - MEMORY))
 """Rounded as in the kernels, so that both paths take the same steps."""
 
 
@@ -198,7 +198,7 @@ class TensorObjective:
 
     def settle(self, at: TensorPoint) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
-        at.logs.clamp_(min=float(MIN_LOG_PROBABILITY))
+        at.logs.clamp_(min=MIN_LOG_PROBABILITY)
         shares = at.logs.exp()
         total = self._member @ shares
         at.shares = shares.mul_(self._spread(1.0 / total))
@@ -260,13 +260,13 @@ def descend_tensors(
         _, by_weight, gradient = objective(on)
         objective.centre(gradient)
         length = rate * (1.0 - done / steps + LAST)
-        early, young = 1.0 - MOMENTUM**done, 1.0 - MEMORY**done
-        _advance(on.logs, gradient, mean, square, length / early, 1.0 / young)
+        known = 1.0 - MEMORY**done
+        _advance(on.logs, gradient, mean, square, length / known, 1.0 / known)
         weights = on.weights.to(device.wide)
         pull = weights * (by_weight - weights @ by_weight)
-        slope += (1.0 - MOMENTUM) * (pull - slope)
+        slope += (1.0 - MEMORY) * (pull - slope)
         bend += (1.0 - MEMORY) * (pull * pull - bend)
-        on.weigh -= length / early * slope / ((bend / young).sqrt() + 1e-12)
+        on.weigh -= length / known * slope / ((bend / known).sqrt() + 1e-12)
         objective.settle(on)
     value, _, gradient = objective(on)
     objective.centre(gradient)
@@ -279,7 +279,7 @@ def descend_tensors(
 def _advance(logs: Any, gradient: Any, mean: Any, square: Any, scale: float, bias: float) -> None:
     """One step; no logarithm moves by more than 1."""
     mean += PART * (gradient - mean)
-    square += KEPT * (gradient * gradient - square)
+    square += PART * (gradient * gradient - square)
     step = float(np.float32(scale)) * mean
     step /= (square * float(np.float32(bias))).sqrt_().add_(float(np.float32(1e-12)))
     logs -= step.clamp_(-1.0, 1.0)

@@ -13,7 +13,7 @@ from margrave.limits import Effort
 from margrave.models._base.pooling import SHARE, compare, halves
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import stack
-from margrave.models.mixture.descent import Setting, average_runs
+from margrave.models.mixture.policy import Setting
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Trials:
         domain: Names and sizes of the attributes.
         tables: What was measured and inferred.
         rows: Rows that it stands for.
-        seed: Of the split and of the fits.
+        seed: Of the split.
         effort: After its deadline fits take no step.
     """
 
@@ -83,7 +83,7 @@ class Trials:
     ) -> None:
         self.domain, self.tables, self.rows, self.effort = domain, tables, rows, effort
         self.half, self._judged = halves(tables, np.random.default_rng(seed))
-        self._seed, self._cliques = seed, [table.clique for table in self._judged]
+        self._cliques = [table.clique for table in self._judged]
         self._stacked = stack(domain, self.half, rows)
 
     def is_late(self) -> bool:
@@ -98,8 +98,7 @@ class Trials:
         """The model of `fit`."""
         # The objective's squares lose 1 + g^2 of their weight, so the penalty follows.
         half = replace(setting, penalty=(1.0 + SHARE) ** -0.5 * setting.penalty)
-        run = mixture.descend_once(self._stacked, half, self._seed, self.effort)
-        return average_runs(self.domain, self.rows, self._stacked, [run], half)
+        return mixture.descend_once(self.domain, self._stacked, self.rows, half, self.effort)
 
     def enter(self, model: M, setting: Setting) -> Candidate[M]:
         """A model of any kind that was fitted to `half`."""
