@@ -115,7 +115,7 @@ def read(kind: str, path: Path) -> None:
 
     import margrave as mg
     from margrave.engines.opening import open_source
-    from margrave.privacy.ledger.ledger import read_ledger
+    from margrave.privacy.ledger.journal import read_ledger
 
     if kind in ("csv", "tsv", "parquet", "arrow"):
         for engine in ("memory", "stream"):

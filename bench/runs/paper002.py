@@ -109,7 +109,7 @@ def release(
     start = time.process_time()
     if accounting == "paper":
         from margrave.models.registry import resolve
-        from margrave.run.public import condition_strategy
+        from margrave.run.public.columns import condition_strategy
         from margrave.schema.encode import encode
 
         if method in ("gated", "conditional_aim"):

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.run import slicing
     from margrave.run.dummy import make_dummy
+    from margrave.run.evaluate import evaluate
     from margrave.run.fit_tables import fit_tables
     from margrave.run.notebook import show_progress
     from margrave.run.owner_sizes import owner_sizes
     from margrave.run.review import review
     from margrave.run.synthesis import Synthesis, load
-    from margrave.run.synthesizer import Synthesizer, evaluate, synthesize
+    from margrave.run.synthesizer import Synthesizer, synthesize
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -124,7 +125,7 @@ _HOMES = {
     "Unit": "margrave.privacy.unit",
     "Unknown": "margrave.schema.columns",
     "audit": "margrave.auditing",
-    "evaluate": "margrave.run.synthesizer",
+    "evaluate": "margrave.run.evaluate",
     "fit_tables": "margrave.run.fit_tables",
     "load": "margrave.run.synthesis",
     "make_dummy": "margrave.run.dummy",

@@ -26,17 +26,6 @@ from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
-__all__ = [
-    "DOCUMENT",
-    "VERSION",
-    "guarantee_from_json",
-    "guarantee_to_json",
-    "load_release",
-    "provenance_to_json",
-    "save_release",
-]
-
-
 VERSION = 2
 PRIVATE_VERSION = 1
 """Releases of private runs are written as version 1. A test run, whose noise comes from a seed, is of version

@@ -6,8 +6,6 @@ import os
 
 import numpy as np
 
-__all__ = ["fresh_generator", "system_bytes"]
-
 
 def system_bytes(size: int) -> bytes:
     """Bytes of the operating system's generator, which cannot be seeded."""

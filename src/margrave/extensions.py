@@ -15,9 +15,6 @@ from typing import TypeVar
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["add_entry", "find_entry", "load_extensions"]
-
-
 GROUP = "margrave.extensions"
 Entry = TypeVar("Entry")
 

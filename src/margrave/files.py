@@ -30,23 +30,6 @@ from margrave.schema.storage.text import TextFormat
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "SUFFIXES",
-    "TABLE_SUFFIXES",
-    "check_entries",
-    "check_name",
-    "check_outputs",
-    "check_writable",
-    "digest",
-    "hash_file",
-    "read_spec",
-    "suffix_of",
-    "write_table",
-    "write_text",
-    "written_whole",
-]
-
-
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather")
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-__all__ = ["html_card"]
-
-
 CELL = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0"
 """Notebooks align the cells of tables to the right; this keeps words readable."""
 

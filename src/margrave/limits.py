@@ -23,20 +23,6 @@ from threadpoolctl import ThreadpoolController
 
 from margrave.errors import InputError, invalid
 
-__all__ = [
-    "FULL",
-    "Deadline",
-    "Effort",
-    "Limits",
-    "Stopwatch",
-    "bytes_of",
-    "count_cores",
-    "machine_memory",
-    "one_blas_thread",
-    "price_question",
-]
-
-
 GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much memory a container may take."""
 

@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["OnStep", "Step", "keep_telling", "silent"]
-
-
 TICK = 1.0
 """Seconds between two looks at whether something has been told: after two without, it is told again."""
 

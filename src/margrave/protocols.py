@@ -32,24 +32,6 @@ if TYPE_CHECKING:
     from margrave.schema.row_numbers import RowNumbers
     from margrave.schema.schema import Schema
 
-__all__ = [
-    "Curator",
-    "Engine",
-    "Ensemble",
-    "Fitter",
-    "Learner",
-    "LearnsFrom",
-    "Model",
-    "MomentsFitter",
-    "RowEngine",
-    "SlicesFitter",
-    "Source",
-    "Strategy",
-    "TaughtFitter",
-    "TrainedFitter",
-]
-
-
 LearnsFrom = Literal["marginals", "moments", "gradients", "slices", "votes", "public marginals"]
 """What a model may be made from, and so what a strategy buys, or takes from public rows."""
 T = TypeVar("T")

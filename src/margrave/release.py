@@ -28,25 +28,6 @@ from margrave.schema.storage.text import TextFormat
 if TYPE_CHECKING:
     from margrave.privacy.ledger.ledger import Ledger
 
-__all__ = [
-    "FALSE_ALARM",
-    "PRIOR",
-    "Guarantee",
-    "InferredMarginal",
-    "KnownMarginal",
-    "KnownNoise",
-    "NoisyMarginal",
-    "NoisyMoments",
-    "NoisySlices",
-    "NoisySlope",
-    "NoisyStatistics",
-    "NoisySums",
-    "Provenance",
-    "Release",
-    "check_marked_name",
-]
-
-
 MIN_RESIDUAL_DEVIATIONS = 3.0
 """Standard deviations of noise that a residual has to exceed to be taken for more than noise."""
 

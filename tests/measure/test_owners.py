@@ -17,7 +17,8 @@ from margrave.measure.mechanisms.owner_sizes import owner_sizes as ask
 from margrave.measure.mechanisms.owner_sizes import size_starts
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.accounting.events import GaussianEvent
-from margrave.privacy.ledger.ledger import Ledger, read_ledger
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee
 from margrave.run.owner_sizes import OwnerSizes, owner_sizes

@@ -13,6 +13,8 @@ from margrave.privacy.accounting.accountants import (
     ZCDP,
     event_delta,
     event_rho,
+)
+from margrave.privacy.accounting.conversions import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
-from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, zcdp_rho
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant
+from margrave.privacy.accounting.conversions import zcdp_rho
 from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
@@ -28,7 +29,8 @@ from margrave.privacy.accounting.events import (
     fraction_of,
 )
 from margrave.privacy.ledger.history import Answer
-from margrave.privacy.ledger.ledger import Ledger, check_budget, read_ledger, split
+from margrave.privacy.ledger.journal import read_ledger
+from margrave.privacy.ledger.ledger import Ledger, check_budget, split
 from margrave.privacy.unit import Neighbours, Unit
 
 NEIGHBOURS = Neighbours(Unit("who", 3), "replace_one")

@@ -12,7 +12,8 @@ import pytest
 from scipy.special import logsumexp
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
-from margrave.privacy.accounting.accountants import GDP, ZCDP, Renyi, event_rho, zcdp_delta, zcdp_rho
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Renyi, event_rho
+from margrave.privacy.accounting.conversions import zcdp_delta, zcdp_rho
 from margrave.privacy.accounting.events import (
     GaussianEvent,
     SubsampledGaussianEvent,

@@ -26,13 +26,13 @@ from margrave.run import costs
 from margrave.select.aim import AIM
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay, Fixed
-from margrave.select.mean_embedding import MeanEmbedding
+from margrave.select.from_rows.mean_embedding import MeanEmbedding
+from margrave.select.from_rows.training import Training
+from margrave.select.from_rows.votes import Votes
 from margrave.select.mst import MST
 from margrave.select.privsyn import PrivSyn
 from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.top_q import TopQ
-from margrave.select.training import Training
-from margrave.select.votes import Votes
 from stopping import Killed, killing, repeatable, same, total_of
 
 SCHEMA = mg.Schema(

@@ -12,17 +12,6 @@ from scipy.stats import binom
 
 from margrave.privacy.accounting.conversions import gdp_delta, zcdp_delta
 
-__all__ = [
-    "Rates",
-    "epsilon_of_guesses",
-    "epsilon_of_mu",
-    "gdp_curve",
-    "highest_rate",
-    "lowest_rate",
-    "zcdp_curve",
-]
-
-
 Curve = Callable[[float], float]
 MAX_EPSILON = 50.0
 """No bound on epsilon is looked for above this."""

@@ -23,19 +23,6 @@ from margrave.run.synthesizer import Synthesizer
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = [
-    "LEAST_RUNS",
-    "Detector",
-    "Run",
-    "audit",
-    "best_detector",
-    "check_runs",
-    "name_method",
-    "runner",
-    "together",
-]
-
-
 THRESHOLDS = 40
 RIDGE = 1e-3
 Numbers = NDArray[np.float64]

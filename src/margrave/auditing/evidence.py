@@ -16,9 +16,6 @@ from margrave.run.synthesis import Synthesis
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 
-__all__ = ["Evidence", "count_cells", "rows_of"]
-
-
 SYNTHETIC_ROWS = 2000
 """Synthetic rows that are looked at, if the run leaves the number open."""
 MIN_SHARE = 1e-12

@@ -24,9 +24,6 @@ from margrave.schema.frame import Frame
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = ["OneRunAudit", "audit_in_one_run"]
-
-
 WIDE = {f"c{place}": 8 for place in range(6)}
 SYNTHETIC_ROWS = 20_000
 SHARE = 0.5

@@ -9,9 +9,6 @@ from typing import Any
 from margrave.auditing.bounds import Rates, epsilon_of_mu, gdp_curve, zcdp_curve
 from margrave.privacy.unit import Neighbours
 
-__all__ = ["Audit", "Claim"]
-
-
 WHAT_IT_SHOWS = (
     "can show: that a guarantee is broken, by code, a bug or a wrong unit, with the stated confidence"
 )

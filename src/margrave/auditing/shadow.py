@@ -31,9 +31,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = ["ShadowAttack", "ShadowFeatures", "outliers", "shadow_attack"]
-
-
 QUERIES = 100
 MAX_QUERY_COLUMNS = 4
 Numbers = NDArray[np.float64]

@@ -17,9 +17,6 @@ from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 
-__all__ = ["OWNER", "World", "check_adjacency", "generated", "worlds_of"]
-
-
 OWNER = "canary owner"
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 3}
 AUDITED: tuple[Adjacency, ...] = ("add_remove", "replace_one")

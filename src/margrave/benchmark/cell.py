@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from margrave.privacy.unit import Unit
     from margrave.schema.schema import Schema
 
-__all__ = ["Made", "made_rows", "main", "run_cell", "warm_up"]
-
-
 GUARD = 0.5
 """Seconds between two looks at whether the process that started this one is still there."""
 

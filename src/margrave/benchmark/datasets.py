@@ -23,9 +23,6 @@ from margrave.files import SUFFIXES, check_entries, check_name, digest, read_spe
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DOMAINS", "MAKERS", "RAW", "SHIPPED", "TableEntry", "expand_words", "load_table", "table_entry"]
-
-
 Rng = np.random.Generator
 Numbers = NDArray[np.int64]
 

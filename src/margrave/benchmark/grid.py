@@ -16,9 +16,6 @@ from margrave.evaluation.metrics.registry import METRICS
 from margrave.files import check_entries, read_spec
 from margrave.limits import Limits, bytes_of
 
-__all__ = ["DEFAULT_METRICS", "Cell", "Grid", "check_halves", "read_grid"]
-
-
 DEFAULT_METRICS = (
     "average_sw1",
     "average_tv",

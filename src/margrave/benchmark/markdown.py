@@ -12,21 +12,6 @@ from typing import Any
 from margrave.benchmark.results import Findings
 from margrave.evaluation.summary import Summary
 
-__all__ = [
-    "SIGNIFICANT_DIGITS",
-    "failures",
-    "figure",
-    "glance",
-    "latex",
-    "machines",
-    "metric_list",
-    "scores",
-    "table",
-    "tables",
-    "timings",
-]
-
-
 SIGNIFICANT_DIGITS = 3
 """Significant digits of a mean."""
 

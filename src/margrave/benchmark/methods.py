@@ -11,9 +11,6 @@ from margrave.errors import InputError, invalid
 from margrave.files import SUFFIXES, check_entries, check_name, digest, read_spec
 from margrave.methods import METHODS
 
-__all__ = ["REFERENCES", "Kind", "MethodEntry", "method_entry"]
-
-
 Kind = Literal["margrave", "reference", "script", "peer"]
 
 REFERENCES = {

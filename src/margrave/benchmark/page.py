@@ -16,9 +16,6 @@ from margrave.benchmark.results import Findings, read_results
 from margrave.errors import InputError, invalid
 from margrave.files import check_writable, write_text
 
-__all__ = ["check_page", "write_page"]
-
-
 INTRODUCTION = """Written by `margrave bench report` from the outcomes of `margrave bench`; edit nothing here.
 **Not private**: scores are exact functions of the tables. Every method learned from the same rows and made
 as many, in a process of its own with one thread, and all were scored by the same code under

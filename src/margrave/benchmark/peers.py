@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     from margrave.schema.schema import Schema
 
-__all__ = ["environment", "run_peer"]
-
-
 READY = "ready"
 """The file that says an environment is whole: written last."""
 

@@ -19,31 +19,6 @@ from dataclasses import dataclass
 from margrave.benchmark.results import Findings
 from margrave.report.html import Child, Markup, join, tag
 
-__all__ = [
-    "HEADLINES",
-    "HIGH",
-    "LEARNING_METRICS",
-    "LEFT",
-    "RATIOS",
-    "TOP",
-    "WIDE",
-    "Axis",
-    "Level",
-    "Line",
-    "document",
-    "draw_learning",
-    "efficiency",
-    "errors",
-    "height_title",
-    "levels_across",
-    "lines_panel",
-    "mark",
-    "px",
-    "ratios",
-    "short",
-]
-
-
 LEFT, TOP, WIDE, HIGH, RIGHT, FOOT = 56, 32, 212, 168, 66, 44
 """Of a panel, in pixels: margins around the plane and its size; names of levels stand at the right."""
 LINE = 11.0

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
     from margrave.schema.frame import Frame
 
-__all__ = ["OTHER", "Prepared", "merging_schema", "prepare", "read_schema", "scoring_schema", "stream"]
-
-
 MOST_TEXTS = 256
 """A text column with more values keeps the commonest of them, and one code for all others."""
 OTHER = "(other)"

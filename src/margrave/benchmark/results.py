@@ -27,9 +27,6 @@ from margrave.methods import METHODS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["METRIC", "Findings", "read_results", "write_results"]
-
-
 METRIC = "metric_"
 DIGEST = b"margrave.benchmark.digest"
 TEXTS = ("key", "data", "method", "kind", "status", "stage", "reason", "day")

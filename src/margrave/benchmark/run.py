@@ -23,9 +23,6 @@ from margrave.benchmark.peers import environment
 from margrave.benchmark.store import THREADS, Store, machine_facts, versions
 from margrave.errors import InputError, MargraveError, invalid
 
-__all__ = ["FAILURES", "Child", "Ended", "OnCell", "group_memory", "run_grid"]
-
-
 How = Literal["exit", "time", "memory", "signal"]
 POLL_SECONDS = 0.1
 """Seconds between two looks at the memory."""

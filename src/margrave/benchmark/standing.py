@@ -20,9 +20,6 @@ from margrave.evaluation.score import Facts
 from margrave.evaluation.summary import Summary
 from margrave.files import write_text
 
-__all__ = ["Standing", "find_standings", "write_standing"]
-
-
 LEAST_HIGHER = 0.01
 """A score of which higher is better counts as worse from this much on."""
 LEAST_LOWER = 0.0002

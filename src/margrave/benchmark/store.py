@@ -33,9 +33,6 @@ from margrave.files import write_text
 from margrave.limits import count_cores
 from margrave.privacy.ledger.system_files import take_lock
 
-__all__ = ["THREADS", "Store", "machine_facts", "versions"]
-
-
 FORMAT = 1
 
 

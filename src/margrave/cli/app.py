@@ -27,9 +27,6 @@ from margrave.cli.show import column_notes, rule_notes, show
 from margrave.cli.tables import fit, owners, tables
 from margrave.errors import MargraveError, locate_error
 
-__all__ = ["app", "main"]
-
-
 INTERRUPTED_EXIT_CODE = 130
 STOPPED_MESSAGE = (
     "stopped; what was spent is in the ledger file, and no output was left half-written; "

@@ -12,9 +12,6 @@ import typer
 if TYPE_CHECKING:
     from margrave.auditing import World
 
-__all__ = ["audit"]
-
-
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="What a run claims, above 0.")]
 Method = Annotated[str, typer.Option(help="The method to audit.")]
 Delta = Annotated[float, typer.Option(help="What a run claims.")]

@@ -11,9 +11,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from margrave.errors import InputError, MargraveError, invalid
 
-__all__ = ["bench_app"]
-
-
 REPEATED_OPTIONS = ("--methods", "--data", "--epsilon", "-e", "--metrics", "--retry", "--rivals")
 """Options that take several values, one after the other."""
 

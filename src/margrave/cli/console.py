@@ -18,9 +18,6 @@ from rich.progress import (
 
 from margrave.progress import OnStep, Step, silent
 
-__all__ = ["listen_to_steps"]
-
-
 LINES = 1.9
 """Seconds between lines of one stage where standard error is not a terminal."""
 

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["dummy"]
-
 
 def dummy(
     schema: Annotated[Path, typer.Argument(help="A schema.json; what it leaves open is filled in.")],

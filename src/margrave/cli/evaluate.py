@@ -14,9 +14,6 @@ import typer
 if TYPE_CHECKING:
     from margrave.evaluation.review import Review
 
-__all__ = ["evaluate"]
-
-
 PRINTED_SCORES = (
     *("overall", "first_look", "dependence_kept", "rank_slope"),
     *("tv_1_mean", "tv_2_mean", "tv_3_mean", "association_mean", "roc_auc", "average_precision", "rules"),

@@ -16,9 +16,8 @@ from margrave.errors import InputError, invalid
 from margrave.files import check_outputs, write_table, write_text
 from margrave.progress import OnStep
 from margrave.report.comparison.page import render_comparison
-from margrave.run.synthesizer import Synthesizer, evaluate
-
-__all__ = ["demo", "example", "run_demo"]
+from margrave.run.evaluate import evaluate
+from margrave.run.synthesizer import Synthesizer
 
 
 def example(

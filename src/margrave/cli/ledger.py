@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from margrave.privacy.ledger.book_records import Account, BookedRun
     from margrave.privacy.ledger.book_run import Attempt
 
-__all__ = ["align_table", "explain_account", "ledger_app"]
-
-
 ledger_app = typer.Typer(
     help="Books: durable ledgers of all runs on a data set, with caps that no run may pass.",
     no_args_is_help=True,

@@ -21,21 +21,6 @@ from margrave.errors import InputError, invalid
 if TYPE_CHECKING:
     from margrave.run.synthesizer import Synthesizer
 
-__all__ = [
-    "METHODS_HELP",
-    "Columns",
-    "Drop",
-    "Estimator",
-    "RunOptions",
-    "check_epsilon",
-    "expand_parameter",
-    "split_names",
-    "with_plan_options",
-    "with_run_options",
-    "with_text_options",
-]
-
-
 Columns = Annotated[
     list[str] | None,
     typer.Option(

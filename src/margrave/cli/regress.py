@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from margrave.progress import OnStep
     from margrave.run.regressor import Regressor
 
-__all__ = ["regress"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SpendOptions:

@@ -9,9 +9,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["release"]
-
-
 NOT_MET = 3
 """The exit code of a release that was made and does not meet what was required of it."""
 

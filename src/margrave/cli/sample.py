@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from margrave.run.synthesis import Synthesis
     from margrave.schema.storage.text import TextFormat
 
-__all__ = ["sample"]
-
 
 def sample(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],

@@ -23,8 +23,6 @@ from margrave.schema.columns import Column, Integer, Real, Temporal, Unknown
 if TYPE_CHECKING:
     from margrave.schema.selection import Selection
 
-__all__ = ["propose_declarations", "schema"]
-
 
 def schema(
     table: Annotated[

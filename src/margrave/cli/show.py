@@ -13,8 +13,6 @@ from margrave.cli.options import Estimator
 if TYPE_CHECKING:
     from margrave.release import Guarantee, Release
 
-__all__ = ["column_notes", "rule_notes", "show", "tell_warning"]
-
 
 def show(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],

@@ -9,8 +9,6 @@ import typer
 
 from margrave.cli.options import Estimator
 
-__all__ = ["fit", "owners", "tables"]
-
 
 def tables(
     release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],

@@ -10,9 +10,6 @@ from margrave.errors import InputError, invalid
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MISSING", "SPLITS", "adult_path", "load_adult"]
-
-
 SPLITS = {"train": "adult.csv.gz", "test": "adult_test.csv.gz"}
 MISSING = ("", "?")
 """The texts that mean missing in Adult."""

@@ -12,9 +12,6 @@ from margrave.errors import InputError, invalid
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["VISITS", "make_hospital"]
-
-
 VISITS = 30_000
 """Rows of the example where the caller does not say how many."""
 PATIENT_SHARE = 0.4

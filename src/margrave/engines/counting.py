@@ -24,19 +24,6 @@ from margrave.limits import count_cores
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 
-__all__ = [
-    "BLOCK",
-    "CHUNK",
-    "COLUMNS_A_LOOP",
-    "COUNTERS",
-    "MAX_ROWS_UNCHECKED",
-    "add_copies",
-    "count_tables",
-    "fill",
-    "project",
-]
-
-
 CHUNK = 4096
 """Rows whose cell numbers are worked out at a time: they stay in the fastest cache."""
 

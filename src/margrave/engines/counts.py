@@ -8,8 +8,6 @@ from typing import NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counts", "sum_counts"]
-
 
 @final
 class Counts:

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-__all__ = ["Cover", "cover_cliques", "merge_cliques", "price"]
-
-
 Members = tuple[int, ...]
 
 CAPS = (1 << 10, 1 << 12, 1 << 14, 1 << 15, 1 << 16)

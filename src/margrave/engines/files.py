@@ -34,20 +34,6 @@ from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import read_cells
 from margrave.schema.storage.text import TextFormat
 
-__all__ = [
-    "DEFAULT_TEXT_FORMAT",
-    "Choose",
-    "all_columns",
-    "check_names",
-    "chosen_columns",
-    "is_text_file",
-    "is_untyped_file",
-    "read_file",
-    "read_sheet",
-    "text_table",
-]
-
-
 BLANKS = " \t"
 DEFAULT_TEXT_FORMAT = TextFormat()
 ENCODING = (

@@ -23,9 +23,6 @@ from margrave.schema.frame import TEXT_FILE, Frame
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.text import TextFormat
 
-__all__ = ["check_owner", "is_rounded", "read_table", "rounded_owner"]
-
-
 ROUNDED = {b"margrave": b"rounded"}
 """Marks a column of the storage forms that may hold one value where the table has two."""
 

@@ -28,9 +28,6 @@ from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
 from margrave.schema.storage.text import TextFormat
 
-__all__ = ["MAX_CELLS", "MemoryEngine", "MemorySource", "open_source"]
-
-
 MAX_CELLS = 1 << 27
 """Most cells of one table, a GiB of counts."""
 

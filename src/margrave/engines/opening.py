@@ -44,18 +44,6 @@ from margrave.schema.storage.text import TextFormat
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = [
-    "ENGINES",
-    "MIN_STREAMED_BYTES",
-    "content_bytes",
-    "file_bytes",
-    "open_batches",
-    "open_head",
-    "open_here",
-    "open_source",
-]
-
-
 ENGINES = ("auto", "memory", "stream")
 
 MIN_STREAMED_BYTES = 1 << 28

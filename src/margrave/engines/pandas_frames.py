@@ -11,8 +11,6 @@ import pyarrow as pa
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.pandas import dtype_text
 
-__all__ = ["arrow_columns", "name_by_text"]
-
 
 def name_by_text(frame: Any) -> Any:
     """The frame with columns that are named by whole numbers, as without a header, named by their text."""

@@ -9,9 +9,6 @@ import polars as pl
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.polars import dtype_text, is_supported
 
-__all__ = ["arrow_columns"]
-
-
 TYPES_READ_AS_FLOAT = ("Int128", "UInt128", "Float16")
 """Types that Arrow or its kernels do not know: read as float64."""
 

@@ -29,19 +29,6 @@ from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.text import TextFormat
 
-__all__ = [
-    "CELLS",
-    "QUOTES",
-    "SOUND",
-    "Shape",
-    "TextHead",
-    "last_end",
-    "read_head",
-    "shape_of",
-    "text_blocks",
-]
-
-
 SOUND, QUOTES, CELLS = 0, 1, 2
 """What is wrong: nothing; a quote out of place or never closed; a row with another number of cells."""
 

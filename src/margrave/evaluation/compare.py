@@ -11,20 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.evaluation.comparison import ColumnPair, Comparison, PairMatrix, Score
+from margrave.evaluation.comparison import ColumnPair, Comparison, PairMatrix
 from margrave.evaluation.distance import cramers_v, shares, total_variation
 from margrave.evaluation.references import Shuffled, bootstrap
 from margrave.evaluation.rows import batches
 from margrave.evaluation.samples import draw_pairs, say_sample, shown_pairs
+from margrave.evaluation.score import Score
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
     from margrave.protocols import Engine
-
-__all__ = ["compare"]
-
 
 MOST_TRIPLES = 500
 SAMPLED_TRIPLES = 200

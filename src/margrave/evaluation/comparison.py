@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.score import Score
 
-__all__ = ["NOT_PRIVATE", "ColumnPair", "Comparison", "PairMatrix", "Score"]
-
-
 NOT_PRIVATE = "NOT PRIVATE — computed from the real table, do not publish"
 
 

@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 
 from margrave.schema.encoded import Encoded
 
-__all__ = ["centres", "cramers_v", "embed_rows", "shares", "total_variation"]
-
-
 Table = NDArray[np.float64]
 
 

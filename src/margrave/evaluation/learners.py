@@ -19,27 +19,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from margrave.errors import InputError, MissingExtraError, invalid
-from margrave.evaluation.comparison import Score
 from margrave.evaluation.rows import Rows
+from margrave.evaluation.score import Score
 from margrave.schema.columns import Binned
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
-
-__all__ = [
-    "LEARNERS",
-    "MOST_LEVELS",
-    "Features",
-    "Learner",
-    "absent",
-    "fit_quietly",
-    "learn",
-    "one_against_rest",
-    "one_thread",
-    "part",
-    "score_classifier",
-    "stops_early",
-]
-
 
 Matrix = NDArray[np.float64]
 

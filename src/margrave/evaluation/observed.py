@@ -33,9 +33,6 @@ from margrave.schema.storage.written import choose_date_format, choose_number_fo
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["find_identifying", "observed_schema", "widen_schema"]
-
-
 BINS = 20
 CELLS = 4096
 MIN_KEY_VALUES = 1000

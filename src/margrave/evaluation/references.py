@@ -17,8 +17,6 @@ from margrave.evaluation.rows import Rows
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, code_dtype
 
-__all__ = ["REFERENCES", "Shuffled", "bootstrap", "bootstrap_rows", "references", "shuffled_rows", "split"]
-
 
 def split(rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
     """Rows to make synthetic ones from and rows to hold out, at random. **Not private**.

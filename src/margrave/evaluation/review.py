@@ -35,18 +35,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = [
-    "RESERVED_NAMES",
-    "SCORED",
-    "Correlations",
-    "Review",
-    "add_overall",
-    "default_metrics",
-    "review",
-    "split_overall",
-]
-
-
 SCORED = ("dependence_invented", "dependence_kept", "rank_slope")
 """Metrics that the number needs beside the scores of `compare`."""
 DEFINITION = (

@@ -25,9 +25,6 @@ from margrave.schema.storage.spelling import SPELLINGS, spellings
 if TYPE_CHECKING:
     from margrave.protocols import Engine
 
-__all__ = ["BATCH_CELLS", "Rows", "batches"]
-
-
 Numbers = NDArray[np.float64]
 
 

@@ -6,9 +6,6 @@ from itertools import combinations
 
 import numpy as np
 
-__all__ = ["MAX_COLUMNS_SHOWN", "SAMPLED_PAIRS", "draw_pairs", "say_sample", "shown_pairs"]
-
-
 SAMPLED_PAIRS = 20_000
 """Most pairs of columns that are compared, all those of 200 columns. A pair takes up to a millisecond for
 each score (bench/runs/wide.py); a mean of numbers from 0 to 1 over as many has a standard error of at most

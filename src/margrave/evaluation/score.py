@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Better", "Facts", "Score"]
-
-
 Better = Literal["lower", "higher"]
 
 

@@ -23,9 +23,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Engine, Source
 
-__all__ = ["GROUND_TRUTH", "held_rows", "score_metrics", "score_references", "score_request"]
-
-
 GROUND_TRUTH = "real rows"
 """Name of the reference row in which the real rows themselves take the synthetic ones' place."""
 

@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.evaluation.score import Better, Score
 
-__all__ = ["Summary", "summarise"]
-
-
 Method = Literal["t", "bootstrap"]
 DRAWS = 10_000
 

@@ -20,9 +20,6 @@ from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
 
-__all__ = ["Counted", "Metric", "Task"]
-
-
 MOST_CELLS = 4_000_000
 MOST_CLIQUES = 500
 

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.files import written_whole
 
-__all__ = ["draw_sheet", "read_images", "write_images"]
-
-
 Grey = NDArray[np.uint8]
 
 GAP = 2

@@ -14,9 +14,6 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.schema.columns import Categorical, Column, Integer
 from margrave.schema.schema import Schema
 
-__all__ = ["LABEL", "Pixels"]
-
-
 LABEL = "label"
 """The column of the classes."""
 MOST_LEVELS = 256

@@ -46,9 +46,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Engine, Ensemble, Learner, RowEngine, Source
 
-__all__ = ["Curator"]
-
-
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 

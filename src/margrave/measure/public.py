@@ -23,8 +23,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["PublicPart"]
-
 
 @final
 class PublicPart:

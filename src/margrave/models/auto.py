@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from margrave.models.mixture.trials import Choice
     from margrave.models.pgm.model import GraphicalModel
 
-__all__ = ["Auto", "Trees", "find_unjudged_model", "keep_measurements", "rank_pairs"]
-
-
 Floats = NDArray[np.float64]
 
 MOST_CELLS = 500_000

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from margrave import protocols
     from margrave.protocols import Fitter
 
-__all__ = ["Compressed", "CompressedModel"]
-
-
 Floats = NDArray[np.float64]
 
 INNER_PREFIX = "inner_"

@@ -22,9 +22,6 @@ from margrave.schema.encoded import Encoded
 if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
 
-__all__ = ["ConditionalModel", "ConditionalPGM"]
-
-
 Floats = NDArray[np.float64]
 
 

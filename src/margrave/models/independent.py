@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from margrave.models.pgm.model import GraphicalModel
     from margrave.release import NoisyMarginal
 
-__all__ = ["Independent", "IndependentModel"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from margrave import protocols
     from margrave.protocols import Fitter
 
-__all__ = ["Informed", "InformedModel"]
-
-
 Floats = NDArray[np.float64]
 
 INNER_PREFIX = "inner_"

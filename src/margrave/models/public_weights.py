@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from margrave import protocols
     from margrave.protocols import LearnsFrom
 
-__all__ = ["PublicWeights", "WeightsModel"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -12,9 +12,6 @@ from margrave.models._base.estimator import Estimator
 if TYPE_CHECKING:
     from margrave.protocols import Fitter
 
-__all__ = ["FITTERS", "import_estimator", "register_estimator", "resolve"]
-
-
 HOMES = {
     "auto": ("margrave.models.auto", "Auto"),
     "compressed": ("margrave.models.compressed", "Compressed"),

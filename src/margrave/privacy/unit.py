@@ -8,9 +8,6 @@ from typing import Final, Literal, get_args
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["ADJACENCY_WORDS", "Adjacency", "AdjacencyWords", "Neighbours", "Unit"]
-
-
 Adjacency = Literal["add_remove", "replace_one", "replace_private", "zero_out"]
 
 

@@ -22,9 +22,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["INTERCEPT", "Coefficients", "Fit"]
-
-
 Floats = NDArray[np.float64]
 
 INTERCEPT = "(intercept)"

@@ -15,9 +15,6 @@ from margrave.schema.encoded import Encoded
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["Design", "centre"]
-
-
 Floats = NDArray[np.float64]
 
 

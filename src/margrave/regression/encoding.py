@@ -19,19 +19,6 @@ from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
 from margrave.tables.scores import scores_of
 
-__all__ = [
-    "ENCODINGS",
-    "Encoding",
-    "EncodingName",
-    "chosen_encodings",
-    "count_rows",
-    "encode_feature",
-    "encode_rows",
-    "encode_target",
-    "release_column",
-]
-
-
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
 ENCODINGS: tuple[str, ...] = get_args(EncodingName)

@@ -19,9 +19,6 @@ from margrave.regression.coefficients import INTERCEPT, Coefficients
 from margrave.regression.encoding import count_rows, encode_rows
 from margrave.regression.fit import Options, Released, Rng, fit
 
-__all__ = ["LinearRegression", "LogisticRegression", "PoissonRegression"]
-
-
 Floats = NDArray[np.float64]
 Kind = TypeVar("Kind", bound="_Regression")
 

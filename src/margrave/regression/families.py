@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["FAMILIES", "QUADRATIC", "Family", "family_of"]
-
-
 Floats = NDArray[np.float64]
 
 MAX_LINEAR_PREDICTOR = 30.0

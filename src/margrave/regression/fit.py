@@ -34,9 +34,6 @@ from margrave.tables.functionals import PooledTables
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["Of", "Released", "Rng", "Source", "fit", "linear", "logistic", "poisson"]
-
-
 Floats = NDArray[np.float64]
 Rng = np.random.Generator | int | None
 Source = Literal["both", "model", "measured"]

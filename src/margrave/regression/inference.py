@@ -23,9 +23,6 @@ from margrave.regression.families import Family
 from margrave.regression.likelihood import ModelRows
 from margrave.regression.sums import Sums
 
-__all__ = ["Directions", "find_directions", "row_scores", "second_order", "solve_strong"]
-
-
 Floats = NDArray[np.float64]
 
 LEAK = 0.01

@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 from margrave.regression.design import Design
 from margrave.regression.families import Family
 
-__all__ = ["Line", "ModelRows", "fit_model", "score_at"]
-
-
 Floats = NDArray[np.float64]
 
 STEPS = 50

@@ -33,9 +33,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["MomentSums", "PooledSums", "move_towards", "number_columns"]
-
-
 Floats = NDArray[np.float64]
 
 ROUNDS = 30

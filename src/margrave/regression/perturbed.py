@@ -29,9 +29,6 @@ from margrave.errors import InputError, invalid
 from margrave.regression.inference import LEAK
 from margrave.release import NoisyStatistics, NoisySums
 
-__all__ = ["NoisyProducts", "PerturbedFit", "fit_statistics", "fit_sums", "residual_noise"]
-
-
 Floats = NDArray[np.float64]
 
 CLEAR = 4.0

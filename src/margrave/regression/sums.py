@@ -23,9 +23,6 @@ from margrave.tables.functionals import PooledTables
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["MeasuredSums", "Sums", "model_sums"]
-
-
 Floats = NDArray[np.float64]
 
 

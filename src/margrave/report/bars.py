@@ -16,9 +16,6 @@ from margrave.report.html import Markup, columns, join, shorten, tag
 from margrave.report.numerals import count, percent
 from margrave.schema.columns import Column, Listed
 
-__all__ = ["ORDERED", "Bar", "Distribution", "extent", "grid", "legend", "picture", "tail_of", "ticks"]
-
-
 BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
 ORDERED = BINNED | {"ordinal", "relative"}
 MOST_BINS = 40

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 
 from margrave.report.html import Child, Markup, tag
 
-__all__ = ["DEFINITIONS", "definitions"]
-
-
 DEFINITIONS: tuple[tuple[str, str], ...] = (
     (
         "Noisy table",

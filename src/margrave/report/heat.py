@@ -10,19 +10,6 @@ from dataclasses import dataclass
 
 from margrave.report.html import Markup, columns, join, mark_name, shorten, tag
 
-__all__ = [
-    "MOST_NAMES",
-    "MOST_TABLES",
-    "Cell",
-    "key_of",
-    "line_class",
-    "mark",
-    "mark_class",
-    "triangle",
-    "triangle_legend",
-]
-
-
 MOST_NAMES = 60
 SIDE = 620.0
 LABEL = 18

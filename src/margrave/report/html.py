@@ -17,24 +17,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import final
 
-__all__ = [
-    "VOID",
-    "Child",
-    "Markup",
-    "Section",
-    "columns",
-    "details",
-    "document",
-    "facts",
-    "join",
-    "mark_name",
-    "row",
-    "shorten",
-    "table",
-    "tag",
-]
-
-
 VOID = frozenset({"br", "col", "hr", "input", "link", "meta", "rect", "line", "path", "circle", "use"})
 """Elements written without a closing tag: HTML's void elements, and SVG shapes when they hold nothing."""
 

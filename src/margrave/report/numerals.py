@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["count", "equals", "format_fixed", "fraction", "percent", "root", "significant"]
-
 
 def significant(value: float | Fraction, digits: int = 4, *, padded: bool = False) -> str:
     """A number to some significant digits, as in 0.03056, 12.5 or 1e-9; trailing zeros only if padded."""

@@ -21,15 +21,6 @@ from margrave.models.mixture.policy import set_policy
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = [
-    "REFERENCE",
-    "Costs",
-    "Work",
-    "count_cells",
-    "expect_costs",
-]
-
-
 START = 1.8
 """Seconds to start Python and load the libraries."""
 READ, LOOKS = 1.2e-7, (0.03, 2e-7)

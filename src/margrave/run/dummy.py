@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
     from margrave.run.synthesis import Rng
 
-__all__ = ["complete_schema", "make_dummy"]
-
-
 PLACEHOLDERS = ("value 1", "value 2", "value 3")
 """Values of a column of which the schema lists none."""
 WIDTHS: dict[type[Binned], tuple[float, float]] = {

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
 
-__all__ = ["Risk", "find_epsilon"]
-
-
 LEAST, LARGEST = 1e-3, 50.0
 """Epsilons that are tried. Beyond the largest the promise protects against next to nothing."""
 STEP = 1.25

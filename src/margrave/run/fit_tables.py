@@ -21,8 +21,6 @@ from margrave.tables.files import Tables, read_tables
 if TYPE_CHECKING:
     from margrave.protocols import Fitter
 
-__all__ = ["fit_tables", "stated_guarantee"]
-
 
 def fit_tables(
     tables: Tables | str | Path,

@@ -9,9 +9,6 @@ from typing import Any, final
 from margrave.html_card import html_card
 from margrave.progress import Step
 
-__all__ = ["NotebookProgress", "show_progress"]
-
-
 SECONDS = 0.2
 """Least time between two updates of a cell: a browser need not keep up with every step."""
 

@@ -40,31 +40,6 @@ if TYPE_CHECKING:
     from margrave.release import NoisySums
     from margrave.run.synthesizer import Synthesizer
 
-__all__ = [
-    "OUTSIDE",
-    "accountant",
-    "buy_moments",
-    "check_deadline",
-    "check_libraries",
-    "check_no_oracle",
-    "check_pricing",
-    "check_rows",
-    "check_rows_held",
-    "check_ruled_kinds",
-    "check_share",
-    "check_test_seed",
-    "complete_format",
-    "declared_schema",
-    "describe_method",
-    "describe_origin",
-    "named_columns",
-    "set_memory",
-    "set_target",
-    "share_moments",
-    "use_estimator",
-    "use_strategy",
-]
-
 
 def use_strategy(select: Strategy) -> Strategy:
     """The strategy, found to be one.

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from margrave.privacy.ledger.book import Book
     from margrave.protocols import Source
 
-__all__ = ["OwnerSizes", "owner_sizes"]
-
-
 Floats = NDArray[np.float64]
 
 MIN_TAIL_DEVIATIONS = 2.0

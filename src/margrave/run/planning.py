@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
 
-__all__ = ["Plan", "check_costs", "choose_fineness", "find_refusal", "foretell_noise", "outlook"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

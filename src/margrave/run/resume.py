@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
 
-__all__ = ["check_clockless", "check_unfinished", "facts", "run_strategy"]
-
 
 def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema) -> dict[str, str]:
     """What is public about a run and must be the same when it is resumed: arguments, column names and types.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from margrave.evaluation.task import Metric
     from margrave.protocols import Source
 
-__all__ = ["review"]
-
 
 def review(
     real: Any,

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from margrave.run.synthesis import Synthesis
     from margrave.run.synthesizer import Synthesizer
 
-__all__ = ["Check", "Made", "Specification", "check_release", "make_release", "read_specification"]
-
-
 ENTRIES: dict[str, dict[str, type]] = {
     "data": {
         "table": str,

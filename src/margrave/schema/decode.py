@@ -19,9 +19,6 @@ from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 from margrave.schema.storage.arrow import arrow_type, decode_column
 
-__all__ = ["decode"]
-
-
 SPELT_KINDS = (Boolean, Integer, Moment, Real, Time)
 """Kinds of columns that have a spelling."""
 

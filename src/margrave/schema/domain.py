@@ -12,9 +12,6 @@ from margrave.errors import SchemaError, invalid
 if TYPE_CHECKING:
     from margrave.schema.constraints.codes import CodeRules
 
-__all__ = ["Clique", "Domain"]
-
-
 Clique = tuple[str, ...]
 """Attribute names; the order is the order of an array's axes."""
 

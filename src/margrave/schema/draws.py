@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from margrave.schema.columns import Binned, Whole
 
-__all__ = ["real_numbers", "whole_numbers"]
-
-
 Bins = NDArray[np.int64]
 Reals = NDArray[np.float64]
 

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["TURN", "Embedding", "fourier", "numbers"]
-
-
 TURN = 1 << 16
 """A full turn of a phase."""
 MIN_ORDERED_CODES = 3

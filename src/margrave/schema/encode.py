@@ -20,9 +20,6 @@ from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import MARKS
 from margrave.schema.storage.written import rewrite_column
 
-__all__ = ["coded_from", "encode", "encode_column", "encode_from", "in_usual_form", "likeliest"]
-
-
 Indices = NDArray[np.int64]
 UNSEEN, MISSING = -2, -1
 

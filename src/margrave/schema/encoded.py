@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.domain import Domain
 
-__all__ = ["Codes", "Encoded", "code_dtype"]
-
-
 Codes = NDArray[np.unsignedinteger[Any]]
 
 

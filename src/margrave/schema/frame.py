@@ -26,9 +26,6 @@ from margrave.schema.columns import (
 from margrave.schema.storage import clock
 from margrave.schema.storage.text import TextFormat
 
-__all__ = ["KINDS", "TEXT_FILE", "Frame", "stored_column", "type_warning"]
-
-
 KINDS = ("pandas", "polars", "arrow")
 TEXT_FILE = "text"
 """The storage type of every column of a text file: decoding gives it the type of its column kind."""

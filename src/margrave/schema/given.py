@@ -25,9 +25,6 @@ from margrave.schema.encoded import Codes
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema, describe_column
 
-__all__ = ["Between", "Choice", "Given", "given_values"]
-
-
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 

@@ -14,9 +14,6 @@ from margrave.schema.storage import forms, iso
 from margrave.schema.storage.spelling import MARKS
 from margrave.schema.storage.written import are_written_numbers, written_dates
 
-__all__ = ["PROFILE", "TRUTHS", "classes", "profile"]
-
-
 TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""
 PROFILE = (

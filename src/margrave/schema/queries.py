@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.storage import clock, forms, iso
 
-__all__ = ["READS", "grids", "histogram", "places", "readings"]
-
-
 READS = ("number", "date", "moment", "time", "duration")
 """As what cells are read. Text is a number, date, moment or time by its spelling, and a date may stand for
 the moment it begins; a stored moment has a date; in other storage a number is a number of the unit."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["RowNumbers"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowNumbers:

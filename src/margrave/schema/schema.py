@@ -41,16 +41,6 @@ from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within, check_
 from margrave.schema.domain import Domain
 from margrave.schema.sdv import columns_from_sdv, table_from_sdv
 
-__all__ = [
-    "Schema",
-    "apply_rules",
-    "describe_column",
-    "describe_found_ranges",
-    "describe_rule",
-    "describe_schema",
-]
-
-
 MAX_SHOWN = 60
 """Letters of a column's values that are shown, at most."""
 

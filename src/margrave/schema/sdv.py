@@ -23,9 +23,6 @@ from margrave.schema.columns import (
     Unknown,
 )
 
-__all__ = ["columns_from_sdv", "dates_from_sdv", "table_from_sdv"]
-
-
 LISTED = {"categorical", "country_code", "administrative_unit", "state", "city", "postcode", "state_abbr"}
 NUMBERS = {"latitude", "longitude"}
 KEPT_OPEN = {"unknown"}

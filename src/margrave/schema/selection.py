@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.schema import Schema
 
-__all__ = ["Selection"]
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:

@@ -6,18 +6,18 @@ from margrave.select.aim import AIM, ConditionalAIM
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay, Fixed
-from margrave.select.mean_embedding import MeanEmbedding
+from margrave.select.from_rows.mean_embedding import MeanEmbedding
+from margrave.select.from_rows.slices import Slices, SliceTraining
+from margrave.select.from_rows.training import Training
+from margrave.select.from_rows.votes import Votes
 from margrave.select.mst import MST
 from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF
 from margrave.select.privsyn import PrivSyn
 from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.residual_planner import ResidualPlanner
-from margrave.select.slices import Slices, SliceTraining
 from margrave.select.strategy import Strategy
 from margrave.select.top_q import TopQ
-from margrave.select.training import Training
-from margrave.select.votes import Votes
 
 __all__ = [
     "AIM",

@@ -29,9 +29,6 @@ from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Pace, Shares, S
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["AIM", "ConditionalAIM", "workload_weights"]
-
-
 DRAWS = Fraction(1, 10)
 """Share of a round's rho for its draw."""
 NOISE_L1 = math.sqrt(2 / math.pi)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
     from margrave.release import InferredMarginal, NoisyMarginal
 
-__all__ = ["AllPairs"]
-
 
 @final
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,6 @@ from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["Batched"]
-
-
 POWER = 2.0 / 3.0
 """A pair's rho grows with this power of its cells, which minimises the sum of sigma * cells."""
 

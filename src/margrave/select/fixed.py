@@ -21,9 +21,6 @@ from margrave.select.strategy import MEASURE, ONE, ONE_WAYS, PAIR, Shares, Strat
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["AllKWay", "Fixed"]
-
-
 ONE_WAY_SHARE = Fraction(1, 10)
 
 

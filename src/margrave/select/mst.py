@@ -22,9 +22,6 @@ from margrave.select.strategy import CHOOSE, ONE, ONE_WAYS, PAIR, Shares, Strate
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["MST"]
-
-
 THIRD = Fraction(1, 3)
 
 

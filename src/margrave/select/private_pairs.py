@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["PrivatePairs"]
-
 
 @final
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,6 @@ from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["PrivMRF", "chordal_cliques", "correlation", "first_marginals", "grown", "useful_subsets"]
-
-
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 

@@ -25,9 +25,6 @@ from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Stra
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["PrivSyn", "combine_pairs", "dense"]
-
-
 POWER = 2.0 / 3.0
 """A marginal's rho grows with this power of its cells, which minimises the sum of sigma * cells."""
 NOISE_L1 = math.sqrt(2 / math.pi)

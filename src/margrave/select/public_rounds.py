@@ -31,9 +31,6 @@ from margrave.select.strategy import CHOOSE, MEASURE, ONE, ONE_WAYS, PAIR, Pace,
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model
 
-__all__ = ["JAM", "VerticalRounds"]
-
-
 Floats = NDArray[np.float64]
 
 NOISE_L1 = math.sqrt(2 / math.pi)

@@ -31,9 +31,6 @@ from margrave.select.strategy import ONE, PAIR, Shares, Strategy
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["Design", "ResidualPlanner", "best_design", "planner_bound"]
-
-
 MIN_RHO_SHARE = 1e-5
 """Smallest share of rho that a marginal is measured with; the others have it."""
 

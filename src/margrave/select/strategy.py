@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from margrave.progress import OnStep
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model
 
-__all__ = ["APPRAISE", "CHOOSE", "MEASURE", "ONE", "ONE_WAYS", "PAIR", "Pace", "Shares", "Strategy"]
-
-
 ONE_WAYS, MEASURE, CHOOSE, APPRAISE = "one-way marginals", "measure", "choose", "appraise"
 """Stages that several strategies have."""
 ONE, PAIR = "one-way marginal", "pair"

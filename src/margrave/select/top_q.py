@@ -23,9 +23,6 @@ from margrave.select.strategy import CHOOSE, MEASURE, PAIR, Pace, Shares, Strate
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-__all__ = ["TopQ"]
-
-
 PART = Fraction(3, 4)
 """Part of the workload that is drawn in all rounds together where q is not given."""
 ROUNDS_AN_ATTRIBUTE = 5

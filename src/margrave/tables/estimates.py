@@ -29,26 +29,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Model
 
-__all__ = [
-    "FIGURES",
-    "REPLICATES",
-    "SOURCES",
-    "Estimate",
-    "OnRefit",
-    "Source",
-    "cells_of",
-    "checked_clique",
-    "estimate_measured",
-    "estimate_modelled",
-    "estimate_released",
-    "estimates",
-    "ignore_refit",
-    "labels_of",
-    "long",
-    "sum_out",
-]
-
-
 Floats = NDArray[np.float64]
 
 REPLICATES = 20

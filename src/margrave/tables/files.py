@@ -25,9 +25,6 @@ from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import FIGURES, Estimate, labels_of, long
 
-__all__ = ["Tables", "read_tables", "write_tables"]
-
-
 VERSION = 1
 NOTE = b"margrave_tables"
 

@@ -21,9 +21,6 @@ from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 from margrave.tables.estimates import sum_out
 
-__all__ = ["PooledTables", "Term"]
-
-
 Floats = NDArray[np.float64]
 BLOCK = 1 << 20
 """Numbers of a block in which a covariance is added up: 8 MB, so that tables of any size take little

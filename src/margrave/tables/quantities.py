@@ -25,9 +25,6 @@ from margrave.tables.estimates import labels_of
 from margrave.tables.functionals import PooledTables, Term
 from margrave.tables.scores import ranges_of, scores_of
 
-__all__ = ["GroupEstimates", "NumberEstimate", "Of", "estimate_mean", "estimate_quantile", "estimate_share"]
-
-
 Floats = NDArray[np.float64]
 Of = Literal["population", "table"]
 

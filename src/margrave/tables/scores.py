@@ -7,9 +7,6 @@ from numpy.typing import NDArray
 
 from margrave.schema.columns import Column, Integer, Listed, Real, Whole
 
-__all__ = ["ranges_of", "scores_of"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -7,9 +7,6 @@ import numpy as np
 from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, zipf_weights
 
-__all__ = ["TABLES", "make_accounts", "make_diagnoses", "make_dominant", "make_flags"]
-
-
 RARE = "many rare codes"
 DOMINANT = "one dominant code"
 UNIQUE = "identifiers"

@@ -10,9 +10,6 @@ import numpy as np
 from margrave.benchmark.nursery.draws import Draws, Floats
 from margrave.benchmark.nursery.table import Columns, NurseryTable, grade
 
-__all__ = ["TABLES", "make_copula", "make_factors"]
-
-
 COPULAS = "Gaussian copulas"
 FACTORS = "factor models"
 

@@ -15,9 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
-__all__ = ["Draws", "Floats", "Whole"]
-
-
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 

@@ -12,9 +12,6 @@ import numpy as np
 from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes
 
-__all__ = ["TABLES", "make_parities", "make_structural"]
-
-
 PARITIES = "parities"
 STRUCTURAL = "structural models"
 

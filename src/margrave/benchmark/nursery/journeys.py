@@ -8,9 +8,6 @@ from numpy.typing import NDArray
 from margrave.benchmark.nursery.draws import Draws, Floats, Whole
 from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, zipf_weights
 
-__all__ = ["TABLES", "make_parcels", "make_stays"]
-
-
 STAYS = "hospital visits"
 PARCELS = "order in time"
 

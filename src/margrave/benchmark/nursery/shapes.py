@@ -10,9 +10,6 @@ import numpy as np
 from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.table import Columns, NurseryTable, grade, name_codes, zipf_weights
 
-__all__ = ["TABLES", "make_chains", "make_curves", "make_independent", "make_meters"]
-
-
 WIDE = "wide and short"
 LONG = "narrow and long"
 CONTROL = "independent columns"

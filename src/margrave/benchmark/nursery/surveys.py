@@ -10,9 +10,6 @@ import numpy as np
 from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes
 
-__all__ = ["TABLES", "make_survey"]
-
-
 FAMILY = "survey scales"
 
 

@@ -15,9 +15,6 @@ from margrave.benchmark.nursery.draws import Draws, Floats, Whole
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["HALVES", "Columns", "Half", "NurseryTable", "grade", "name_codes", "to_arrow", "zipf_weights"]
-
-
 Half = Literal["choosing", "reporting"]
 HALVES: tuple[Half, ...] = ("choosing", "reporting")
 Columns = dict[str, NDArray[Any]]

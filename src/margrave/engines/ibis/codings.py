@@ -30,9 +30,6 @@ from margrave.schema.columns.relative import (
 )
 from margrave.schema.encode import encode_column, likeliest
 
-__all__ = ["Coding", "code_column", "comparison_cell", "relative_code"]
-
-
 MAX_CASE_VALUES = 48
 """Most values that are told apart by a chain of comparisons; more are joined."""
 

@@ -48,9 +48,6 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import code_dtype
 
-__all__ = ["PushdownEngine", "draw_rows", "fetch_rows", "quiet"]
-
-
 SPELLS_FLOATS = frozenset({"databricks", "duckdb", "pyspark"})
 """Backends that write different float64 as different texts; PostgreSQL may be set to round them."""
 

@@ -20,19 +20,6 @@ from margrave.errors import InputError, invalid
 from margrave.schema.storage import clock, iso
 from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
-__all__ = [
-    "MIN_INEXACT_NUMBER",
-    "Stored",
-    "interval",
-    "is_text",
-    "multiple",
-    "number",
-    "store_column",
-    "text_bytes",
-    "whole",
-]
-
-
 MIN_INEXACT_NUMBER = float(1 << 52)
 """Numbers of this size and more are looked at here, value by value: SQL has no exact arithmetic for them."""
 

@@ -40,8 +40,6 @@ from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
 
-__all__ = ["PushdownSource", "open_table"]
-
 
 def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource, Frame]:
     """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**

@@ -18,9 +18,6 @@ import pyarrow.parquet as pq
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["BATCH", "ArrowBatches", "Batches", "DuckBatches", "ParquetBatches", "read_guarded"]
-
-
 BATCH = 1 << 18
 """Most rows of a batch."""
 

@@ -25,8 +25,6 @@ from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 
-__all__ = ["StreamSource"]
-
 
 @final
 class StreamSource:

@@ -19,19 +19,6 @@ from numpy.typing import NDArray
 
 from margrave.entropy import fresh_generator
 
-__all__ = [
-    "MAX_ROWS_HELD",
-    "MOST_VALUES",
-    "Part",
-    "Tally",
-    "Texts",
-    "kept_rows",
-    "ones",
-    "owner_sizes",
-    "tally",
-]
-
-
 MOST_VALUES = 1 << 22
 """Most distinct values of a column that are listed at a time: what listing holds in memory grows with them. A
 column of more is listed in parts, and nobody is told: an error here would be a sharp fact about the rows."""

@@ -25,9 +25,6 @@ from margrave.engines.text import TextHead, last_end, read_head, shape_of, text_
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.text import TextFormat
 
-__all__ = ["MAX_CODE_BYTES", "PIECE", "Scratch", "nameless", "text_batches"]
-
-
 MAX_CODE_BYTES = 1 << 31
 """Most bytes of codes that are held in memory, 2 GiB, unless told otherwise."""
 

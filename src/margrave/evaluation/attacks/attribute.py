@@ -14,8 +14,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["AttributeInference"]
-
 
 @final
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["MembershipInference", "area", "area_error", "caught"]
-
-
 Guesses = NDArray[np.float64]
 FLOOR = 1e-3
 """Added to distances, so that a copy is not infinitely dense."""

@@ -16,9 +16,6 @@ from scipy.stats import norm
 
 from margrave.evaluation.rows import Rows
 
-__all__ = ["Closeness", "Risk", "wilson"]
-
-
 LEVEL = 0.95
 
 

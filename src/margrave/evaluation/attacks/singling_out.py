@@ -21,9 +21,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["Predicate", "SinglingOut", "alone", "matches", "of_columns", "of_rows"]
-
-
 BATCH = 500
 SIZES = 10
 Ask = tuple[str, Literal["is", "at most", "at least", "missing"], float]

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from margrave.evaluation.first_look.finding import Finding, share_kept
 from margrave.evaluation.first_look.pairs import EXCEPTIONS, ROWS_TRIED, SLACK
 
-__all__ = ["Labels", "find_dependencies"]
-
-
 Codes = NDArray[np.int64]
 
 MIN_ROWS_A_VALUE = 10.0

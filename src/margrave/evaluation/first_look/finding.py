@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "Finding", "share_kept"]
-
-
 KINDS = ("order", "equality", "dependency", "missing", "rank", "codes", "new values", "spelling")
 """The kinds of findings, in the order in which they are told."""
 

@@ -19,9 +19,6 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Listed
 
-__all__ = ["FirstLook", "look_first"]
-
-
 MOST_ROWS = 1 << 16
 """Rows of each table of which pairs of columns are compared: shares to .002, a standard error."""
 MIN_KEPT_UNSAID = 0.9

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from margrave.evaluation.first_look.finding import Finding, share_kept
 from margrave.evaluation.metrics.orders import OrderedColumn, rank_correlations, take_day
 
-__all__ = ["find_missing", "find_orders", "find_ranks"]
-
-
 Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 

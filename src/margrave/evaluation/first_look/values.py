@@ -12,9 +12,6 @@ from margrave.evaluation.task import Task
 from margrave.schema.columns import Binned, Listed, Temporal
 from margrave.schema.columns.identifier import shape_of
 
-__all__ = ["find_codes", "find_spellings"]
-
-
 Counts = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 

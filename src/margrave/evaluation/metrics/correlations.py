@@ -16,9 +16,6 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.encoded import Encoded
 
-__all__ = ["CovarianceError", "PairCorrelations", "covariance", "pearson", "pearson_difference", "similarity"]
-
-
 BLOCK = 1 << 16
 
 

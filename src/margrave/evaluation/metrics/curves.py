@@ -17,9 +17,6 @@ from margrave.evaluation.score import Score
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.schema import Schema
 
-__all__ = ["Curve", "Curves", "draw_curves", "precision_recall", "roc"]
-
-
 MOST_ROWS = 20_000
 POINTS = 160
 SOURCE = "Fawcett 2006, section 4 (ROC); Davis and Goadrich 2006, section 2 (precision and recall)"

@@ -28,18 +28,6 @@ from margrave.evaluation.samples import draw_pairs, say_sample
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = [
-    "MEASURES",
-    "DependenceInvented",
-    "DependenceKept",
-    "PairDependence",
-    "count_exceeding",
-    "measure_dependence",
-    "measure_pairs",
-    "order_holds",
-]
-
-
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int32]

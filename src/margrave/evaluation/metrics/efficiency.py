@@ -24,9 +24,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["DownstreamError", "Efficiency", "LogisticF1", "macro_f1", "sample_rows"]
-
-
 MOST_ROWS = 50_000
 """Rows that models learn from or are tested on; more are sampled by the task's seed."""
 

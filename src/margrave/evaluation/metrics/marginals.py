@@ -20,20 +20,6 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.domain import Clique
 
-__all__ = [
-    "KSComplement",
-    "MeanDistance",
-    "SlicedTransport",
-    "TVComplement",
-    "association_difference",
-    "k_marginal",
-    "ks_complement",
-    "l1_distance",
-    "sliced_distance",
-    "tv_complement",
-]
-
-
 Share = NDArray[np.float64]
 WORDS = {1: "columns", 2: "pairs", 3: "triples", 4: "quadruples"}
 

@@ -13,9 +13,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["ApparentMatch", "UniqueExactMatch", "row_ids"]
-
-
 Ids = NDArray[np.int64]
 
 

@@ -22,17 +22,6 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Column, Ordinal, Temporal
 
-__all__ = [
-    "OrderBroken",
-    "OrderedColumn",
-    "RankSlope",
-    "find_orders",
-    "rank_correlations",
-    "read_ordered",
-    "take_day",
-]
-
-
 Numbers = NDArray[np.float64]
 
 

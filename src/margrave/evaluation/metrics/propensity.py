@@ -15,8 +15,6 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.encoded import Encoded
 
-__all__ = ["Propensity", "join_rows", "pmse"]
-
 
 def pmse(chances: NDArray[np.float64], share: float) -> float:
     """Mean squared distance of the chances to be synthetic from the share that is: shape [rows].

@@ -13,9 +13,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["CountingQueries", "RangeQueries", "ThresholdQueries"]
-
-
 Mask = NDArray[np.bool_]
 WIDTH = 3
 

@@ -46,9 +46,6 @@ from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
 from margrave.extensions import add_entry, find_entry
 
-__all__ = ["ATTACKS", "DEPENDENCE", "METRICS", "metric", "register_metric"]
-
-
 ALL_PAIRS = "one table of counts a pair of columns, all pairs"
 
 DEPENDENCE: tuple[Metric, ...] = (

@@ -13,9 +13,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-__all__ = ["RegressionOverlap", "interval_overlap", "least_squares"]
-
-
 Matrix = NDArray[np.float64]
 LEVEL = 1.959963984540054
 """Half a 95 % interval in standard errors."""

@@ -29,9 +29,6 @@ from margrave.schema.constraints.rules import (
 )
 from margrave.schema.schema import Schema
 
-__all__ = ["BrokenRules", "broken", "rule_words"]
-
-
 Truths = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 

@@ -14,9 +14,6 @@ from margrave.evaluation.metrics.efficiency import sample_rows
 from margrave.evaluation.rows import Rows
 from margrave.schema.schema import Schema
 
-__all__ = ["Scatter", "draw_scatter", "principal"]
-
-
 MOST_POINTS = 1200
 MOST_ROWS = 400
 """Rows drawn of each table, fewer where there are many tables."""

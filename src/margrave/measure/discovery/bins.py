@@ -11,9 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "cut", "cut_by", "merge_rare"]
-
-
 Array = NDArray[np.float64]
 
 Z_RARE = 3.0

@@ -32,9 +32,6 @@ from margrave.schema.schema import Schema, apply_rules
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARE", "Dependencies", "Side", "find_pairs", "may_depend", "read_function", "separate_values"]
-
-
 Array = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

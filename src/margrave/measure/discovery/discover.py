@@ -48,9 +48,6 @@ from margrave.schema.schema import Schema, apply_rules
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["MIN_BINS", "SHARES", "Discovery", "bins_for", "declare", "needs", "open_share", "searches_values"]
-
-
 TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
 """The looks that a column of text may need; which of them follow the first depends on released numbers."""
 

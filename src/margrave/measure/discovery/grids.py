@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 
 from margrave.schema.columns import Binned, Duration, Moment, Real, Time, Whole
 
-__all__ = ["released_grids", "steps_of"]
-
-
 Array = NDArray[np.float64]
 Grids = tuple[tuple[float, float], ...]
 

@@ -41,9 +41,6 @@ from margrave.schema.storage.written import choose_date_format, choose_number_fo
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["as_written", "may_be_written", "settle_format", "settle_kind", "votes_on_numbers"]
-
-
 CERTAIN_DEVIATIONS = 4.0
 """Noise standard deviations from which cells of a class decide on the kind of a column."""
 MAX_SLIP_SHARE = 0.02

@@ -60,9 +60,6 @@ from margrave.schema.storage.spelling import SPELLINGS
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARES", "Looking", "choose_fineness", "is_narrow"]
-
-
 SHARES = {
     "profile": Fraction(1),
     "format": Fraction(1, 2),

@@ -16,9 +16,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["expected_counts", "spread_counts", "trimmed_range", "weigh_cells"]
-
-
 Array = NDArray[np.float64]
 
 MAX_SHARE_OUTSIDE = 0.004

@@ -19,9 +19,6 @@ from margrave.schema.columns.relative import Comparison
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.schema import Schema
 
-__all__ = ["Link", "Pair", "choose_links", "eligible_columns", "may_relate", "pair_up"]
-
-
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 

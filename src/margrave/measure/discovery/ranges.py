@@ -18,23 +18,6 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.occupancy import trimmed_range
 
-__all__ = [
-    "day_edges",
-    "nearest",
-    "number_edges",
-    "number_prior",
-    "on_steps",
-    "place_edges",
-    "reach_ends",
-    "reach_to_zero",
-    "refined_edges",
-    "span_edges",
-    "spans",
-    "year_edges",
-    "year_prior",
-]
-
-
 Array = NDArray[np.float64]
 
 PLACE_CELLS = 128

@@ -38,9 +38,6 @@ from margrave.schema.storage.iso import DAY
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARE", "Relations", "bounds_of", "description_length", "relation_edges", "resolution"]
-
-
 Array = NDArray[np.float64]
 
 OCTAVES = 10

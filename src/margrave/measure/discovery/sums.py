@@ -16,9 +16,6 @@ from margrave.measure.discovery.pairs import Link, Pair
 from margrave.schema.columns import Binned, Temporal
 from margrave.schema.columns.relative import Comparison
 
-__all__ = ["SUM_EDGES", "Candidate", "attach", "choose_sums", "find_candidates"]
-
-
 Array = NDArray[np.float64]
 
 SUM_EDGES = np.array([-(2.0**60), 0.0, 1.0, 2.0**60]), np.array([-(2.0**300), 0.0, 5e-324, 2.0**300])

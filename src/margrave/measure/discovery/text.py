@@ -49,9 +49,6 @@ from margrave.schema.columns.identifier import cut_shape, shape_of, shape_parts,
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["SHARES_OF_DELTA", "TextSearch"]
-
-
 Counts = NDArray[np.int64]
 
 

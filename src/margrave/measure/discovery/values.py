@@ -28,21 +28,6 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.bins import Cut
 from margrave.schema.columns import Binned, Whole
 
-__all__ = [
-    "Histogram",
-    "Tail",
-    "atom_edges",
-    "find_spikes",
-    "fit_tail",
-    "place_atoms",
-    "refine_tail",
-    "round_numbers",
-    "split_atoms",
-    "unit_of",
-    "weigh_tail",
-]
-
-
 Array = NDArray[np.float64]
 
 Z_SPIKE, Z_ATOM = 4.0, 4.5

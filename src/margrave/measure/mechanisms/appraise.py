@@ -35,9 +35,6 @@ from margrave.privacy.accounting.events import describe_appraisal
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 
-__all__ = ["appraise"]
-
-
 MAX_DIGITS = 16
 """Binary digits after the point of rounded expected counts; fewer where they or the noise are large."""
 ROWS = float(1 << 33)

@@ -31,9 +31,6 @@ from margrave.privacy.ledger.history import FULLY_SPENT, Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, exponential
 
-__all__ = ["choose", "epsilon_of"]
-
-
 MAX_DIGITS = 16
 """Binary digits after the point of rounded expected counts and penalties; fewer where they are large."""
 ROWS = float(1 << 33)

@@ -15,9 +15,6 @@ from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, discrete_gaussian, rounded_gaussian
 
-__all__ = ["Gaussian", "sigma_for"]
-
-
 GRID = 1 << 30
 """sigma^2 is rounded up to a multiple of 1 / GRID, so that it is a small exact fraction."""
 

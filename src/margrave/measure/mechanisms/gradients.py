@@ -63,9 +63,6 @@ from margrave.schema.encoded import Encoded, code_dtype
 if TYPE_CHECKING:
     from margrave.protocols import Learner
 
-__all__ = ["Course", "clip_factors", "sample_places", "sum_gradients", "train"]
-
-
 LEFT, RIGHT = 14, 8
 """Binary digits of the steps of left and right factors."""
 MOST_LEFT, MOST_RIGHT = float(1 << 18), float(1 << 14)

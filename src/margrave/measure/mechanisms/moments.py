@@ -44,9 +44,6 @@ from margrave.release import NoisyMoments
 from margrave.schema.embedding import TURN, Embedding
 from margrave.schema.encoded import Encoded
 
-__all__ = ["moments", "sum_embedded", "wave"]
-
-
 MAX_DIGITS, MIN_DIGITS = 14, 4
 """Binary digits of a, at most and at least: as many as noise leaves room for. A cosine fits in 16 bits."""
 LARGEST_NOISE = 58

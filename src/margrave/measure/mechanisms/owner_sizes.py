@@ -23,9 +23,6 @@ from margrave.release import NoisyMarginal
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = ["owner_sizes", "size_starts"]
-
-
 MAX_SINGLE_CELL = 8
 """Numbers of rows up to this one have a cell each; then there are about four cells to a doubling."""
 

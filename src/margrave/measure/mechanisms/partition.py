@@ -36,19 +36,6 @@ from margrave.schema.columns import Column, Listed
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-__all__ = [
-    "MIN_DEVIATIONS",
-    "OTHER",
-    "Parts",
-    "find_texts",
-    "listed_values",
-    "may_be_missing",
-    "rest_of",
-    "rows_of",
-    "threshold",
-]
-
-
 Parts = Iterable[tuple[Sequence[str], NDArray[np.int64]]]
 """Texts and their counts, shape [texts + 1], in parts without a text in common."""
 

@@ -52,9 +52,6 @@ from margrave.privacy.noise import BitSource, rounded_gaussian
 from margrave.schema.encoded import Encoded
 from margrave.schema.row_numbers import RowNumbers
 
-__all__ = ["Objective", "perturb", "solve_perturbed"]
-
-
 Floats = NDArray[np.float64]
 
 DIGITS, NOISE_DIGITS = 10, 16

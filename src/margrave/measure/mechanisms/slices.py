@@ -44,9 +44,6 @@ from margrave.release import NoisySlices
 from margrave.schema.encoded import Encoded
 from margrave.schema.row_numbers import RowNumbers
 
-__all__ = ["bound_change", "bound_distance", "bound_length", "build_vectors", "count_long", "slices"]
-
-
 Integers = NDArray[np.int64]
 
 COUNT_SHARE = Fraction(1, 100)

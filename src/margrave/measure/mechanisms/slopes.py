@@ -59,9 +59,6 @@ from margrave.release import NoisySlope
 from margrave.schema.encoded import Encoded
 from margrave.schema.row_numbers import RowNumbers
 
-__all__ = ["Slope", "slopes", "sum_slopes"]
-
-
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

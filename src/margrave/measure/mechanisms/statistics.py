@@ -54,9 +54,6 @@ from margrave.release import NoisyStatistics
 from margrave.schema.domain import Clique
 from margrave.schema.row_numbers import RowNumbers
 
-__all__ = ["bound_parts", "check_exchanged", "statistics"]
-
-
 Integers = NDArray[np.int64]
 MOST_NUMBERS = 4096
 """Numbers of a row, for the proof of the eigenvalue's rounding."""

@@ -47,19 +47,6 @@ from margrave.release import NoisySums
 from margrave.schema.domain import Clique
 from margrave.schema.row_numbers import RowNumbers
 
-__all__ = [
-    "LARGEST_NOISE",
-    "MAX_DIGITS",
-    "MIN_DIGITS",
-    "OFF",
-    "ON",
-    "add_products",
-    "bound_rows",
-    "needed_cliques",
-    "sums",
-]
-
-
 Integers = NDArray[np.int64]
 
 OFF, ON = 3, 2

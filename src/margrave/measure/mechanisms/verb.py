@@ -33,8 +33,6 @@ from margrave.errors import InputError, invalid
 from margrave.privacy.unit import Neighbours
 from margrave.schema.domain import Clique
 
-__all__ = ["Verb", "read_exact"]
-
 
 class Verb(ABC):
     """A question for `Curator.answer`; see the head of this file for what it has to prove.

@@ -56,9 +56,6 @@ from margrave.schema.encoded import Encoded, code_dtype
 if TYPE_CHECKING:
     from margrave.protocols import Ensemble
 
-__all__ = ["Ballot", "assign_teachers", "bound_votes", "count_votes", "votes"]
-
-
 MOST_TEACHERS = 1 << 20
 
 

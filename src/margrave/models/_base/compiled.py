@@ -7,9 +7,6 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-__all__ = ["compile_kernel", "compile_summing"]
-
-
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 

@@ -25,15 +25,6 @@ from margrave.schema.encoded import Encoded, code_dtype
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = [
-    "resolve_dependencies",
-    "sample_codes",
-    "sample_consistent",
-    "sample_constrained",
-    "zero_forbidden",
-]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Draw = Callable[[int, Evidence], Sequence[NDArray[Any]]]

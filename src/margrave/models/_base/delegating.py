@@ -16,9 +16,6 @@ from margrave.schema.encoded import Codes, Encoded
 if TYPE_CHECKING:
     from margrave import protocols
 
-__all__ = ["DelegatingModel"]
-
-
 Floats = NDArray[np.float64]
 Inner = TypeVar("Inner", bound="protocols.Model")
 

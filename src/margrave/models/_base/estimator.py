@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Estimator"]
-
-
 Fitted = TypeVar("Fitted", bound="Model", covariant=True)
 Own = TypeVar("Own", bound="Estimator[Any]")
 

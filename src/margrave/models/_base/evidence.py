@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.domain import Domain
 
-__all__ = ["Evidence", "by_row", "check_evidence", "pick_evidence", "rows_asked"]
-
-
 Evidence = Mapping[str, int | NDArray[np.int64]]
 """Codes by attribute: one for all rows, or one a row."""
 

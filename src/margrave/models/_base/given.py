@@ -19,9 +19,6 @@ from margrave.schema.given import Choice, Given
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["draw_choices"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

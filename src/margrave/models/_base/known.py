@@ -12,9 +12,6 @@ from margrave.errors import ReleaseError, invalid
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
-__all__ = ["pack_tables", "unpack_tables"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["A_CODE", "A_SQUARE", "CELL_BYTES", "MIN_MEMORY", "PROGRAM", "Room", "tables_cells"]
-
-
 PROGRAM, CELL_BYTES = 320_000_000, 100
 """Bytes of the program with its libraries, and at most of one cell of a junction tree: its belief, index
 maps, the optimiser's history, and the tables on the way to all pairs and to rows. bench/runs/aim_load.py

@@ -15,9 +15,6 @@ from margrave.models._base.evidence import Evidence
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
-__all__ = ["Model"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -24,20 +24,6 @@ from margrave.errors import InputError, invalid
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
-__all__ = [
-    "SHARE",
-    "Pooled",
-    "compare",
-    "estimated_total",
-    "halves",
-    "mu",
-    "one_ways",
-    "perplexity",
-    "pool",
-    "rows_of",
-    "simplex",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Pooled:

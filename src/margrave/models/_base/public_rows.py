@@ -13,9 +13,6 @@ from margrave.errors import ReleaseError, invalid
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 
-__all__ = ["PublicRows"]
-
-
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
 

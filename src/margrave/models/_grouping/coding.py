@@ -18,9 +18,6 @@ from margrave.models._base.pooling import Pooled, simplex
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["CodeGrouping", "group_codes", "groups_from_state", "merge_rare_codes"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -18,9 +18,6 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave import protocols
 
-__all__ = ["GroupedModel"]
-
-
 Floats = NDArray[np.float64]
 Inner = TypeVar("Inner", bound="protocols.Model")
 

@@ -23,9 +23,6 @@ from margrave.schema.domain import Clique
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["WidePair", "estimate_wide_pairs", "merge_cells", "restore_wide_pairs"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -29,18 +29,6 @@ from margrave.models._sampling.balance import lines_of
 from margrave.models._sampling.pivotal import pivotal
 from margrave.schema.domain import Domain
 
-__all__ = [
-    "LIKENESS",
-    "MOST_ROWS",
-    "Additive",
-    "chain_neighbours",
-    "drawn_from",
-    "fit_additive",
-    "slack",
-    "sum_to_shares",
-]
-
-
 Floats = NDArray[np.float64]
 
 LEVELS = 2.0 ** np.arange(-12, 7)

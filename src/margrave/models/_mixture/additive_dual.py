@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel, compile_summing
 
-__all__ = ["Convex", "Dual", "lowest", "softmax"]
-
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 

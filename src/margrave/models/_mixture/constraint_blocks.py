@@ -27,20 +27,6 @@ from margrave.models._base.pooling import simplex
 from margrave.schema.constraints.codes import CodeRules
 from margrave.schema.domain import Domain
 
-__all__ = [
-    "MIN_CELL_SHARE",
-    "MIN_LOG_PROBABILITY",
-    "ConstrainedPair",
-    "ConstrainedPart",
-    "ConstrainedTables",
-    "ConstraintBlock",
-    "condition_block",
-    "constraint_blocks",
-    "rake_block",
-    "stack_constrained",
-]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -22,16 +22,6 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.models._base.pooling import Pooled
 
-__all__ = [
-    "CHUNK",
-    "LatentBlock",
-    "dependence",
-    "dependences",
-    "group_attributes",
-    "latent_blocks_from_state",
-]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

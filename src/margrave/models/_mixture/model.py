@@ -44,16 +44,6 @@ if TYPE_CHECKING:
     from margrave.models._mixture.refinements import Refinements
     from margrave.models.mixture.descent import Descent
 
-__all__ = [
-    "ConditionedBlock",
-    "GroupedMixture",
-    "MixtureModel",
-    "condition_blocks",
-    "mixture_from_state",
-    "undo_grouping",
-]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -37,17 +37,6 @@ from margrave.models._mixture.rows import draw
 from margrave.models._sampling.balance import balance_column
 from margrave.schema.domain import Clique, Domain
 
-__all__ = [
-    "Conditional",
-    "Refinements",
-    "add_refinements",
-    "choose_refinements",
-    "fit_conditional",
-    "reference_rows",
-    "refinements_from_state",
-]
-
-
 Floats = NDArray[np.float64]
 CodeColumns = Mapping[str, NDArray[np.int64]]
 

@@ -18,9 +18,6 @@ from margrave.models._sampling.rounding import draw_column, order_by_group
 if TYPE_CHECKING:
     from margrave.models._mixture.model import MixtureModel
 
-__all__ = ["condition_weights", "draw"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

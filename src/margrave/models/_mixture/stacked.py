@@ -13,9 +13,6 @@ from margrave.models._base.pooling import Pooled
 from margrave.models._mixture.constraint_blocks import ConstrainedTables, stack_constrained
 from margrave.schema.domain import Domain
 
-__all__ = ["Stacked", "stack"]
-
-
 Singles = NDArray[np.float32]
 Longs = NDArray[np.int64]
 

@@ -16,9 +16,6 @@ from margrave.models._products.products import softmaxes
 from margrave.models._torch.descent import Adam
 from margrave.models._torch.device import Device
 
-__all__ = ["Generator", "Made", "Training", "train_generator"]
-
-
 SLACK = 1e-5
 """Added to variances before they are divided by, as in torch's BatchNorm."""
 

@@ -20,9 +20,6 @@ from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import Device
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["NOISE", "Blocks", "ConstrainedShares", "Misfit", "Panel", "pair_misfit", "panels"]
-
-
 BRIDGE = 16
 """So many codes of unmeasured attributes cost less than another product of matrices."""
 MIN_PRODUCT_CELLS = 8_000

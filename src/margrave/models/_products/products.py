@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from margrave import protocols
     from margrave.release import NoisyMarginal
 
-__all__ = [
-    "ProductsEstimator",
-    "alone",
-    "cells_with",
-    "check_size",
-    "fit_mixture",
-    "held_shares",
-    "products_from_state",
-    "simplices",
-    "softmaxes",
-]
-
-
 Floats = NDArray[np.float64]
 Fitted = TypeVar("Fitted", bound=Model, covariant=True)
 HAZE = 0.02

@@ -25,9 +25,6 @@ from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._sampling.rounding import fresh_state, order_by_group, uniform
 
-__all__ = ["MAX_SWAPS_A_PASS", "balance", "balance_column", "columns_of", "lines_of"]
-
-
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 

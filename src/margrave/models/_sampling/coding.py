@@ -12,9 +12,6 @@ from scipy.special import ndtri
 from margrave.schema.domain import Domain
 from margrave.schema.embedding import MIN_ORDERED_CODES
 
-__all__ = ["Category", "Coding", "Number", "code_domain"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._sampling.rounding import fresh_state, uniform
 
-__all__ = ["pivotal"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -25,9 +25,6 @@ from numpy.typing import NDArray
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._sampling.rounding import Ints, Rounded, fresh_state, uniform
 
-__all__ = ["LIMIT", "repair", "steer"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 State = NDArray[np.uint64]

@@ -17,18 +17,6 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel
 
-__all__ = [
-    "Rounded",
-    "draw_column",
-    "fresh_state",
-    "hand_out",
-    "order_by_group",
-    "round_counts",
-    "shuffle",
-    "uniform",
-]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]

@@ -28,19 +28,6 @@ from margrave.schema.encoded import code_dtype
 if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
-__all__ = [
-    "RowEstimator",
-    "RowModel",
-    "key_rows",
-    "match_most",
-    "order_alike",
-    "picks",
-    "row_dtype",
-    "row_model_from_state",
-    "ruled_rows",
-]
-
-
 Longs = NDArray[np.int64]
 Rows = NDArray[Any]
 

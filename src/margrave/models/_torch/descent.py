@@ -14,9 +14,6 @@ from typing import Any
 
 from margrave.models._torch.device import Device
 
-__all__ = ["BETAS", "MIN_LOSS", "Adam", "Plan", "descend"]
-
-
 BETAS = (0.9, 0.99)
 """How much of the gradient's mean and of its mean square is kept in a step."""
 SLACK = 1e-8

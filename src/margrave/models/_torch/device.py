@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
 
-__all__ = ["Device", "open_device", "ready", "serial"]
-
-
 NAMES = re.compile(r"torch-cpu|mps|cuda(:\d{1,3})?")
 """Devices that need PyTorch; torch-cpu runs the same code on the processor."""
 

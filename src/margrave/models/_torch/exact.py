@@ -21,18 +21,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.models._torch.device import Device
 
-__all__ = [
-    "INPUT",
-    "MAX_LAYER_WIDTH",
-    "MOST_WEIGHT",
-    "check_widths",
-    "pass_back",
-    "pass_forward",
-    "round_input",
-    "round_weights",
-]
-
-
 Floats = NDArray[np.float64]
 
 MAX_LAYER_WIDTH = 1 << 13

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.models._torch.device import Device
 
-__all__ = ["Dense", "RowGenerator"]
-
-
 LEAK = 0.2
 """Slope of the leaky ReLU below 0, as in DCGAN (Radford, Metz and Chintala 2016)."""
 

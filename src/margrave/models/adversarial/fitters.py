@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom
     from margrave.release import NoisyMarginal
 
-__all__ = ["GeneratorModel", "GradientGan", "VotedGan"]
-
-
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 WEIGHTS = "generator_"

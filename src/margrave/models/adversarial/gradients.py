@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 from margrave.models._sampling.coding import Coding
 from margrave.models.adversarial.networks import Generator, Judge, Weights, build_vectors
 
-__all__ = ["Adversary", "State"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -37,9 +37,6 @@ from margrave.models._torch.exact import (
     round_weights,
 )
 
-__all__ = ["MOST_BATCH", "Generator", "Judge", "Weights", "build_vectors", "draw_labels"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

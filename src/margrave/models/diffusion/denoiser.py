@@ -46,20 +46,6 @@ from margrave.models._torch.exact import (
     round_weights,
 )
 
-__all__ = [
-    "Denoiser",
-    "Schedule",
-    "State",
-    "cosine",
-    "draw_codes",
-    "offsets",
-    "one_hot",
-    "prior",
-    "spoken",
-    "time_features",
-]
-
-
 Floats = NDArray[np.float64]
 
 MOST_BETA = 0.999

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom
     from margrave.release import NoisyMarginal
 
-__all__ = ["Diffusion", "DiffusionModel", "remembered_weights"]
-
-
 WEIGHTS = "denoiser_"
 
 

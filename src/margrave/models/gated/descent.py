@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 from margrave.models._base.public_rows import PublicRows
 from margrave.models.gated.objective import Objective, Point, Targets
 
-__all__ = ["descend", "start"]
-
-
 Singles = NDArray[np.float32]
 
 MOMENTUM, MEMORY, LAST = np.float32(0.9), np.float32(0.9), 0.02

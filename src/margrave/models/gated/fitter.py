@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Gated"]
-
-
 Floats = NDArray[np.float64]
 
 CERTAINTY = 1.0

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel, compile_summing
 
-__all__ = ["gate_rows", "pull_gate", "sum_by_code"]
-
-
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
 

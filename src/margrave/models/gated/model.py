@@ -20,9 +20,6 @@ from margrave.models._sampling.rows import match_most, picks
 from margrave.models.gated.kernels import gate_rows, sum_by_code
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["GatedModel"]
-
-
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -32,9 +32,6 @@ from margrave.models._base.public_rows import PublicRows
 from margrave.models.gated.kernels import gate_rows, pull_gate, sum_by_code
 from margrave.schema.domain import Domain
 
-__all__ = ["Objective", "Point", "Targets", "collect_targets"]
-
-
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 FLOOR = np.float32(1e-12)

@@ -17,9 +17,6 @@ from margrave.models._mixture.stacked import Stacked
 from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, point
 from margrave.schema.domain import Domain
 
-__all__ = ["Descent", "Run", "descend", "make_model", "start"]
-
-
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 

@@ -27,7 +27,7 @@ from margrave.models._torch.device import open_device
 from margrave.models.mixture.descent import Run, descend, make_model, start
 from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.policy import (
-    FINEST,
+    MAX_FINE_COMPONENTS,
     PILOT_COMPONENTS,
     PILOT_STEPS,
     ROUGH_STEPS,
@@ -47,9 +47,6 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
-
-__all__ = ["Mixture"]
-
 
 Floats = NDArray[np.float64]
 Groups = tuple[tuple[int, ...], ...]
@@ -152,7 +149,11 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     @property
     def most_codes(self) -> int:
         """Codes that all attributes may have together under both limits."""
-        components, device, most = self.components or FINEST, open_device(self.device), self.max_codes
+        components, device, most = (
+            self.components or MAX_FINE_COMPONENTS,
+            open_device(self.device),
+            self.max_codes,
+        )
         if self.max_memory is not None:
             room = max(self.max_memory - PROGRAM, 0)
             most = min(most, _within(room, A_SQUARE, A_CODE * components))

@@ -53,24 +53,6 @@ from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.stacked import Stacked
 from margrave.schema.domain import Domain
 
-__all__ = [
-    "FLOOR",
-    "SPREAD",
-    "STEP_PENALTY",
-    "LatentBlockPart",
-    "Objective",
-    "Point",
-    "add_penalties",
-    "centre_gradient",
-    "normalise_shares",
-    "point",
-    "pull_shares",
-    "residual",
-    "subtract_products",
-    "write_products",
-]
-
-
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -23,15 +23,6 @@ from margrave.models._torch.device import Device
 from margrave.models.mixture.descent import LAST, MEMORY, Descent
 from margrave.models.mixture.objective import FLOOR, Point
 
-__all__ = [
-    "A_TENSOR_CODE",
-    "A_TENSOR_SQUARE",
-    "TensorObjective",
-    "TensorPoint",
-    "TensorTie",
-    "descend_tensors",
-]
-
 
 class TensorTie:
     """The part of an objective that one constraint block has, on a device.

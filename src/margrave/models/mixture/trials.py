@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from margrave.models.mixture.fitter import Mixture
     from margrave.protocols import Model
 
-__all__ = ["Candidate", "Choice", "Trials", "choose_setting", "search_penalties"]
-
-
 Floats = NDArray[np.float64]
 M = TypeVar("M", bound="Model")
 

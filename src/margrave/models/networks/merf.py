@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Merf", "MerfModel", "Waves", "remembered_moments"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Network", "NetworkModel"]
-
 
 class NetworkModel(DelegatingModel[MixtureModel | GroupedMixture]):
     """A mixture of products, and the weights of the network that made it.

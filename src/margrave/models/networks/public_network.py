@@ -24,9 +24,6 @@ from margrave.schema.encoded import Encoded
 if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
 
-__all__ = ["PublicNetwork"]
-
-
 DEGREE = 3
 """Public columns of a table that it is trained on beforehand, as in the paper."""
 

@@ -18,9 +18,6 @@ from margrave.models._base.pooling import Pooled
 from margrave.models._torch.device import Device
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["Embedding", "Projection", "embed", "project", "quantise_shares"]
-
-
 Floats = NDArray[np.float64]
 
 MAX_APART_CODES = 64

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Particles", "code_particles"]
-
-
 AT_ONCE = 1 << 22
 """Distances held at once."""
 

@@ -13,8 +13,6 @@ from margrave.errors import InputError, invalid
 if TYPE_CHECKING:
     from margrave.models.particles.embedding import Embedding
 
-__all__ = ["HalfSpace", "Penalty", "ThresholdProtection"]
-
 
 class Penalty(Protocol):
     """A term of the loss. It may hold released or public numbers only: what it knows shapes the rows."""

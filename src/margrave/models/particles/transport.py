@@ -18,9 +18,6 @@ from margrave.models.particles.embedding import Embedding
 from margrave.models.particles.penalty import Penalty
 from margrave.schema.domain import Clique
 
-__all__ = ["Goal", "Transport", "lowest_first", "move"]
-
-
 DIGIT = 11
 """Bits of a pass: three passes see all 32."""
 

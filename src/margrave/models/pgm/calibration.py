@@ -15,8 +15,6 @@ from margrave.models.pgm.graph import rank_attributes
 from margrave.models.pgm.tree import Layout, tree_cells
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["FORBIDDEN_POTENTIAL", "Calibration", "Held", "forbid_cells", "rule_tables"]
-
 
 class Calibration(Protocol):
     """log Z, all measured marginals and all beliefs of p(x) = exp(sum_r theta_r(x_r) - log Z)."""

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     from margrave.limits import Deadline
     from margrave.models.pgm.calibration import Calibration
 
-__all__ = [
-    "MEMORY",
-    "Dual",
-    "History",
-    "Solution",
-    "ahead",
-    "approach",
-    "bent",
-    "dot",
-    "fill_gradient",
-    "largest",
-    "minimise",
-]
-
-
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["PENALTIES", "PGM", "pool_one_ways", "ridges"]
-
-
 Floats = NDArray[np.float64]
 
 ONES = 1 / 8

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from margrave.models._base.compiled import compile_kernel
 from margrave.schema.domain import Domain
 
-__all__ = ["RULES", "JunctionTree", "adjacency", "eliminate", "junction_tree", "rank_attributes"]
-
-
 RULES = 3
 """Greedy rules tried: fewest cells, fewest fill edges, smallest fill weighted by cells. The best is kept."""
 

@@ -49,9 +49,6 @@ from margrave.models.pgm.kernels import (
 )
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["MIN_DEALT_CELLS", "Blocks", "Inference", "Split", "calibrate_logs", "share_work", "splits"]
-
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

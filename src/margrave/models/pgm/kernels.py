@@ -15,30 +15,6 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel, compile_summing
 
-__all__ = [
-    "CELLS",
-    "LENGTH",
-    "LOST_PROBABILITY",
-    "MAX_SAFE_LOG",
-    "OWN",
-    "PARENT",
-    "ROWS",
-    "SEPARATOR",
-    "WIDTH",
-    "add_copies",
-    "calibrate",
-    "gather_add",
-    "lost",
-    "lower_nodes",
-    "lower_part",
-    "raise_nodes",
-    "raise_part",
-    "renew_message",
-    "scale_message",
-    "scatter_add",
-]
-
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["MAX_PROJECTED_CELLS", "marginal", "marginals", "pair_marginals", "sums"]
-
-
 Floats = NDArray[np.float64]
 Clique = tuple[int, ...]
 Table = tuple[Floats, Clique]

@@ -21,9 +21,6 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.models.pgm.calibration import Calibration
 
-__all__ = ["GraphicalModel"]
-
-
 MIN_SHARED_PAIRS = 8
 """Fewer pairs than this are projected one by one."""
 

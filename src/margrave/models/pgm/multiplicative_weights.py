@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["PMW", "group_attributes", "update_weights"]
-
-
 Floats = NDArray[np.float64]
 
 A_PART_CELL = 160

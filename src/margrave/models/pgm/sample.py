@@ -27,9 +27,6 @@ from margrave.models.pgm.marginals import marginal, pair_marginals
 from margrave.models.pgm.tree import Layout
 from margrave.schema.encoded import code_dtype
 
-__all__ = ["condition_layout", "cut", "distinct", "draw", "draw_given"]
-
-
 Floats = NDArray[np.float64]
 
 Clique = tuple[int, ...]

@@ -20,9 +20,6 @@ from margrave.models._torch.device import Device
 from margrave.models.pgm.kernels import LOST_PROBABILITY, MAX_SAFE_LOG
 from margrave.models.pgm.tree import Layout
 
-__all__ = ["A_TENSOR_CELL", "TensorInference"]
-
-
 Floats = NDArray[np.float64]
 
 A_TENSOR_CELL = 32

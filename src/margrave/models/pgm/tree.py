@@ -23,9 +23,6 @@ from margrave.models.pgm.graph import (
 )
 from margrave.schema.domain import Clique, Domain
 
-__all__ = ["IndexMaps", "Layout", "candidate_cells", "starts", "too_large", "tree_cells"]
-
-
 ROW = 8
 """Trailing axes are taken into a row until it has this many cells, so that short axes still fill vectors."""
 

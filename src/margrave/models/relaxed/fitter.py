@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["Placed", "PlacedModel", "Relaxed", "pointwise"]
-
 
 @dataclass(frozen=True, slots=True)
 class Placed:

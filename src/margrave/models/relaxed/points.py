@@ -17,9 +17,6 @@ from margrave.models._products.products import softmaxes
 from margrave.models._torch.device import Device
 from margrave.schema.domain import Domain
 
-__all__ = ["MIN_ORDERED_CODES", "Points", "Threshold", "Thresholds", "thresholds"]
-
-
 MIN_SCALED_SHARE, MIN_LOG_SHARE = 1e-9, 1e-3
 """Added to shares before they are scaled, and before their logarithm is taken."""
 Floats = NDArray[np.float64]

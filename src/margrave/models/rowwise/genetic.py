@@ -29,21 +29,6 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = [
-    "BEST",
-    "CROSS",
-    "MUTATE",
-    "OPERATORS",
-    "STEP",
-    "SWAP",
-    "Genetic",
-    "Search",
-    "Tables",
-    "count_rows",
-    "search",
-]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Rows = NDArray[Any]

@@ -28,9 +28,6 @@ from margrave.schema.domain import Domain
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["GUM", "distance", "finish_rows", "move_rows", "update"]
-
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Rows = NDArray[Any]

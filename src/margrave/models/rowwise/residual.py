@@ -42,19 +42,6 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = [
-    "Residual",
-    "Residuals",
-    "combine_tables",
-    "local",
-    "others",
-    "rebuilt",
-    "residual",
-    "residuals",
-    "subsets",
-]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -26,22 +26,6 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "STARTS",
-    "Targets",
-    "consistent",
-    "find_shared",
-    "gather_targets",
-    "holders",
-    "link_rows",
-    "make_agree",
-    "roomy",
-    "scatter_rows",
-    "targets",
-    "uniform",
-]
-
-
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 

@@ -14,9 +14,6 @@ from typing import Any
 from margrave.errors import InputError, check_counts, invalid
 from margrave.models._torch.device import Device
 
-__all__ = ["DIVERGENCES", "Reference", "SlicedDivergence", "SlicedWasserstein"]
-
-
 MIN_RATIO = 1e-12
 """Ratios of densities are cut off here, so that the logarithm of one that is 0 is finite."""
 MIN_POWER = 1e-24

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
     from margrave.release import NoisyMarginal
 
-__all__ = ["SliceFDiv", "SliceWass", "SlicedEstimator", "SlicedModel"]
-
-
 Floats = NDArray[np.float64]
 VALUES, SIGMA = "slices_values", "slices_sigma"
 

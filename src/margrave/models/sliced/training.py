@@ -18,9 +18,6 @@ from margrave.models._torch.descent import Adam
 from margrave.models._torch.device import Device
 from margrave.models._torch.generator import RowGenerator
 
-__all__ = ["Course", "NoisyRows", "SliceLoss", "train_generator"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -9,11 +9,7 @@ from typing import final
 
 from margrave.errors import InputError, UnsupportedEventError, invalid
 from margrave.privacy.accounting.conversions import (
-    gdp_delta,
-    gdp_epsilon,
     gdp_mu,
-    zcdp_delta,
-    zcdp_epsilon,
     zcdp_rho,
 )
 from margrave.privacy.accounting.events import (
@@ -27,21 +23,6 @@ from margrave.privacy.accounting.events import (
 )
 from margrave.privacy.accounting.perturbation import objective_divergence
 from margrave.privacy.accounting.subsampling import renyi_allowed, sampled_divergence
-
-__all__ = [
-    "GDP",
-    "ZCDP",
-    "Accountant",
-    "Renyi",
-    "event_delta",
-    "event_rho",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "zcdp_delta",
-    "zcdp_epsilon",
-    "zcdp_rho",
-]
 
 
 def event_rho(event: Event) -> Fraction:

@@ -72,8 +72,6 @@ from fractions import Fraction
 from margrave.privacy.accounting.conversions import zcdp_epsilon, zcdp_rho
 from margrave.privacy.unit import Neighbours
 
-__all__ = ["Charge", "Standing", "find_standing", "fits", "steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class Charge:

@@ -9,9 +9,6 @@ import scipy.special
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["gdp_delta", "gdp_epsilon", "gdp_mu", "zcdp_delta", "zcdp_epsilon", "zcdp_rho"]
-
-
 _ULP = 2.0**-52
 _STEPS = 200
 

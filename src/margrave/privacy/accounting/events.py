@@ -19,22 +19,6 @@ from typing import Any
 
 from margrave.errors import InputError, UnsupportedEventError, invalid
 
-__all__ = [
-    "Appraisal",
-    "Event",
-    "ExponentialEvent",
-    "GaussianEvent",
-    "LaplaceEvent",
-    "ObjectiveEvent",
-    "PartitionEvent",
-    "SubsampledGaussianEvent",
-    "describe_appraisal",
-    "event_from_json",
-    "event_to_json",
-    "fraction_of",
-    "read_appraisal",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Event:

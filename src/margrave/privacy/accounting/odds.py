@@ -15,9 +15,6 @@ from scipy.special import ndtr, ndtri
 
 from margrave.errors import InputError, invalid
 
-__all__ = ["bound_belief", "bound_power"]
-
-
 ORDERS = 1.0 + np.geomspace(1e-3, 1e4, 400)
 """Orders at which Renyi divergences are compared: with any set of orders the bound holds."""
 STEPS = 60

@@ -42,9 +42,6 @@ from fractions import Fraction
 from margrave.errors import InputError, invalid
 from margrave.privacy.accounting.subsampling import LARGEST_ORDER, renyi_allowed
 
-__all__ = ["choose_objective_order", "objective_divergence"]
-
-
 _LN2 = Fraction(6931471805599454, 10**16)
 """ln 2, rounded up."""
 _GRID = 1 << 60

@@ -34,16 +34,6 @@ import scipy.special
 from margrave.errors import InputError, invalid
 from margrave.privacy.accounting.conversions import gdp_epsilon
 
-__all__ = [
-    "frame_epsilon",
-    "frame_mu",
-    "logarithmic_epsilon",
-    "random_delta",
-    "random_epsilon",
-    "theorem_epsilon",
-]
-
-
 PARTS = 20_000
 """Parts that the range of a chi-square variable's root is cut into. Each part counts by its upper end, so the
 result is an upper bound, less than a thousandth above the integral (tests/privacy/test_projections.py).

@@ -40,16 +40,6 @@ from scipy.special import gammaln, logsumexp
 from margrave.errors import InputError, invalid
 from margrave.privacy.unit import Neighbours
 
-__all__ = [
-    "LARGEST_ORDER",
-    "best_order",
-    "check_sampled",
-    "least_variance",
-    "renyi_allowed",
-    "sampled_divergence",
-]
-
-
 LARGEST_ORDER = 1024
 _DIGITS = 100
 _GRID = 1 << 160

@@ -30,9 +30,6 @@ from margrave.privacy.ledger.history import LedgerHeader, check_facts
 from margrave.privacy.ledger.journal import header_to_json
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 
-__all__ = ["Book"]
-
-
 ROWS = Neighbours()
 CAPPED: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 """The adjacencies that a cap can be for. A run under another one counts towards no cap: see `steps`."""

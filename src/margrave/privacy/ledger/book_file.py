@@ -42,9 +42,6 @@ from pathlib import Path
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.ledger.system_files import open_binary
 
-__all__ = ["SUFFIXES", "BookFile", "Progress", "create", "progress_of", "read_progress", "write_progress"]
-
-
 SUFFIX = ".progress"
 """Appended to the book's name."""
 COUNTED_TABLES = ("runs", "attempts", "events")

@@ -16,9 +16,6 @@ from margrave.privacy.ledger.history import LedgerHeader
 from margrave.privacy.ledger.journal import header_from_json
 from margrave.privacy.unit import Neighbours, Unit
 
-__all__ = ["ATTEMPT", "Account", "BookedRun", "Cap", "caps_in", "change", "read_sealed", "runs_in", "seal"]
-
-
 USUAL_DELTA = 1e-9
 ROUNDING = Fraction(1, 1 << 128)
 CAP = "id, dataset, analyst, owner, adjacency, epsilon, delta, made"

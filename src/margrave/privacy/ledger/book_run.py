@@ -27,22 +27,6 @@ from margrave.privacy.ledger.book_file import BookFile
 from margrave.privacy.ledger.book_records import ATTEMPT, change, read_sealed, seal
 from margrave.privacy.ledger.history import Answer, History, answer_from_bytes, answer_to_bytes
 
-__all__ = [
-    "DONE",
-    "STOPPED",
-    "Attempt",
-    "BookRun",
-    "attempts_in",
-    "begin_attempt",
-    "current_minute",
-    "describe_refusal",
-    "end_attempt",
-    "end_attempts_of",
-    "link_attempt",
-    "recorded_events",
-]
-
-
 DONE = "done"
 """Outcome of an attempt whose run ended normally."""
 STOPPED = "stopped before its end"

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from margrave.privacy.ledger.book_records import BookedRun
     from margrave.privacy.unit import Neighbours
 
-__all__ = ["DatasetHistory", "EarlierRun", "read_history"]
-
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:

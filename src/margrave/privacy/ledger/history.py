@@ -23,20 +23,6 @@ from margrave.errors import InputError, invalid
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.unit import Neighbours
 
-__all__ = [
-    "FULLY_SPENT",
-    "LEDGER_VERSION",
-    "Answer",
-    "History",
-    "LedgerHeader",
-    "Replay",
-    "RunJournal",
-    "answer_from_bytes",
-    "answer_to_bytes",
-    "check_facts",
-]
-
-
 _STORED = ("|i1", "<i2", "<i4", "<i8", "<f8")
 _WHOLE = 2.0**53
 _LENGTH = struct.Struct("<I")

@@ -40,18 +40,6 @@ from margrave.privacy.ledger.history import (
 from margrave.privacy.ledger.system_files import open_binary, sync_folder, take_lock
 from margrave.privacy.unit import Neighbours, Unit
 
-__all__ = [
-    "LEDGER_VERSION",
-    "SUFFIX",
-    "AnswerFile",
-    "Journal",
-    "LedgerHeader",
-    "header_from_json",
-    "header_to_json",
-    "read_ledger",
-]
-
-
 SUFFIX = ".answers"
 """Appended to the ledger's name."""
 SECONDS = 2.0

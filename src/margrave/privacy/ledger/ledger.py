@@ -17,25 +17,12 @@ from typing import NoReturn, TypeVar
 
 from margrave.errors import BudgetError, InputError, invalid
 from margrave.privacy.accounting.accountants import Accountant, event_delta
-from margrave.privacy.accounting.events import Event, GaussianEvent, event_from_json, event_to_json
+from margrave.privacy.accounting.events import Event, GaussianEvent
 from margrave.privacy.ledger.book_run import describe_refusal
 from margrave.privacy.ledger.history import FULLY_SPENT, Answer, History, LedgerHeader, Replay, RunJournal
-from margrave.privacy.ledger.journal import Journal, read_ledger
+from margrave.privacy.ledger.journal import Journal
 from margrave.privacy.noise.source import BitSource, RepeatableSource, SecureSource
 from margrave.privacy.unit import Neighbours
-
-__all__ = [
-    "Keep",
-    "Ledger",
-    "LedgerHeader",
-    "Purse",
-    "check_budget",
-    "event_from_json",
-    "event_to_json",
-    "read_ledger",
-    "split",
-]
-
 
 MIN_PRICE_SHARE = Fraction(1, 1 << 16)
 """Below this part of its planned price nothing is sold: noise 256 times the planned one says nothing."""

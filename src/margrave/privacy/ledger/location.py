@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from margrave.privacy.ledger.ledger import Keep
     from margrave.privacy.unit import Neighbours
 
-__all__ = ["BookAttempt", "Place"]
-
 
 @dataclass(frozen=True, slots=True)
 class BookAttempt:

@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["open_binary", "sync_folder", "take_lock"]
-
-
 try:
     import fcntl
 except ImportError:

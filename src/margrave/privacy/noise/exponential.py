@@ -12,8 +12,6 @@ from margrave.errors import InputError, invalid
 from margrave.privacy.noise.sampling import Cumulated, LazyUniform, exp_bounds, invert
 from margrave.privacy.noise.source import BitSource
 
-__all__ = ["exponential"]
-
 
 def exponential(
     scores: NDArray[np.float64], epsilon: Fraction, sensitivity: Fraction, source: BitSource

@@ -22,9 +22,6 @@ from margrave.privacy.noise.sampling import (
 )
 from margrave.privacy.noise.source import BitSource
 
-__all__ = ["discrete_gaussian"]
-
-
 LARGEST_TABLE = 1 << 20
 MARGIN = 2.0**-39
 

@@ -13,9 +13,6 @@ from margrave.errors import InputError, invalid
 from margrave.privacy.noise.sampling import LazyUniform, check_size, draw, laplace_draws
 from margrave.privacy.noise.source import BitSource
 
-__all__ = ["discrete_laplace"]
-
-
 MARGIN = 2.0**-48
 MAX_SCALE = 1 << 40
 MIN_SCALE = Fraction(1, 1 << 40)

@@ -22,9 +22,6 @@ from margrave.privacy.noise.sampling import (
 )
 from margrave.privacy.noise.source import BitSource
 
-__all__ = ["rounded_gaussian"]
-
-
 BLOCKS = 1 << 10
 """Blocks in one standard deviation."""
 MARGIN = 2.0**-46

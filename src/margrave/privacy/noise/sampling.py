@@ -31,25 +31,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.privacy.noise.source import BitSource
 
-__all__ = [
-    "UNIT",
-    "Cumulated",
-    "HalfTable",
-    "LazyUniform",
-    "accept",
-    "block_draws",
-    "check_size",
-    "check_variance",
-    "draw",
-    "exp_bounds",
-    "half_table",
-    "invert",
-    "laplace_draws",
-    "rounded_draws",
-    "table_draws",
-]
-
-
 CHUNK = 1 << 14
 MAX_VARIANCE = 1 << 60
 MIN_VARIANCE = Fraction(1, 1 << 60)

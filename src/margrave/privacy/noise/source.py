@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from margrave import entropy
 from margrave.errors import InputError, invalid
 
-__all__ = ["BitSource", "RepeatableSource", "SecureSource"]
-
 
 class BitSource(Protocol):
     """A source of independent fair bits."""

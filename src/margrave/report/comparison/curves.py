@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from margrave.evaluation.metrics.curves import Curve, Curves
     from margrave.evaluation.review import Review
 
-__all__ = ["curves_section", "plane_section"]
-
-
 SIDE, LEFT, FOOT, RIGHT = 420.0, 46.0, 46.0, 24.0
 _Scale = Callable[[float], float]
 OTHERS = {"real rows": "line truth", "shuffled": "line ref"}

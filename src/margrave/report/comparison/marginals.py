@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from margrave.evaluation.comparison import ColumnPair
     from margrave.evaluation.review import Review
 
-__all__ = ["marginal", "marginals_section"]
-
-
 MOST_CELLS = 7_000
 """Bars and marks of all pictures together, so that the page stays small."""
 

@@ -18,9 +18,6 @@ from margrave.report.release.pairs import ASSOCIATION_LEVELS, level
 if TYPE_CHECKING:
     from margrave.evaluation.review import Review
 
-__all__ = ["correlation_section", "pairs_section"]
-
-
 TV_LEVELS = (0.01, 0.02, 0.05, 0.1)
 SIGNED_LEVELS = (-0.4, -0.1, 0.1, 0.4)
 TV_WORDS = ("at most 1%", "to 2%", "to 5%", "to 10%", "above 10%")

@@ -14,9 +14,6 @@ from margrave.report.comparison.verdict import BRACKETS, first_screen
 from margrave.report.definitions import DEFINITIONS, definitions
 from margrave.report.html import Markup, Section, document, tag
 
-__all__ = ["render_comparison"]
-
-
 USED = frozenset({"Distance, total variation, TV", "Cramér's V", "Codes"})
 TRUTH = (
     "The real rows themselves in the synthetic ones' place, as in the row “Ground Truth” of Chen et al. "

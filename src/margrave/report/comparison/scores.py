@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from margrave.evaluation.review import Review
     from margrave.evaluation.score import Score
 
-__all__ = ["TITLES", "group_names", "scores_section", "title_of"]
-
-
 TITLES = {
     "accuracy": "Right classes",
     "apparent_match": "Apparent matches by known columns",

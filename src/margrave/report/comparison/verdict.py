@@ -25,9 +25,6 @@ from margrave.report.numerals import count, percent
 if TYPE_CHECKING:
     from margrave.evaluation.review import Review
 
-__all__ = ["BRACKETS", "chip", "first_screen"]
-
-
 BRACKETS = {
     "real rows": "Real rows themselves",
     "bootstrap": "Real against real (bootstrap)",

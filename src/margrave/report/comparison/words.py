@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from margrave.evaluation.comparison import Comparison
     from margrave.evaluation.review import Review
 
-__all__ = ["CARE", "FAR", "GOOD", "LEVELS", "Aspect", "Verdict", "aspects", "judge_comparison", "plain_lines"]
-
-
 GOOD, CARE, FAR = 2, 1, 0
 LEVELS = {GOOD: "✓ close", CARE: "! in part", FAR: "✗ far off"}
 HEADLINES = {

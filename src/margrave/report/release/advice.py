@@ -12,16 +12,6 @@ from margrave.report.numerals import count, percent, significant
 from margrave.report.release.fit import clique_text
 from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, PairUse, Usefulness
 
-__all__ = [
-    "compose_verdict",
-    "headline",
-    "list_findings",
-    "list_steps",
-    "usefulness_box",
-    "usefulness_section",
-]
-
-
 MAX_NAMED = 4
 """Columns or pairs that a sentence names; the report lists all of them."""
 CLEAR_NOISE = 0.1

@@ -15,9 +15,6 @@ from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
-__all__ = ["Sides", "card", "columns_section", "figures"]
-
-
 MOST_CARDS = 100
 
 

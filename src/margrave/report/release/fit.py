@@ -26,9 +26,6 @@ from margrave.schema.encoded import Encoded
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["Estimate", "Fit", "Fitted", "Released", "TableFits", "clique_text", "fit_row", "rows_share"]
-
-
 Table = NDArray[np.float64]
 
 

@@ -24,8 +24,6 @@ from margrave.release import Release
 from margrave.report.html import Markup, details, facts, join, row, shorten, table, tag
 from margrave.report.numerals import count, equals, percent, root, significant
 
-__all__ = ["Spend", "fold_spends", "ledger_section", "price_events"]
-
 
 @dataclass(frozen=True, slots=True)
 class Spend:

@@ -31,8 +31,6 @@ from margrave.schema.encoded import Encoded
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["render"]
-
 
 def render(
     release: Release,

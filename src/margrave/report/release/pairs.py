@@ -14,9 +14,6 @@ from margrave.report.release.columns import Sides
 from margrave.report.release.fit import FIT_HEADS, Fit, Released, clique_text, fit_row, rows_share
 from margrave.schema.domain import Clique
 
-__all__ = ["ASSOCIATION_LEVELS", "level", "pairs_section"]
-
-
 LARGEST_LISTED = 10
 MAX_LISTED = 400
 MOST_CELLS = 250_000

@@ -23,8 +23,6 @@ from margrave.report.release.record import (
 from margrave.report.release.summary import describe_difference
 from margrave.report.release.usefulness import Usefulness
 
-__all__ = ["QUESTIONS", "Question", "question_links", "questions_section"]
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

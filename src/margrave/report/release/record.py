@@ -18,20 +18,6 @@ from margrave.report.html import Child, Markup, facts, join, mark_name, row, tab
 from margrave.report.numerals import count, significant
 from margrave.schema.columns import Binned, Column, Identifier, Listed
 
-__all__ = [
-    "NOT_GIVEN",
-    "NO_INPUT_HASH",
-    "RETENTION",
-    "describe_cap",
-    "describe_history",
-    "describe_rare",
-    "describe_texts",
-    "handling_section",
-    "list_identifiers",
-    "record_section",
-]
-
-
 NOT_GIVEN = "not given"
 STATES = {
     "closed": "ended; counts by what it spent",

@@ -12,9 +12,6 @@ from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted,
 from margrave.schema.constraints.rules import Determines, Rule
 from margrave.schema.schema import describe_found_ranges
 
-__all__ = ["relations_section", "schema_section"]
-
-
 MAX_VALUES_SHOWN = 6
 LEAST_SHARE = 0.005
 HEADS = ("Column", "Kind", "Origin", "Missing", "Values or bins", "Codes")

@@ -13,18 +13,6 @@ from margrave.report.numerals import count, equals, percent, significant
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import describe_rule
 
-__all__ = [
-    "describe_difference",
-    "describe_unit",
-    "guarantee_section",
-    "not_private_banner",
-    "overview",
-    "owner_box",
-    "public_facts",
-    "rules_box",
-]
-
-
 _ROWS_ONLY = (
     "It protects single rows. Somebody with k rows in the table is protected less, with k times the ε and a "
     "larger δ; the owner of each row was not known to the run."

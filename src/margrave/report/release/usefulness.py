@@ -23,9 +23,6 @@ from margrave.schema.domain import Clique
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-__all__ = ["BAD", "FAIR", "GOOD", "ColumnUse", "PairUse", "Usefulness", "judge_release"]
-
-
 GOOD, FAIR, BAD = 2, 1, 0
 """Levels: most of it is usable, a part is, next to nothing is."""
 WORDS = {GOOD: "usable", FAIR: "usable in part", BAD: "not usable"}

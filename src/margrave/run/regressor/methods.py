@@ -35,8 +35,6 @@ from margrave.run.regressor.numbers import Scaling
 if TYPE_CHECKING:
     from margrave.measure.curator import Curator
 
-__all__ = ["DPSGD", "METHODS", "SSP", "AdaSSP", "NoisyNewton", "ObjPert", "Promise", "Spending"]
-
 
 @dataclass(frozen=True, slots=True)
 class Promise:

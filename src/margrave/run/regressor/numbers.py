@@ -12,9 +12,6 @@ from margrave.regression.encoding import Encoding
 from margrave.regression.perturbed import PerturbedFit
 from margrave.schema.row_numbers import RowNumbers
 
-__all__ = ["Scaling"]
-
-
 Floats = NDArray[np.float64]
 
 

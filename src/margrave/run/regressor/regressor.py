@@ -27,8 +27,6 @@ from margrave.run.regressor.result import INTERCEPT, PerturbedRegression
 from margrave.run.synthesizer import PARTITIONS, Synthesizer
 from margrave.schema.schema import Schema
 
-__all__ = ["Regressor"]
-
 
 class Regressor:
     """A regression at the door: noise goes into what it is computed from, and nothing else is released.

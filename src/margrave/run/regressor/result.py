@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from margrave.privacy.accounting.events import Event
 
-__all__ = ["INTERCEPT", "PerturbedRegression"]
-
-
 Floats = NDArray[np.float64]
 INTERCEPT = "(intercept)"
 

@@ -11,9 +11,6 @@ from typing import ClassVar, final
 
 from margrave.errors import SchemaError, invalid
 
-__all__ = ["CodelessColumn", "Column", "Omitted", "Scalar", "Unknown"]
-
-
 Scalar = str | int | float | bool
 
 

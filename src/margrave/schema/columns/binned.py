@@ -17,9 +17,6 @@ from margrave.schema.columns.base import Column
 from margrave.schema.storage.spelling import NUMBER_SPELLING
 from margrave.schema.storage.text import date_format, number_format
 
-__all__ = ["BINNINGS", "DEFAULT_BINS", "Binned", "Integer", "Real", "Whole"]
-
-
 DEFAULT_BINS = 32
 """Most bins that discovery cuts where no number is declared, and how many stand in for them till then."""
 

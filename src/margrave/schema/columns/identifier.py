@@ -26,20 +26,6 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.base import CodelessColumn
 
-__all__ = [
-    "CLASSES",
-    "PATTERNS",
-    "Identifier",
-    "cut_shape",
-    "draw_texts",
-    "keys",
-    "shape_of",
-    "shape_parts",
-    "shape_space",
-    "widen_shape",
-]
-
-
 CLASSES = {
     "[0-9]": "0123456789",
     "[1-9]": "123456789",

@@ -13,9 +13,6 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.base import Column, Scalar
 from margrave.schema.columns.identifier import shape_parts
 
-__all__ = ["ELLIPSIS", "FALSITIES", "Boolean", "Categorical", "Listed", "Ordinal", "other_label"]
-
-
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 """Stands behind a beginning in labels."""
 FALSITIES = {"true": "false", "True": "False", "TRUE": "FALSE"}

@@ -24,21 +24,6 @@ from margrave.schema.queries import places, readings
 from margrave.schema.storage import clock
 from margrave.schema.storage.iso import DAY
 
-__all__ = [
-    "ABSENT_CELLS",
-    "LIMIT",
-    "MAX_COMPARED",
-    "MIN_COMPARED",
-    "MOST_TERMS",
-    "ROUNDING",
-    "Comparison",
-    "Relative",
-    "count_relation",
-    "in_turn",
-    "relative_codes",
-]
-
-
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 Truths = NDArray[np.bool_]
 

@@ -15,9 +15,6 @@ from margrave.schema.queries import readings
 from margrave.schema.storage import iso
 from margrave.schema.storage.spelling import SPELLINGS
 
-__all__ = ["Date", "Duration", "Moment", "Temporal", "Time"]
-
-
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
 

@@ -25,9 +25,6 @@ from margrave.schema.constraints.numbers import (
 from margrave.schema.constraints.rules import Allowed, Combinations, Determines, Rule
 from margrave.schema.domain import Clique
 
-__all__ = ["CodeRules", "Restriction", "check_rules", "code_rules"]
-
-
 Longs = NDArray[np.int64]
 
 MOST_CELLS = 1 << 22

@@ -22,9 +22,6 @@ from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
 
-__all__ = ["Drawn", "Storage", "agreed_numbers", "draw_overall", "relative_numbers"]
-
-
 ROUNDS = 4
 """How often rows are drawn bin by bin before their numbers are drawn together."""
 

@@ -24,9 +24,6 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 
-__all__ = ["ROUNDING", "Inequality", "Tower", "eliminated"]
-
-
 Floats = NDArray[np.float64]
 Coefficients = tuple[int, ...]
 Sized = tuple[Floats, Floats]

@@ -14,17 +14,6 @@ from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminated
 from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within
 
-__all__ = [
-    "NumberRules",
-    "check_numbers",
-    "code_of",
-    "is_comparable",
-    "is_own",
-    "number_rules",
-    "spans",
-]
-
-
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 Columns = Mapping[str, NDArray[Any]]

@@ -38,16 +38,6 @@ from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms, iso
 from margrave.schema.storage.spelling import respelt, write_format
 
-__all__ = [
-    "arrow_type",
-    "decode_column",
-    "integer_range",
-    "is_text_type",
-    "label_array",
-    "temporal_array",
-    "with_endings",
-]
-
 
 def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
     """The values of a column of whole units in an Arrow type.

@@ -20,17 +20,6 @@ from numpy.typing import NDArray
 from margrave.schema.storage import iso
 from margrave.schema.storage.iso import DAY
 
-__all__ = [
-    "from_ticks",
-    "is_temporal",
-    "keep_temporal",
-    "spell_temporal",
-    "temporal_kind",
-    "ticks",
-    "unit_of",
-]
-
-
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MICRO = PER_SECOND["us"]
 MIN_TICKS, MAX_TICKS = np.iinfo(np.int64).min, np.iinfo(np.int64).max

@@ -20,23 +20,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.storage import clock
 
-__all__ = [
-    "MAX_EXACT_FLOAT",
-    "is_text",
-    "keep_column",
-    "list_values",
-    "normal",
-    "number_of",
-    "number_spelling",
-    "number_texts",
-    "numbers",
-    "parse",
-    "spell_value",
-    "texts",
-    "whole",
-]
-
-
 MAX_EXACT_FLOAT = float(1 << 53)
 """Whole numbers beyond it are not exact in float64 and count as numbers that are not whole."""
 

@@ -18,9 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["DAY", "date_text", "dates", "duration_text", "moment_text", "moments", "time_text", "times"]
-
-
 DAY = 86_400_000_000
 """Microseconds of a day."""
 SECOND = 1_000_000

@@ -13,9 +13,6 @@ from margrave.schema.columns import Categorical, Column, Listed, Ordinal
 from margrave.schema.encoded import Codes
 from margrave.schema.storage.arrow import arrow_type, decode_column, label_array
 
-__all__ = ["dtype_text", "series"]
-
-
 CATEGORY = re.compile(r"category\[(.+)\]")
 ARROW = re.compile(r"arrow\[(.+)\]")
 MOMENT = re.compile(r"datetime64\[(s|ms|us|ns)(?:, (.+))?\]")

@@ -13,9 +13,6 @@ from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage.arrow import decode_column, label_array
 
-__all__ = ["dtype_text", "is_supported", "series"]
-
-
 PLAIN: dict[str, Any] = {
     **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
     **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},

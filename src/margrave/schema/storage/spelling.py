@@ -29,19 +29,6 @@ from margrave.schema.storage.written import (
     vote_on_numbers,
 )
 
-__all__ = [
-    "MARKS",
-    "NUMBER_SPELLING",
-    "SPELLINGS",
-    "read_cells",
-    "respelt",
-    "spell_numbers",
-    "spellings",
-    "write_cells",
-    "write_format",
-]
-
-
 MARKS = (
     *("NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NULL", "Null", "null"),
     *("None", "none", "-", "--", "?", ".", "missing"),

@@ -22,21 +22,6 @@ import pyarrow.compute as pc
 
 from margrave.errors import InputError, invalid
 
-__all__ = [
-    "CLOCK",
-    "FIRST_YEAR_OF_TWO_DIGITS",
-    "HALF",
-    "LOCALES",
-    "SPACES",
-    "DateFormat",
-    "NumberFormat",
-    "TextFormat",
-    "date_format",
-    "get_group",
-    "number_format",
-]
-
-
 SPACES = "[ \u00a0\u202f]"
 """Blanks that part groups of digits: the space, the no-break space and the narrow no-break space."""
 DIGIT_MARKS = ".,'_ \u00a0\u202f\u2019"

@@ -31,20 +31,6 @@ from margrave.schema.storage.text import (
     number_format,
 )
 
-__all__ = [
-    "DATE_VOTES",
-    "NUMBER_VOTES",
-    "are_written_numbers",
-    "choose_date_format",
-    "choose_number_format",
-    "number_style",
-    "rewrite_column",
-    "vote_on_dates",
-    "vote_on_numbers",
-    "written_dates",
-]
-
-
 Places = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 

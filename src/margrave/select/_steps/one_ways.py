@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator
     from margrave.release import NoisyMarginal
 
-__all__ = [
-    "all_cliques",
-    "apportion_rho",
-    "buy_one_ways",
-    "closure",
-    "find_unmeasured",
-    "measure_shares",
-    "released_one_ways",
-]
-
-
 GRAIN = 1 << 20
 """About how many parts rho is cut into for shares."""
 

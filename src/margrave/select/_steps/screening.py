@@ -34,21 +34,6 @@ from margrave.select._steps.one_ways import released_one_ways
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model
 
-__all__ = [
-    "KnownPairs",
-    "OneWays",
-    "TripleQuery",
-    "appraisal_noise",
-    "choose_pairs",
-    "estimate_dependence",
-    "estimate_pairs",
-    "find_triples",
-    "independent_tables",
-    "plan_query",
-    "summarise_one_ways",
-]
-
-
 Floats = NDArray[np.float64]
 
 MIN_CODE_DEVIATIONS = 2.0

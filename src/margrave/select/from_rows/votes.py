@@ -17,9 +17,6 @@ from margrave.select.strategy import ONE, ONE_WAYS, Shares, Strategy
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model, TaughtFitter
 
-__all__ = ["Votes"]
-
-
 ROWS_A_TEACHER = 50
 """Rows that a teacher has about, where their number is not given."""
 MOST_TEACHERS = 100

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model, MomentsFitter
     from margrave.release import NoisyMoments
 
-__all__ = ["MeanEmbedding"]
-
-
 WEIGHTS = Fraction(1, 10)
 """Share of rho for the labels' weights, or for the number of rows where there is no label."""
 

@@ -17,9 +17,6 @@ from margrave.select.strategy import ONE, ONE_WAYS, Shares, Strategy
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model, TrainedFitter
 
-__all__ = ["Training"]
-
-
 STEPS_A_REPORT = 100
 """Steps from one word on progress to the next."""
 

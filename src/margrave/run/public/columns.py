@@ -29,22 +29,6 @@ if TYPE_CHECKING:
     from margrave.release import Release
     from margrave.schema.columns import Column
 
-__all__ = [
-    "attach_columns",
-    "check_columns",
-    "choose_recipe",
-    "complete_schema",
-    "condition_fitter",
-    "condition_rows",
-    "condition_strategy",
-    "describe_saving",
-    "give_public",
-    "pack_table",
-    "pick_rows",
-    "unpack_table",
-]
-
-
 MAX_VALUES = 256
 """Most values of a public text column that are codes of their own; the others share one. They come back in
 the rows as they are: only what a private column can follow from is coarser."""

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from margrave.privacy.unit import Neighbours
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model, SlicesFitter
 
-__all__ = ["SliceTraining", "Slices", "shrink_pairs"]
-
-
 MAX_CODES = 20_000
 """Codes of all attributes together: second moments have the square of it, 3.2 GB of float64."""
 

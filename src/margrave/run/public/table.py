@@ -24,16 +24,6 @@ from margrave.schema.schema import Schema
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
-__all__ = [
-    "describe_public_table",
-    "digest_table",
-    "encode_public_table",
-    "hand_reference",
-    "inform_fitter",
-    "note_public_table",
-    "read_public_table",
-]
-
 
 def inform_fitter(strategy: Strategy, fitter: Fitter, public_table: Any, public: Sequence[str]) -> Fitter:
     """The fitter, beside which public rows are used unless the strategy makes use of them itself.

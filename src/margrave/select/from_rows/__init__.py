@@ -1,0 +1,1 @@
+"""Strategies for models that learn from rows: their moments, noisy copies, gradients or votes."""
