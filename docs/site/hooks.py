@@ -136,10 +136,12 @@ def write_commands() -> str:
 
 def describe_command(command: Any, path: str, level: int) -> list[str]:
     """The section of one command, and those of its subcommands."""
+    import typer
+
     subcommands = getattr(command, "commands", {})
     lines = [f"{'#' * level} `{path}`", "", (command.help or "").replace("\b", "").strip(), ""]
     rows = []
-    for parameter in command.params:
+    for parameter in command.get_params(typer.Context(command)):
         if parameter.name in ("help", "install_completion", "show_completion"):
             continue
         words = ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts))

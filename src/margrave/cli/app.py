@@ -18,7 +18,13 @@ from margrave.cli.dummy import dummy
 from margrave.cli.evaluate import evaluate
 from margrave.cli.example import demo, example
 from margrave.cli.ledger import ledger_app
-from margrave.cli.options import check_epsilon, with_plan_options, with_run_options, with_text_options
+from margrave.cli.options import (
+    MethodCommand,
+    check_epsilon,
+    with_plan_options,
+    with_run_options,
+    with_text_options,
+)
 from margrave.cli.regress import regress
 from margrave.cli.release import release as make_release
 from margrave.cli.sample import sample
@@ -73,7 +79,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and no progress.")]
 
 
-@app.command()
+@app.command(cls=MethodCommand)
 @with_run_options
 def synthesize(
     table: Table,
@@ -108,7 +114,7 @@ def synthesize(
     _tell_done(synthesis, {name: str(path) for name, path in files.items() if path}, quiet, as_json)
 
 
-@app.command()
+@app.command(cls=MethodCommand)
 @with_plan_options
 def plan(
     table: Table,

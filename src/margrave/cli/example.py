@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from margrave.datasets.adult import adult_path
 from margrave.errors import InputError, invalid
-from margrave.files import check_outputs, write_table, write_text
-from margrave.progress import OnStep
-from margrave.report.comparison.page import render_comparison
-from margrave.run.evaluate import evaluate
-from margrave.run.synthesizer import Synthesizer
+
+if TYPE_CHECKING:
+    from margrave.progress import OnStep
 
 
 def example(
@@ -76,6 +73,12 @@ def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep, *, force: 
     Raises:
         InputError: The folder cannot be made, or holds such a file and force is False.
     """
+    from margrave.datasets.adult import adult_path
+    from margrave.files import check_outputs, write_table, write_text
+    from margrave.report.comparison.page import render_comparison
+    from margrave.run.evaluate import evaluate
+    from margrave.run.synthesizer import Synthesizer
+
     started = time.perf_counter()
     try:
         out.mkdir(parents=True, exist_ok=True)

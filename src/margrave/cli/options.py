@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from margrave.errors import InputError, invalid
 
@@ -192,13 +193,7 @@ Epsilon = Annotated[
     float | None, typer.Option("--epsilon", "-e", help="Privacy loss for everything, above 0.")
 ]
 Delta = Annotated[float, typer.Option(help="Far below one over the number of people protected.")]
-# Written out, so that help need not import the methods; a test holds them together.
-METHODS_HELP = (
-    "One of aim, aim_grem, auto, batched, conditional_aim, dp_merf, dpsgd_gan, gated, gem, independent, jam, "
-    "mst, mwem, pate_gan, private_gsd, privmrf, privpgd, privsyn, rap, rap_pp, residual_planner, slice_fdiv, "
-    "slice_wass, slicing, tabddpm, vgem, vjam, vpmw."
-)
-Method = Annotated[str, typer.Option(help=METHODS_HELP)]
+Method = Annotated[str, typer.Option(help="Name of a method.")]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="schema.json with what is public.")]
 Outside = Annotated[
     Literal["refuse", "absorb"],
@@ -324,6 +319,21 @@ class RunOptions:
                 err=True,
             )
         return 1 if self.max_rows is None else self.max_rows
+
+
+class MethodCommand(TyperCommand):
+    """A command whose help of `--method` lists the methods, which are imported once its options are asked for.
+
+    Only then, since the methods take far longer to import than the rest of the command line.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        from margrave.methods import METHODS
+
+        for parameter in self.params:
+            if parameter.name == "method":
+                parameter.help = f"One of {', '.join(sorted(METHODS))}."  # type: ignore[attr-defined]
+        return super().get_params(ctx)
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:

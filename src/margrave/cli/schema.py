@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from margrave.cli.options import Columns, Drop, split_names
-from margrave.schema.columns import Column, Integer, Real, Temporal, Unknown
 
 if TYPE_CHECKING:
+    from margrave.schema.columns import Column
     from margrave.schema.selection import Selection
 
 
@@ -172,6 +172,7 @@ def propose_declarations(columns: Sequence[Column]) -> list[str]:
         columns: As the storage has them.
 
     Example:
+        >>> from margrave.schema.columns import Unknown
         >>> propose_declarations([Unknown(name="visit_note")])
         ["'visit_note' may be free text: declare it as omitted, and it costs nothing"]
     """
@@ -186,6 +187,8 @@ def _split_words(name: str) -> tuple[str, ...]:
 
 
 def _propose_column(column: Column, words: tuple[str, ...]) -> str:
+    from margrave.schema.columns import Integer, Real, Temporal, Unknown
+
     said = set(words)
     open_text = isinstance(column, Unknown)
     number = isinstance(column, Integer | Real) or (isinstance(column, Unknown) and not column.textual)
@@ -212,6 +215,8 @@ def _propose_column(column: Column, words: tuple[str, ...]) -> str:
 
 def _propose_orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]) -> list[str]:
     """Pairs of dates or numbers whose names say that one is never above the other."""
+    from margrave.schema.columns import Integer, Real, Temporal, Unknown
+
     names = [column.name for column in columns if isinstance(column, Temporal | Integer | Real | Unknown)]
     found = []
     for low in names:
