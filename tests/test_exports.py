@@ -54,7 +54,7 @@ def test_import_is_light() -> None:
 
 
 def test_the_command_line_starts_light() -> None:
-    """Help, a misspelt option and the completion of a word in the shell wait for no library of numbers or tables."""
+    """Help, a misspelt option and the completion of a word in the shell wait for no large library."""
     heavy = ("numba", "scipy", "pyarrow", "duckdb", "pandas", "polars", "numpy", "margrave.methods")
     code = f"import sys, margrave.cli; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -33,6 +33,7 @@ MODULES = {
     "margrave.select": "Strategies: which marginals to buy.",
     "margrave.models": "Fitters and models: from marginals to rows.",
     "margrave.slicing": "A noisy copy of every row of a matrix, and generators trained against it.",
+    "margrave.images": "Grey pictures of classes as tables, and back.",
     "margrave.regression": "Regressions from a release, with intervals.",
     "margrave.datasets": "Tables to try things on.",
     "margrave.errors": "What is raised.",

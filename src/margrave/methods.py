@@ -278,7 +278,7 @@ METHODS: dict[str, Method] = {
             SliceTraining,
             "slice_wass",
             "A noisy copy of every row; a generator trained by the sliced Wasserstein distance.",
-            "Rakotomamonjy and Liva 2021, arXiv 2107.01848",
+            "Rakotomamonjy and Ralaivola 2021, arXiv 2107.01848",
             page="methods/slice_fdiv.md",
             extra="gpu",
         ),

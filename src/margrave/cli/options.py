@@ -322,12 +322,14 @@ class RunOptions:
 
 
 class MethodCommand(TyperCommand):
-    """A command whose help of `--method` lists the methods, which are imported once its options are asked for.
+    """A command whose help of `--method` lists the methods.
 
-    Only then, since the methods take far longer to import than the rest of the command line.
+    They are imported once the command's options are asked for, and not with the command line, which takes a
+    small part of their time to import.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
+        """Arguments and options, with the names of the methods in the help of `--method`."""
         from margrave.methods import METHODS
 
         for parameter in self.params:

@@ -1,7 +1,7 @@
 """Divergences between slices of two samples: smoothed-sliced f-divergences, and sliced Wasserstein.
 
 Greenewald, Yu, Wang and Xu (NeurIPS 2024, arXiv 2410.19941), Definition 4 and equations 4 to 6, and
-Rakotomamonjy and Liva 2021. All of it sees released rows and made rows only: post-processing.
+Rakotomamonjy and Ralaivola 2021. All of it sees released rows and made rows only: post-processing.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class SliceFDiv(SlicedEstimator):
 
 @dataclass(frozen=True, slots=True)
 class SliceWass(SlicedEstimator):
-    """A generator trained by the sliced Wasserstein distance of Rakotomamonjy and Liva (2021), both sides
+    """A generator trained by the sliced Wasserstein distance of Rakotomamonjy and Ralaivola (2021), both sides
     noisy.
 
     Args:
