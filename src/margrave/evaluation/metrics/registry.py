@@ -4,10 +4,6 @@ Sources: Chen et al. 2025 (Benchmarking differentially private tabular data synt
 Donhauser et al. 2024 (PrivPGD, arXiv 2401.17823), Greenewald et al. 2024 (Privacy without noisy gradients,
 arXiv 2410.19941), Maddock et al. 2025 (Leveraging vertical public-private split, arXiv 2504.10987), SDMetrics
 and SDNist as released; docs/metrics.md says where a definition had to be filled in.
-
-The metrics of dependence and what each says about itself.
-
-The attacks among the metrics. **Not private**: an attack is scored by the real rows.
 """
 
 from __future__ import annotations
