@@ -225,8 +225,8 @@ class SliceFDiv(SlicedEstimator):
 
 @dataclass(frozen=True, slots=True)
 class SliceWass(SlicedEstimator):
-    """A generator trained by the sliced Wasserstein distance of Rakotomamonjy and Ralaivola (2021), both sides
-    noisy.
+    """A generator trained by the sliced Wasserstein distance of Rakotomamonjy and Ralaivola (2021), both
+    sides noisy.
 
     Args:
         loss: The distance.
