@@ -97,6 +97,7 @@ def describe_column(column: Column) -> str:
     parts = [column.kind]
     if isinstance(column, Binned):
         parts.append(_describe_bins(column))
+        parts.append(f"written as in {column.format}" if column.format else "")
     if isinstance(column, Listed):
         parts.append(_describe_values(column))
     if column.attribute:
