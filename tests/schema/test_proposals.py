@@ -90,7 +90,12 @@ def test_only_columns_of_one_type_make_a_rule() -> None:
 
 
 def test_how_dates_are_written_is_proposed_where_names_say_dates_and_types_do_not() -> None:
-    columns = (Unknown(name="dob"), Unknown(name="entryDate"), Date(name="exit_date"), Unknown(name="updated"))
+    columns = (
+        Unknown(name="dob"),
+        Unknown(name="entryDate"),
+        Date(name="exit_date"),
+        Unknown(name="updated"),
+    )
     (line,) = propose_declarations(columns)
     assert line.startswith("'dob', 'entryDate' may hold dates")
     assert "%d.%m.%Y" in line

@@ -164,8 +164,8 @@ ORDERS = (
 FLAGS = {"is", "has", "was"}
 DATES = {"at", "date", "datetime", "day", "dt", "on", "time", "timestamp", "ts", "year"}
 OFTEN_NO_DATES = {"admission", "death", "diagnosed", "died", "discharge", "hire", "open", "order"}
-"""Words of ORDERS that name a truth value, a kind or a number as often as a moment: without a type they are taken
-for one beside a word of DATES only.
+"""Words of ORDERS that name a truth value, a kind or a number as often as a moment: without a type they are
+taken for one beside a word of DATES only.
 """
 BIRTHDAYS = {"birthdate", "birthday", "dob"}
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -226,8 +226,8 @@ def _propose_orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]
             below, above = _order_words(low, words[low.name]), _order_words(high, words[high.name])
             if any(below & a and above & b and below - a == above - b for a, b in ORDERS):
                 found.append(
-                    f"{low.name!r} may never be after {high.name!r}: if that is so for every row, declare the "
-                    f'rule {{"kind": "ordered", "low": "{low.name}", "high": "{high.name}"}}'
+                    f"{low.name!r} may never be after {high.name!r}: if that is so for every row, declare "
+                    f'the rule {{"kind": "ordered", "low": "{low.name}", "high": "{high.name}"}}'
                 )
     return found
 
@@ -256,9 +256,8 @@ def _propose_formats(columns: Sequence[Column], words: dict[str, tuple[str, ...]
         for column in columns
         if isinstance(column, Unknown) and set(words[column.name]) & (BIRTHDAYS | {"date"})
     ]
-    if not dates:
-        return []
-    return [
+    sentence = (
         f"{', '.join(dates)} may hold dates: if they are not written as in 2024-12-31, declare date with the "
         'format, such as "%m/%d/%Y" or "%d.%m.%Y"'
-    ]
+    )
+    return [sentence] if dates else []

@@ -123,7 +123,10 @@ def _list_values(column: Listed) -> Markup:
         ]
         more = len(column.stems) - len(stems)
         rest = join(
-            rest, "; others by how they begin: ", *stems, f" and {count(more)} more" if more > 0 else ""
+            rest,
+            "; others by how they begin: " if values else "by how they begin: ",
+            *stems,
+            f" and {count(more)} more" if more > 0 else "",
         )
     other = join("; all else as ", mark_name(column.other, limit=28)) if column.other is not None else None
     return join(*shown, rest, other)
