@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from margrave.cli.app import main
+from margrave.cli import main
 
 if __name__ == "__main__":
     main()

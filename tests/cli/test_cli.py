@@ -7,6 +7,7 @@ import gzip
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import typer.main
 
 import margrave as mg
+import margrave.cli
 from command_line import call, files, people, write_csv
 from margrave.cli.app import app
 from margrave.methods import METHODS
@@ -368,3 +370,26 @@ def test_schema_reads_the_first_line_and_no_row(tmp_path: Path) -> None:
     done = call("schema", table)
     assert done.code == 0, done.err
     assert [column["name"] for column in json.loads(done.out)["columns"]] == ["a", "b"]
+
+
+def test_stopped_while_it_is_loaded_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopped(types.ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "margrave.cli.app", Stopped("margrave.cli.app"))
+    with pytest.raises(SystemExit) as ended:
+        margrave.cli.main()
+    assert "run the same command again" in str(ended.value)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_quiet_run_prints_nothing_where_there_is_no_terminal(tmp_path: Path) -> None:
+    write_csv(tmp_path / "t.csv", [["a", "b"], *([i % 2, i % 3] for i in range(600))])
+    done = call(
+        "synthesize", tmp_path / "t.csv", "--epsilon", 20, "--method", "independent",
+        "--out", tmp_path / "o.csv", "--quiet",
+    )  # fmt: skip
+    assert (done.code, done.out, done.err) == (0, "", "")

@@ -256,6 +256,11 @@ def test_a_ledger_without_a_key_cannot_be_resumed(tmp_path: Path) -> None:
         ledger(tmp_path / "l", resume=True)
 
 
+def test_without_a_ledger_there_is_nothing_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="start it again without resuming"):
+        ledger(tmp_path / "l", resume=True)
+
+
 def test_a_ledger_over_its_total_is_damaged(tmp_path: Path) -> None:
     book = ledger(tmp_path / "l")
     call(book, book.total / 2)

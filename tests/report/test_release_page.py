@@ -12,14 +12,15 @@ import pytest
 from adult_like import Mixture
 from page_checks import check
 
-from margrave.cli.show import describe_release
+from margrave.cli.show import column_notes, describe_release
 from margrave.errors import InputError
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent, describe_appraisal
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
-from margrave.schema.columns import Categorical, Integer, Relative
+from margrave.report.bars import extent, grid
+from margrave.schema.columns import Categorical, Date, Identifier, Integer, Real, Relative
 from margrave.schema.constraints.rules import Determines
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -256,3 +257,38 @@ def test_a_dependency_that_was_found_is_told() -> None:
     assert "found         determines (county, state) in 98.7% (± 0.4%)" in "\n".join(
         describe_release(release)
     )
+
+
+def test_a_format_that_was_found_is_said_and_how_to_change_it() -> None:
+    edges = (math.nextafter(0.0, 1.0), 10.0, 3072.0)
+    charge = Real(name="charge", edges=edges, missing=False, format="$1,234.5")
+    born = Date(name="born", edges=(0, 100, 200), missing=False, format="%d.%m.%Y")
+    measured = tuple(NoisyMarginal((name,), np.array([60.0, 40.0]), 5.0) for name in ("charge", "born"))
+    release = small(schema=Schema((charge, born)), measurements=measured)
+    page = check(render(dataclasses.replace(release, declared=("born",)), None)).text
+    assert "from above 0 to 3072; found format $1,234.5" in page
+    assert "; declared format %d.%m.%Y" in page
+    said = "\n".join(describe_release(release))
+    assert "above 0 to 3072 in 2 bins, written as in $1,234.5" in said
+    (note,) = [
+        line for line in column_notes(dataclasses.replace(release, declared=("born",))) if "format" in line
+    ]
+    assert note.startswith("'charge': found format $1,234.5")
+    assert "--format 'charge=" in note
+
+
+def test_keys_that_were_found_are_not_called_declared() -> None:
+    visit = Identifier(name="visit", pattern="text", prefix="V", digits=6)
+    sex = Categorical(name="sex", values=("f", "m"), missing=False)
+    measured = (NoisyMarginal(("sex",), np.array([60.0, 40.0]), 5.0),)
+    release = small(schema=Schema((visit, sex)), measurements=measured)
+    found = check(render(dataclasses.replace(release, declared=()), None)).text
+    assert "Found to be keys by noisy looks at their values, and made anew: visit" in found
+    assert "it is never read" not in found
+    told = check(render(dataclasses.replace(release, declared=("visit",)), None)).text
+    assert "Declared as identifiers, never read and made anew: visit" in told
+
+
+def test_noise_on_a_share_of_one_does_not_stretch_the_axis() -> None:
+    assert [text for _, text in grid(*extent([1.004], [0.0]))][-1] == "100%"
+    assert [text for _, text in grid(*extent([1.6], [0.0]))][-1] == "200%"

@@ -63,7 +63,7 @@ def test_a_number_alone_is_drawn_as_it_is() -> None:
     drawn = real_numbers(np.repeat([0, 1], 500), column, np.random.default_rng(0))
     assert (drawn[:500] == 0.0).all()
     assert (drawn[500:] > 0.0).all()
-    assert column.labels == ("0", "over 0 to 10")
+    assert column.labels == ("0", "above 0 to 10")
     inside = Real(name="x", edges=(0.0, 10.0), fine=(0.0, tiny, 10.0), weights=(1.0, 1.0), missing=False)
     drawn = real_numbers(np.zeros(4000, dtype=np.int64), inside, np.random.default_rng(0))
     assert abs((drawn == 0.0).mean() - 0.5) < 0.05

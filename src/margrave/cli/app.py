@@ -36,7 +36,7 @@ from margrave.errors import MargraveError, locate_error
 INTERRUPTED_EXIT_CODE = 130
 STOPPED_MESSAGE = (
     "stopped; what was spent is in the ledger file, and no output was left half-written; "
-    "the same command with --resume goes on"
+    "the same command with --resume goes on, or without it where there is no ledger file yet"
 )
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base of all errors about the command line, wherever this version of Typer keeps Click."""

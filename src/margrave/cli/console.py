@@ -18,8 +18,10 @@ from rich.progress import (
 
 from margrave.progress import OnStep, Step, silent
 
-LINES = 1.9
-"""Seconds between lines of one stage where standard error is not a terminal."""
+BETWEEN = 1.9
+"""Least seconds between lines of one stage where standard error is not a terminal."""
+AGAIN = 10.0
+"""Seconds after which a line is printed there even if nothing has changed but the time."""
 
 
 @contextmanager
@@ -27,7 +29,8 @@ def listen_to_steps(quiet: bool) -> Iterator[OnStep]:
     """A listener that draws a bar on standard error, or says nothing.
 
     The bar runs over the share of rho spent, which is what a run has to get through; where standard
-    error is not a terminal, a line a stage is printed instead, and one every two seconds in long stages.
+    error is not a terminal, a line a stage is printed instead, then one where something has changed, at
+    most every two seconds, and one with the time taken every ten seconds where nothing has.
     """
     if quiet:
         yield silent
@@ -60,21 +63,29 @@ def listen_to_steps(quiet: bool) -> Iterator[OnStep]:
 
 def _print_lines(console: Console) -> OnStep:
     seen: set[str] = set()
-    told = time.monotonic()
+    told = began = time.monotonic()
+    latest = ""
 
     def listen(step: Step) -> None:
-        nonlocal told
+        nonlocal told, began, latest
         if step.stage == "read" and not step.waiting:
             return  # a table that opens at once, or is refused, needs no line of its own
-        now = time.monotonic()
-        if step.stage not in seen:
-            seen.add(step.stage)
-            console.print(f"{step.stage}: rho {step.spent:.0%} spent", highlight=False)
-        elif now - told >= LINES:
-            done = f"round {step.round}, " if step.round else ""
-            console.print(f"{step.stage}: rho {step.spent:.0%} spent, {done}{step.message}", highlight=False)
-        else:
+        now, line = time.monotonic(), _describe_step(step)
+        changed = line != latest
+        if step.stage in seen and now - told < (BETWEEN if changed else AGAIN):
             return
-        told = now
+        if changed:
+            began = now - step.waiting
+        taken = f", {now - began:.0f} s" if now - began >= BETWEEN else ""
+        console.print(line + taken, highlight=False, soft_wrap=True)
+        seen.add(step.stage)
+        told, latest = now, line
 
     return listen
+
+
+def _describe_step(step: Step) -> str:
+    """A step in one line, the same as long as nothing but the time changes."""
+    done = [f"round {step.round}"] if step.round else []
+    said = [step.message] if step.message else []
+    return ", ".join([f"{step.stage}: rho {step.spent:.0%} spent", *done, *said])

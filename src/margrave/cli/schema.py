@@ -162,6 +162,12 @@ ORDERS = (
 )
 """Words of columns of which the first is usually not above the second."""
 FLAGS = {"is", "has", "was"}
+DATES = {"at", "date", "datetime", "day", "dt", "on", "time", "timestamp", "ts", "year"}
+OFTEN_NO_DATES = {"admission", "death", "diagnosed", "died", "discharge", "hire", "open", "order"}
+"""Words of ORDERS that name a truth value, a kind or a number as often as a moment: without a type they are
+taken for one beside a word of DATES only.
+"""
+BIRTHDAYS = {"birthdate", "birthday", "dob"}
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -178,7 +184,7 @@ def propose_declarations(columns: Sequence[Column]) -> list[str]:
     """
     words = {column.name: _split_words(column.name) for column in columns}
     found = [line for column in columns if (line := _propose_column(column, words[column.name]))]
-    return found + _propose_orders(columns, words)
+    return found + _propose_formats(columns, words) + _propose_orders(columns, words)
 
 
 def _split_words(name: str) -> tuple[str, ...]:
@@ -214,18 +220,53 @@ def _propose_column(column: Column, words: tuple[str, ...]) -> str:
 
 
 def _propose_orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]) -> list[str]:
-    """Pairs of dates or numbers whose names say that one is never above the other."""
+    """Pairs of columns of one type whose names say that one is never above the other."""
+    found = []
+    for low in columns:
+        for high in columns:
+            if not _type_of(low) or _type_of(low) != _type_of(high):
+                continue
+            below, above = _order_words(low, words[low.name]), _order_words(high, words[high.name])
+            if any(below & a and above & b and below - a == above - b for a, b in ORDERS):
+                found.append(
+                    f"{low.name!r} may never be after {high.name!r}: if that is so for every row, declare "
+                    f'the rule {{"kind": "ordered", "low": "{low.name}", "high": "{high.name}"}}'
+                )
+    return found
+
+
+def _type_of(column: Column) -> str:
+    """The type within which values may be compared; empty where they may not."""
     from margrave.schema.columns import Integer, Real, Temporal, Unknown
 
-    names = [column.name for column in columns if isinstance(column, Temporal | Integer | Real | Unknown)]
-    found = []
-    for low in names:
-        for high in names:
-            for before, after in ORDERS:
-                below, above = set(words[low]), set(words[high])
-                if below & before and above & after and below - before == above - after:
-                    found.append(
-                        f"{low!r} may never be after {high!r}: if that is so for every row, declare the rule "
-                        f'{{"kind": "ordered", "low": "{low}", "high": "{high}"}}'
-                    )
-    return found
+    if isinstance(column, Temporal):
+        return column.read
+    if isinstance(column, Integer | Real):
+        return "number"
+    return "open" if isinstance(column, Unknown) and not column.textual else ""
+
+
+def _order_words(column: Column, words: tuple[str, ...]) -> set[str]:
+    """The words of a name that may say where the column stands in an order."""
+    from margrave.schema.columns import Temporal
+
+    said = set(words)
+    if words and words[0] in FLAGS:
+        return set()
+    return said if isinstance(column, Temporal) or said & DATES else said - OFTEN_NO_DATES
+
+
+def _propose_formats(columns: Sequence[Column], words: dict[str, tuple[str, ...]]) -> list[str]:
+    """One sentence on how dates are written, where the storage does not say that they are dates."""
+    from margrave.schema.columns import Unknown
+
+    dates = [
+        repr(column.name)
+        for column in columns
+        if isinstance(column, Unknown) and set(words[column.name]) & (BIRTHDAYS | {"date"})
+    ]
+    sentence = (
+        f"{', '.join(dates)} may hold dates: if they are not written as in 2024-12-31, declare date with the "
+        'format, such as "%m/%d/%Y" or "%d.%m.%Y"'
+    )
+    return [sentence] if dates else []

@@ -112,7 +112,7 @@ def rule_notes(release: Release) -> list[str]:
 
 def column_notes(release: Release) -> list[str]:
     """What was found out about columns that a reader of the synthetic rows has to know."""
-    from margrave.schema.columns import Identifier, Listed, Omitted
+    from margrave.schema.columns import Binned, Identifier, Listed, Omitted
     from margrave.schema.schema import describe_found_ranges
 
     ranges = describe_found_ranges(release.schema.columns, release.declared_columns)
@@ -126,6 +126,11 @@ def column_notes(release: Release) -> list[str]:
             shapes = " or ".join(column.shapes)
             found.append(
                 f"{column.name!r} holds new keys of the shape {shapes}; one may be a real one by chance"
+            )
+        if isinstance(column, Binned) and column.format:
+            found.append(
+                f"{column.name!r}: found format {column.format}; if that is wrong, run again with "
+                f"--format '{column.name}=...'"
             )
         if isinstance(column, Listed) and column.stems:
             found.append(

@@ -168,6 +168,8 @@ HEIGHT = 196.0
 TOP, BOTTOM = 8.0, 26.0
 APART = 58.0
 ROW = 27.0
+SLIGHTLY_OVER = 1.1
+"""Below this, noise is all that lifts a share above 1, and the lines of the grid end at 100 %."""
 MAX_LABEL_LETTERS = 23
 """Letters of a label under the axis: two dates and a dash."""
 NAMES = 136.0
@@ -223,6 +225,8 @@ def _range(bars: Sequence[Bar]) -> tuple[float, float, float]:
 def extent(tops: Sequence[float], lows: Sequence[float]) -> tuple[float, float, float]:
     """The least and greatest share to show and the step of the grid."""
     high, low = max(*tops, 1e-9), min(*lows, 0.0)
+    if 1.0 < high < SLIGHTLY_OVER:
+        return low, high, 0.25
     raw = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw)

@@ -97,6 +97,7 @@ def describe_column(column: Column) -> str:
     parts = [column.kind]
     if isinstance(column, Binned):
         parts.append(_describe_bins(column))
+        parts.append(f"written as in {column.format}" if column.format else "")
     if isinstance(column, Listed):
         parts.append(_describe_values(column))
     if column.attribute:
@@ -128,7 +129,8 @@ def _describe_values(column: Listed) -> str:
     count = len(column.values)
     kept = shown if count and len(shown) <= MAX_SHOWN else f"{count} value{'s' * (count != 1)}"
     if column.stems:
-        kept += f", {len(column.stems)} beginnings of codes"
+        kept = f"{kept}, " if count else ""
+        kept += f"{len(column.stems)} beginnings of codes"
     return kept if column.other is None else f"{kept} and {column.other}"
 
 

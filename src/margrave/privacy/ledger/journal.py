@@ -172,7 +172,7 @@ class Journal:
         except FileExistsError:
             remedy = (
                 "Move the old ledger away or choose another path; ledgers are never overwritten. "
-                "A run that was stopped can be resumed."
+                "A run that was stopped goes on with --resume; in Python, with resume=True."
             )
             raise InputError(invalid("ledger", "a file that does not exist yet", remedy)) from None
         except OSError as error:
@@ -362,6 +362,12 @@ def _write(path: Path, lines: bytes, flags: int) -> None:
 def _open_ledger(path: Path, flags: int) -> int:
     try:
         return open_binary(path, flags)
+    except FileNotFoundError as error:
+        remedy = (
+            "Name the ledger of the run that was stopped. A run that is stopped before it has spent anything "
+            "keeps none: start it again without resuming."
+        )
+        raise InputError(invalid("ledger", "that of a run that was stopped", remedy)) from error
     except OSError as error:
         remedy = f"Name the ledger of the run that was stopped. The system says: {error.strerror}."
         raise InputError(invalid("ledger", "a file that can be written", remedy)) from error

@@ -153,7 +153,10 @@ HEADS = ("Column", "Treated as", "What is used of the rows", "What stands in syn
 def handling_section(release: Release) -> Markup:
     """The section of the page."""
     searched = {event.what for event in release.events if isinstance(event, PartitionEvent)}
-    lines = [_line(column, f"values of {column.name}" in searched) for column in release.schema.columns]
+    lines = [
+        _line(column, f"values of {column.name}" in searched, column.name in release.declared_columns)
+        for column in release.schema.columns
+    ]
     owner = release.guarantee.neighbours.unit.owner
     if owner is not None:
         lines.insert(
@@ -180,10 +183,11 @@ def handling_section(release: Release) -> Markup:
     )
 
 
-def _line(column: Column, searched: bool) -> Markup:
+def _line(column: Column, searched: bool, declared: bool) -> Markup:
     kind, used, shown = column.kind, "noisy counts of its values", "values drawn from the fitted distribution"
     if isinstance(column, Identifier):
-        used, shown = "nothing: it is never read", "new keys; a real one can only be met by chance"
+        used = "nothing: it is never read" if declared else "noisy counts of the shape of its values"
+        shown = "new keys; a real one can only be met by chance"
     elif isinstance(column, Listed):
         if not searched:
             shown = "its values, which were declared or, as true and false, are known"
@@ -197,18 +201,24 @@ def _line(column: Column, searched: bool) -> Markup:
 
 
 def list_identifiers(release: Release) -> Markup:
-    """Columns that were never read, and what that means for the others."""
+    """Columns that come back as new keys, and what that means for the others."""
     names = [column.name for column in release.schema.columns if isinstance(column, Identifier)]
+    told = [name for name in names if name in release.declared_columns]
+    found = [name for name in names if name not in release.declared_columns]
     owner = release.guarantee.neighbours.unit.owner
     parts: list[Markup | str] = []
     if owner is not None:
         parts += ["The owner's column ", mark_name(owner), " is left out of the release. "]
-    if names:
-        parts.append("Declared as identifiers, never read and made anew: ")
-        for place, name in enumerate(names):
-            parts += [", " if place else "", mark_name(name)]
-        parts.append(". ")
-    else:
+    for words, some in (
+        ("Declared as identifiers, never read and made anew: ", told),
+        ("Found to be keys by noisy looks at their values, and made anew: ", found),
+    ):
+        if some:
+            parts.append(words)
+            for place, name in enumerate(some):
+                parts += [", " if place else "", mark_name(name)]
+            parts.append(". ")
+    if not told:
         parts.append("No column was declared as an identifier. ")
     parts.append(
         "Any other column with names, numbers of persons or addresses was treated as values or text: it is "

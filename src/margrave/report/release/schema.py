@@ -5,6 +5,8 @@ The relations between columns that a release found, and how sure that is.
 
 from __future__ import annotations
 
+import math
+
 from margrave.release import Release
 from margrave.report.html import Markup, join, mark_name, row, table, tag
 from margrave.report.numerals import count, percent, significant
@@ -54,7 +56,7 @@ def _line(column: Column, declared: bool) -> Markup:
         column.kind,
         origin,
         "possible" if column.missing else "never",
-        _values(column),
+        join(_values(column), _format(column, declared)),
         count(column.size) if column.attribute else "none",
         numeric=1,
     )
@@ -83,7 +85,15 @@ def _ends(column: Binned) -> tuple[str, str]:
     ends = column.lower or 0, column.upper or 0
     if isinstance(column, Temporal):
         return column.spell(ends[0]), column.spell(ends[1])
-    return significant(ends[0], 8), significant(ends[1], 8)
+    low = column.spell(ends[0]) if ends[0] == math.nextafter(0.0, 1.0) else significant(ends[0], 8)
+    return low, significant(ends[1], 8)
+
+
+def _format(column: Column, declared: bool) -> str:
+    """How texts have the numbers or dates of a column, where it is not as usual."""
+    if not isinstance(column, Binned) or not column.format:
+        return ""
+    return f"; {'declared' if declared else 'found'} format {column.format}"
 
 
 def _grids(column: Binned) -> str:
@@ -113,7 +123,10 @@ def _list_values(column: Listed) -> Markup:
         ]
         more = len(column.stems) - len(stems)
         rest = join(
-            rest, "; others by how they begin: ", *stems, f" and {count(more)} more" if more > 0 else ""
+            rest,
+            "; others by how they begin: " if values else "by how they begin: ",
+            *stems,
+            f" and {count(more)} more" if more > 0 else "",
         )
     other = join("; all else as ", mark_name(column.other, limit=28)) if column.other is not None else None
     return join(*shown, rest, other)

@@ -20,6 +20,9 @@ from margrave.schema.storage.text import date_format, number_format
 DEFAULT_BINS = 32
 """Most bins that discovery cuts where no number is declared, and how many stand in for them till then."""
 
+ABOVE_ZERO = "above 0"
+"""What the least number above 0 is called: the end of a range of which 0 is no part."""
+
 MAX_WHOLE = (1 << 63) - 1
 """Whole numbers are drawn as 64-bit integers."""
 
@@ -423,4 +426,8 @@ class Real(SpeltNumber):
     def _label(self, low: float, high: float) -> str:
         if high == math.nextafter(low, math.inf):
             return f"{low:g}"  # a number alone, such as 0 in an amount that often is
-        return f"over 0 to {high:g}" if low == math.nextafter(0.0, 1.0) else f"{low:g} to {high:g}"
+        return f"{ABOVE_ZERO} to {high:g}" if low == math.nextafter(0.0, 1.0) else f"{low:g} to {high:g}"
+
+    def spell(self, value: float) -> str:
+        """A value for reading; the least number above 0 in words."""
+        return ABOVE_ZERO if value == math.nextafter(0.0, 1.0) else Binned.spell(self, value)
