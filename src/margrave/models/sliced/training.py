@@ -131,6 +131,8 @@ def train_generator(
     loss: SliceLoss,
     course: Course,
     stop: Callable[[], bool] = lambda: False,
+    *,
+    classes: Floats | None = None,
 ) -> list[float]:
     """Change a generator's weights until its rows, with noise, look on slices as the released ones do.
 
@@ -144,12 +146,15 @@ def train_generator(
         loss: How far made rows are from real ones.
         course: How to train.
         stop: Whether to end before the next step.
+        classes: The share of each class, where the generator has labels: released rows then begin with the
+            indicators of their class, and so do made ones.
 
     Returns:
         The loss of each step.
 
     Raises:
-        InputError: Fewer than two rows were released, or slices have more directions than there can be.
+        InputError: Fewer than two rows were released, slices have more directions than there can be, or the
+            generator has not as many labels.
     """
     width = course.k if loss.max_width is None else min(course.k, loss.max_width)
     real.check(width)
@@ -168,7 +173,7 @@ def train_generator(
         with torch.no_grad():
             directions, rows = real.draw_slices(order[at : at + batch], course.slices, width, rng)
         at += batch
-        made = generator.draw_codes(generator(generator.draw_noise(batch, rng)), rng)
+        made = draw_rows(generator, batch, rng, classes)
         noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
         value = loss.measure(device, loss.prepare(device, rows), made @ directions + real.sigma * noise)
         slopes = torch.autograd.grad(value, generator.weights)
@@ -183,3 +188,35 @@ def train_generator(
         for mean, weight in zip(means, generator.weights, strict=True):
             weight.copy_(mean)
     return found
+
+
+def draw_rows(
+    generator: RowGenerator,
+    rows: int,
+    rng: np.random.Generator,
+    classes: Floats | None = None,
+    labels: NDArray[np.int64] | None = None,
+) -> Any:
+    """Rows of a generator, with codes drawn; they begin with the indicators of their class where it has some.
+
+    Args:
+        generator: What draws them.
+        rows: How many.
+        rng: Of noise vectors, classes and codes.
+        classes: The share of each class; None where the generator has no labels.
+        labels: The class of each row instead, shape [rows].
+
+    Raises:
+        InputError: The classes are not as many as the generator's labels.
+    """
+    if generator.labels != (0 if classes is None else len(classes)):
+        remedy = "Make the generator with as many labels as there are classes."
+        raise InputError(invalid("classes", "as many as the generator has labels", remedy))
+    noise = generator.draw_noise(rows, rng)
+    if classes is None:
+        return generator.draw_codes(generator(noise), rng)
+    torch = generator.device.torch
+    drawn = rng.choice(len(classes), rows, p=classes) if labels is None else labels
+    given = generator.device.put(drawn, torch.int64)
+    indicators = torch.nn.functional.one_hot(given, len(classes)).to(noise.dtype)
+    return torch.cat([indicators, generator.draw_codes(generator(noise, given), rng)], 1)
