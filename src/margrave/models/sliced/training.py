@@ -163,8 +163,7 @@ def train_generator(
     rng, device, torch = np.random.default_rng(course.seed), generator.device, generator.device.torch
     adam, means, found = Adam(generator.weights), [w.detach().clone() for w in generator.weights], []
     batch = min(course.batch, real.rows)
-    order = rng.permutation(real.rows)
-    at = 0
+    order, at = rng.permutation(real.rows), 0
     for step in range(course.steps):
         if stop():
             break
@@ -180,14 +179,18 @@ def train_generator(
         rate = course.rate * 0.5 * (1.0 + math.cos(math.pi * step / course.steps))
         with torch.no_grad():
             adam.step(slopes, [rate] * len(slopes))
-            for mean, weight in zip(means, generator.weights, strict=True):
-                # While few steps are taken the mean of all of them is remembered.
-                mean.lerp_(weight, 1.0 - min(course.average, step / (step + 1.0)))
+            _update_means(means, generator.weights, course.average, step)
         found.append(float(value.detach()))
     with torch.no_grad():
         for mean, weight in zip(means, generator.weights, strict=True):
             weight.copy_(mean)
     return found
+
+
+def _update_means(means: Sequence[Any], weights: Sequence[Any], average: float, step: int) -> None:
+    """Move running means towards the weights after a step; of few steps it is the mean of all."""
+    for mean, weight in zip(means, weights, strict=True):
+        mean.lerp_(weight, 1.0 - min(average, step / (step + 1.0)))
 
 
 def draw_rows(
