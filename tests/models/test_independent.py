@@ -57,7 +57,7 @@ def test_damaged_states_and_unknown_names_are_refused():
     with pytest.raises(ReleaseError, match="state"):
         Independent().restore(DOMAIN, [], {})
     with pytest.raises(InputError, match="model"):
-        resolve("gan")
+        resolve("no such model")
     assert [resolve(name).name for name in FITTERS] == list(FITTERS)
 
 
