@@ -33,7 +33,7 @@ ROOMS = {
     "models": {"errors", "extensions", "limits", "schema", "release"},
     "methods": {"errors", "extensions", "select", "models"},
     "evaluation": {"errors", "extensions", "schema"},
-    "report": {"errors", "schema", "privacy", "release", "evaluation"},
+    "report": {"errors", "schema", "privacy", "release", "evaluation", "images"},
     "datasets": {"errors"},
     "images": {"errors", "files", "schema"},
     "regression": {"archive", "errors", "files", "models", "release", "schema", "tables"},
@@ -42,7 +42,7 @@ ROOMS = {
     "run": BELOW_RUN | {"protocols"},
     "auditing": BELOW_RUN | {"run"},
     "benchmark": BELOW_RUN | {"datasets", "run"},
-    "cli": BELOW_RUN | {"auditing", "benchmark", "datasets", "run"},
+    "cli": BELOW_RUN | {"auditing", "benchmark", "datasets", "images", "run"},
 }
 """What each room may import of the others; the front doors `__init__` and `__main__` may import all."""
 

@@ -8,19 +8,19 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import MargraveError, ReleaseError, invalid
 from margrave.files import check_writable, written_whole
-from margrave.privacy.accounting.events import event_from_json, event_to_json
+from margrave.privacy.accounting.events import Event, event_from_json, event_to_json
 from margrave.privacy.ledger.dataset_history import DatasetHistory
 from margrave.privacy.unit import Neighbours, Unit
-from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySums, Provenance, Release
+from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySlices, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
 from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
@@ -31,7 +31,14 @@ PRIVATE_VERSION = 1
 """Releases of private runs are written as version 1. A test run, whose noise comes from a seed, is of version
 2: programs from before there were such runs refuse its file instead of showing it as private."""
 DOCUMENT = "release.json"
+RELEASE, SLICES = "margrave_release", "margrave_slices"
+"""Keys of a document that say of what kind and version the file is."""
+SLICES_VERSION = 1
+WORDS = {RELEASE: "release file", SLICES: "slices file"}
+"""What messages call the kinds."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
+
+Built = TypeVar("Built")
 
 
 def save_release(release: Release, path: str | Path) -> None:
@@ -55,9 +62,8 @@ def save_release(release: Release, path: str | Path) -> None:
         arrays["sums/values"] = release.sums.values
     if release.public:
         arrays["public"] = np.frombuffer(release.public, dtype=np.uint8)
-    blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
     document = {
-        "margrave_release": VERSION if release.guarantee.warning else PRIVATE_VERSION,
+        RELEASE: VERSION if release.guarantee.warning else PRIVATE_VERSION,
         "guarantee": guarantee_to_json(release.guarantee),
         "schema": release.schema.to_json(),
         "marginals": marginals,
@@ -74,12 +80,8 @@ def save_release(release: Release, path: str | Path) -> None:
         "provenance": provenance_to_json(release.provenance),
         "rules_left_out": [rule.to_json() for rule in release.rules_left_out],
         "sums": _sums_to_json(release.sums),
-        "sha256": {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()},
     }
-    body = json.dumps(document, indent=1, ensure_ascii=False).encode()
-    with written_whole(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, blob in {DOCUMENT: body, **blobs}.items():
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), blob, zipfile.ZIP_DEFLATED)
+    _write_archive(path, document, arrays)
 
 
 def load_release(path: str | Path) -> Release:
@@ -88,18 +90,103 @@ def load_release(path: str | Path) -> Release:
     Raises:
         ReleaseError: It is missing, damaged, not a release, or written by a newer version.
     """
+    return _read_archive(path, RELEASE, VERSION, _release)
+
+
+def save_slices(
+    slices: NoisySlices,
+    bounds: tuple[float, float],
+    guarantee: Guarantee,
+    events: Sequence[Event],
+    path: str | Path,
+) -> None:
+    """Write noisy copies of rows as a file of their own, whole or not at all.
+
+    It holds what was released and nothing else: the copies, what their numbers mean, and what was spent.
+
+    Raises:
+        InputError: The path cannot be written.
+    """
+    check_writable(path, "path")
+    document = {
+        SLICES: SLICES_VERSION,
+        "guarantee": guarantee_to_json(guarantee),
+        "events": [event_to_json(event) for event in events],
+        "names": list(slices.numbers.names),
+        "constant": slices.numbers.constant,
+        "bounds": list(bounds),
+        "sigma": slices.sigma,
+        "shortened": slices.shortened,
+        "shortened_sigma": slices.shortened_sigma,
+    }
+    arrays = {f"numbers/{index}": matrix for index, matrix in enumerate(slices.numbers.numbers)}
+    _write_archive(path, document, {"values": slices.values, **arrays})
+
+
+def load_slices(
+    path: str | Path,
+) -> tuple[NoisySlices, tuple[float, float], Guarantee, tuple[Event, ...]]:
+    """What `save_slices` was given.
+
+    Raises:
+        ReleaseError: The file is missing, damaged, not one of noisy copies, or of a newer version.
+    """
+    return _read_archive(path, SLICES, SLICES_VERSION, _slices)
+
+
+def _slices(
+    document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]
+) -> tuple[NoisySlices, tuple[float, float], Guarantee, tuple[Event, ...]]:
+    names = tuple(str(name) for name in document["names"])
+    matrices = tuple(arrays[f"arrays/numbers/{index}.npy"] for index in range(len(names)))
+    numbers, values = RowNumbers(names, matrices, bool(document["constant"])), arrays["arrays/values.npy"]
+    lower, upper = (float(bound) for bound in document["bounds"])
+    sigma = float(document["sigma"])
+    count, spread = (
+        None if document[key] is None else float(document[key]) for key in ("shortened", "shortened_sigma")
+    )
+    sound = values.ndim == 2 and values.dtype == np.float64 and values.shape[1:] == (numbers.size,)
+    sound = sound and bool(np.isfinite(values).all()) and math.isfinite(sigma) and sigma > 0
+    if not (sound and math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise ReleaseError(_damaged_error(SLICES))
+    events = tuple(event_from_json(event) for event in document["events"])
+    held = NoisySlices(numbers, values, sigma, count, spread)
+    return held, (lower, upper), guarantee_from_json(document["guarantee"]), events
+
+
+def _write_archive(path: str | Path, document: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """One zip of a JSON document and arrays, with a digest of each array in the document."""
+    blobs = {f"arrays/{name}.npy": _to_npy(value) for name, value in arrays.items()}
+    digests = {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()}
+    body = json.dumps({**document, "sha256": digests}, indent=1, ensure_ascii=False).encode()
+    with written_whole(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, blob in {DOCUMENT: body, **blobs}.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), blob, zipfile.ZIP_DEFLATED)
+
+
+def _read_archive(
+    path: str | Path,
+    kind: str,
+    version: int,
+    build: Callable[[dict[str, Any], dict[str, NDArray[Any]]], Built],
+) -> Built:
+    """What `build` makes of the document and the arrays of a file, which are checked first.
+
+    Raises:
+        ReleaseError: It is missing, damaged, of another kind, or written by a newer version.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read(DOCUMENT))
-            _check_version(document)
+            _check_version(document, kind, version)
             arrays = {
-                name: _from_npy(archive.read(name), digest) for name, digest in document["sha256"].items()
+                name: _from_npy(archive.read(name), digest, kind)
+                for name, digest in document["sha256"].items()
             }
-        return _release(document, arrays)
+        return build(document, arrays)
     except FileNotFoundError:
-        raise ReleaseError(
-            invalid("path", "an existing release file", "Check the path.", got=str(path))
-        ) from None
+        constraint = f"an existing {WORDS[kind]}"
+        raise ReleaseError(invalid("path", constraint, "Check the path.", got=str(path))) from None
     except ReleaseError:
         raise
     except (
@@ -115,7 +202,7 @@ def load_release(path: str | Path) -> Release:
         RuntimeError,
         OverflowError,
     ) as error:
-        raise ReleaseError(_damaged_error()) from error
+        raise ReleaseError(_damaged_error(kind)) from error
 
 
 def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
@@ -256,20 +343,19 @@ def _check_texts(document: Any) -> dict[str, str]:
     return dict(document)
 
 
-def _check_version(document: Any) -> None:
-    version = document.get("margrave_release") if isinstance(document, dict) else None
+def _check_version(document: Any, kind: str, newest: int) -> None:
+    version = document.get(kind) if isinstance(document, dict) else None
     if not isinstance(version, int):
-        raise ReleaseError(_damaged_error())
-    if version > VERSION:
+        raise ReleaseError(_damaged_error(kind))
+    if version > newest:
         raise ReleaseError(
-            invalid("release file", f"of version {VERSION} or older", "Upgrade margrave.", got=version)
+            invalid(WORDS[kind], f"of version {newest} or older", "Upgrade margrave.", got=version)
         )
 
 
-def _damaged_error() -> str:
-    return invalid(
-        "release file", "a whole margrave release", "It is damaged or something else; save it again."
-    )
+def _damaged_error(kind: str = RELEASE) -> str:
+    whole = "a whole margrave release" if kind == RELEASE else "a whole file of noisy copies"
+    return invalid(WORDS[kind], whole, "It is damaged or something else; save it again.")
 
 
 def _to_npy(array: NDArray[Any]) -> bytes:
@@ -278,8 +364,8 @@ def _to_npy(array: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _from_npy(blob: bytes, digest: str) -> NDArray[Any]:
+def _from_npy(blob: bytes, digest: str, kind: str) -> NDArray[Any]:
     if hashlib.sha256(blob).hexdigest() != digest:
-        raise ReleaseError(_damaged_error())
+        raise ReleaseError(_damaged_error(kind))
     array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(blob), allow_pickle=False)
     return array

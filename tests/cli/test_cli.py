@@ -235,7 +235,7 @@ def test_as_a_program(tmp_path: Path) -> None:
 def test_help_is_complete() -> None:
     group: Any = typer.main.get_command(app)
     free = {"plan", "schema", "sample", "evaluate", "demo", "tables", "fit", "ledger", "bench", "audit"}
-    free |= {"dummy", "example", "regress", "show"}
+    free |= {"dummy", "example", "images", "regress", "show"}
     assert set(group.commands) == {"synthesize", "owners", "release"} | free
     for name, command in group.commands.items():
         assert command.help, name

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 
@@ -139,3 +140,29 @@ def test_a_sheet_has_a_line_for_each_class(tmp_path: Path) -> None:
     assert (sheet[:6, 12:] == 255).all()
     with pytest.raises(InputError, match="picture at least"):
         draw_sheet(tmp_path / "t.png", images[:0], [])
+
+
+def test_pixels_are_found_from_their_own_schema_alone(tmp_path: Path) -> None:
+    assert Pixels.find(PIXELS.schema) == PIXELS
+    PIXELS.schema.save(tmp_path / "schema.json")
+    assert Pixels.find(mg.Schema.load(tmp_path / "schema.json")) == PIXELS
+    columns = PIXELS.schema.columns
+    for others in (
+        columns[:-1],
+        columns[1:],
+        (columns[-1],),
+        (*columns[::-1][1:], columns[-1]),
+        (*columns[:3], mg.Integer(name="r0c3", missing=False, lower=0, upper=9, bins=10), *columns[4:]),
+        (*columns[:-1], mg.Categorical(name="class", missing=False, values=("a", "b", "empty"))),
+        (*columns[:-1], mg.Categorical(name="label", missing=True, values=("a", "b", "empty"))),
+    ):
+        assert Pixels.find(mg.Schema(others)) is None
+
+
+@pytest.mark.parametrize("level", [None, "dark"])
+def test_a_table_with_other_than_grey_levels_is_refused(level: object) -> None:
+    images, labels = _images(3)
+    table = PIXELS.tabulate(images, labels)
+    table = table.set_column(0, "r0c0", pa.array(["1", level, "2"], pa.string()))
+    with pytest.raises(InputError, match="table must be of grey levels"):
+        PIXELS.picture(table)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError
-from margrave.models._base.pooling import estimated_total, pool, simplex
+from margrave.models._base.pooling import estimated_total, pool
 from margrave.models.pgm.estimate import Dual, minimise
 from margrave.models.pgm.fitter import PGM, pool_one_ways
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tree import Layout
-from margrave.release import NoisyMarginal
+from margrave.release import NoisyMarginal, project_simplex
 from margrave.schema.domain import Domain
 
 ABC = Domain(("a", "b", "c"), (3, 4, 2))
@@ -30,7 +30,7 @@ def test_one_identity_measurement_is_projected_on_the_simplex():
     domain = Domain(("a",), (6,))
     model = SQUARES.fit(domain, [NoisyMarginal(("a",), values, 10.0)], total=1000.0)
     assert model.converged
-    expected = simplex(values / 1000, np.ones(6)) * 1000
+    expected = project_simplex(values / 1000, np.ones(6)) * 1000
     np.testing.assert_allclose(model.project(("a",)), expected, atol=0.05)
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError
-from margrave.models._base.pooling import simplex
 from margrave.models.independent import Independent
 from margrave.models.registry import FITTERS, resolve
-from margrave.release import NoisyMarginal
+from margrave.release import NoisyMarginal, project_simplex
 from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -34,7 +33,7 @@ def test_projections_are_products_in_the_order_asked():
 def test_the_simplex_projection_meets_its_optimality_conditions(seed):
     rng = np.random.default_rng(seed)
     values, variances = rng.normal(0.1, 0.3, size=12), rng.uniform(0.1, 2, size=12)
-    found = simplex(values, variances)
+    found = project_simplex(values, variances)
     assert found.sum() == pytest.approx(1)
     assert (found >= 0).all()
     pull = (values - found) / variances
@@ -58,7 +57,7 @@ def test_damaged_states_and_unknown_names_are_refused():
     with pytest.raises(ReleaseError, match="state"):
         Independent().restore(DOMAIN, [], {})
     with pytest.raises(InputError, match="model"):
-        resolve("gan")
+        resolve("no such model")
     assert [resolve(name).name for name in FITTERS] == list(FITTERS)
 
 

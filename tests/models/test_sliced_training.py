@@ -13,7 +13,7 @@ from margrave.models._torch.device import ready
 from margrave.models._torch.generator import RowGenerator
 from margrave.models.sliced.divergence import DIVERGENCES, SlicedDivergence, SlicedWasserstein
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass
-from margrave.models.sliced.training import Course, NoisyRows, train_generator
+from margrave.models.sliced.training import Course, NoisyRows, draw_rows, train_generator
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
 from margrave.schema.row_numbers import RowNumbers
@@ -66,6 +66,24 @@ def test_a_generator_of_numbers_comes_to_mean_and_covariance(loss: Any) -> None:
     np.testing.assert_allclose(made.std(axis=0), exact.std(axis=0), atol=0.04)
     assert np.corrcoef(made.T)[0, 1] > 0.8
     assert np.mean(losses[-20:]) < np.mean(losses[:5])
+
+
+def test_labels_go_to_the_generator_and_as_indicators_into_the_rows() -> None:
+    device, rng = ready(None), np.random.default_rng(5)
+    generator = RowGenerator(device, 3, (4,), (2,), rng, numbers=1, labels=3)
+    rows = draw_rows(generator, 200, rng, np.array([0.5, 0.5, 0.0])).detach().numpy()
+    assert rows.shape == (200, 3 + 2 + 1)
+    np.testing.assert_array_equal(rows[:, :3].sum(axis=1), 1.0)
+    assert rows[:, 2].sum() == 0 < rows[:, 0].sum() < 200
+    given = np.arange(200) % 3
+    told = draw_rows(generator, 200, np.random.default_rng(6), np.full(3, 1 / 3), given).detach().numpy()
+    np.testing.assert_array_equal(told[:, :3].argmax(axis=1), given)
+    noise = generator.draw_noise(200, np.random.default_rng(6))
+    expected = generator(noise, device.put(given, device.torch.int64)).detach().numpy()
+    np.testing.assert_allclose(told[:, 5], expected[:, 2], atol=1e-6)
+    for classes in (None, np.full(2, 0.5)):
+        with pytest.raises(InputError, match="classes must be as many"):
+            draw_rows(generator, 4, rng, classes)
 
 
 @pytest.mark.slow

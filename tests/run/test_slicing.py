@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import margrave as mg
-from margrave.errors import InputError
+from margrave.errors import InputError, ReleaseError
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
 
@@ -133,3 +135,132 @@ def test_generators_of_other_rows_and_too_few_rows_are_refused() -> None:
         mg.slicing.train(lone, mg.slicing.make_generator(lone, noise=2))
     # Fewer rows than a batch are one batch.
     assert len(mg.slicing.train(found, generator, course=mg.slicing.Course(steps=2, batch=64, slices=2))) == 2
+
+
+def test_a_saved_release_comes_back_and_holds_nothing_but_what_was_released(tmp_path: Path) -> None:
+    rows = _matrix(60)
+    found = mg.slicing.release(rows, lower=-1.0, upper=2.0, longest=1.5, **BUDGET)
+    path = tmp_path / "copies.margrave"
+    found.save(path)
+    back = mg.slicing.load(path)
+    np.testing.assert_array_equal(back.values, found.values)
+    assert (back.lower, back.upper, back.sigma) == (found.lower, found.upper, found.sigma)
+    assert (back.guarantee, back.events) == (found.guarantee, found.events)
+    assert back.slices.shortened == found.slices.shortened
+    for one, other in zip(back.moments(), found.moments(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read("release.json"))
+        arrays = {name for name in archive.namelist() if name != "release.json"}
+    numbers = {f"arrays/numbers/{place}.npy" for place in range(3)}
+    assert arrays == {"arrays/values.npy"} | numbers == set(document["sha256"])
+    assert set(document) == {
+        *("margrave_slices", "guarantee", "events", "names", "constant", "bounds", "sigma", "shortened"),
+        *("shortened_sigma", "sha256"),
+    }
+    # The numbers of the file are those that every matrix of these bounds and levels would have.
+    for matrix in back.slices.numbers.numbers:
+        np.testing.assert_allclose(matrix[0], np.linspace(-0.5, 1.0, 256), atol=2**-10)
+
+
+def _rewrite(path: Path, change: dict[str, Any]) -> None:
+    """Put other entries into the document of a file."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["release.json"] = json.dumps(json.loads(parts["release.json"]) | change).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, blob in parts.items():
+            archive.writestr(name, blob)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"margrave_slices": 99}, "slices file must be of version 1 or older"),
+        ({"margrave_slices": "1"}, "slices file must be a whole file"),
+        ({"sigma": 0.0}, "slices file must be a whole file"),
+        ({"sigma": None}, "slices file must be a whole file"),
+        ({"bounds": [1.0, 0.0]}, "slices file must be a whole file"),
+        ({"names": ["x0", "x1"]}, "slices file must be a whole file"),
+        ({"sha256": {"arrays/values.npy": "0"}}, "slices file must be a whole file"),
+    ],
+)
+def test_a_damaged_file_is_refused(change: dict[str, Any], match: str, tmp_path: Path) -> None:
+    path = tmp_path / "copies.margrave"
+    mg.slicing.release(_matrix(9), **BUDGET).save(path)
+    _rewrite(path, change)
+    with pytest.raises(ReleaseError, match=match):
+        mg.slicing.load(path)
+
+
+def test_files_of_another_kind_cut_short_or_gone_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "copies.margrave"
+    with pytest.raises(ReleaseError, match="existing slices file"):
+        mg.slicing.load(path)
+    mg.slicing.release(_matrix(9), **BUDGET).save(path)
+    with pytest.raises(ReleaseError, match="whole margrave release"):
+        mg.load(path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ReleaseError, match="slices file must be a whole file"):
+        mg.slicing.load(path)
+
+
+@pytest.mark.parametrize("width", [2, 3, 7])
+def test_projections_on_random_directions_have_independent_noise_of_one_size(width: int) -> None:
+    """Rows of zeros, so that all that is seen is noise; fewer directions than numbers, as many, and more."""
+    exact = np.full((40_000, 3), 0.25)
+    found = mg.slicing.release(exact, **BUDGET)
+    directions = np.random.default_rng(3).standard_normal((3, width)) / np.sqrt(3)
+    seen, sigma = found.project(directions, rng=4)
+    assert sigma == pytest.approx(found.sigma * np.linalg.norm(directions, 2))
+    noise = seen - 0.25 * directions.sum(axis=0)
+    spread = noise.T @ noise / len(noise)
+    np.testing.assert_allclose(spread / sigma**2, np.eye(width), atol=5 * np.sqrt(2 / 40_000) + 0.01)
+    plain, _ = np.linalg.eigh(np.cov((found.values @ directions).T))
+    assert plain[-1] > plain[0] * 1.05  # without the noise that is added they are not alike
+
+
+@pytest.mark.parametrize(
+    "directions", [np.zeros((3, 2)), np.ones((2, 2)), np.full((3, 1), np.nan), np.ones(3)]
+)
+def test_directions_that_are_none_are_refused(directions: Any) -> None:
+    with pytest.raises(InputError, match="directions"):
+        mg.slicing.release(_matrix(9), **BUDGET).project(directions)
+
+
+def _classes(rows: int) -> Any:
+    """Indicators of three classes, the last of which is empty, and a number that is .2 or .8 by class."""
+    label = (np.arange(rows) % 3 > 0).astype(int)
+    return np.column_stack([np.eye(3)[label], np.where(label == 0, 0.2, 0.8), np.full(rows, 0.5)])
+
+
+@pytest.mark.needs_extra("torch")
+@pytest.mark.parametrize("loss", [pytest.param("kl", marks=[pytest.mark.slow]), "wasserstein"])
+def test_a_generator_that_is_told_the_class_learns_each_and_outlives_an_empty_one(loss: str) -> None:
+    found = mg.slicing.release(_classes(3000), epsilon=60.0, delta=1e-5)
+    generator = mg.slicing.make_generator(found, widths=(16,), noise=4, classes=3)
+    course = mg.slicing.Course(steps=150, batch=128, slices=8, k=2, rate=1e-2)
+    losses = mg.slicing.train(found, generator, loss=loss, course=course)
+    assert np.isfinite(losses).all()
+    for label, expected in ((0, 0.2), (1, 0.8)):
+        drawn = mg.slicing.sample(found, generator, 400, label=label)
+        np.testing.assert_array_equal(drawn[:, :3], np.tile(np.eye(3)[label], (400, 1)))
+        assert drawn[:, 3].mean() == pytest.approx(expected, abs=0.12)
+    empty = mg.slicing.sample(found, generator, 50, label=2)
+    assert (np.isfinite(empty) & (empty >= 0) & (empty <= 1)).all()
+    shares = mg.slicing.sample(found, generator, 4000)[:, :3].mean(axis=0)
+    np.testing.assert_allclose(shares, [1 / 3, 2 / 3, 0], atol=0.06)
+
+
+@pytest.mark.needs_extra("torch")
+def test_classes_that_there_are_not_are_refused() -> None:
+    found = mg.slicing.release(_classes(30), **BUDGET)
+    for classes in (-1, 5):
+        with pytest.raises(InputError, match="classes"):
+            mg.slicing.make_generator(found, classes=classes)
+    generator = mg.slicing.make_generator(found, noise=2, classes=3)
+    for label in (-1, 3):
+        with pytest.raises(InputError, match="label"):
+            mg.slicing.sample(found, generator, 4, label=label)
+    with pytest.raises(InputError, match="label"):
+        mg.slicing.sample(found, mg.slicing.make_generator(found, noise=2), 4, label=0)

@@ -14,9 +14,9 @@ import typer
 from margrave import __version__
 from margrave.cli.audit import audit
 from margrave.cli.bench import bench_app
-from margrave.cli.dummy import dummy
 from margrave.cli.evaluate import evaluate
-from margrave.cli.example import demo, example
+from margrave.cli.example import demo, dummy, example
+from margrave.cli.images import images_app
 from margrave.cli.ledger import ledger_app
 from margrave.cli.options import (
     MethodCommand,
@@ -139,6 +139,7 @@ def plan(
 
 
 app.add_typer(bench_app, name="bench")
+app.add_typer(images_app, name="images")
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
 app.command()(with_text_options(evaluate))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,21 @@ class Pixels:
         ]
         return Schema((*columns, Categorical(name=LABEL, missing=False, values=self.labels)))
 
+    @classmethod
+    def find(cls, schema: Schema) -> Pixels | None:
+        """The pixels whose schema this is, by equality of all columns; None where it is of something else."""
+        *pixels, classes = schema.columns
+        last = re.fullmatch(r"r(\d{1,9})c(\d{1,9})", pixels[-1].name) if pixels else None
+        if last is None or not isinstance(pixels[-1], Integer) or not isinstance(classes, Categorical):
+            return None
+        levels, height, width = pixels[-1].bins, int(last[1]) + 1, int(last[2]) + 1
+        if not isinstance(levels, int) or not 2 <= levels <= MOST_LEVELS or height * width != len(pixels):
+            return None
+        if not classes.values:
+            return None
+        found = cls(height, width, levels, tuple(str(value) for value in classes.values))
+        return found if found.schema.columns == schema.columns else None
+
     def tabulate(self, images: Any, labels: Sequence[Any]) -> pa.Table:
         """The table of pictures: each averaged over blocks, then cut to grey levels.
 
@@ -111,7 +127,7 @@ class Pixels:
             table: Of these columns: an Arrow table, or a frame.
 
         Raises:
-            InputError: A column is missing.
+            InputError: A column is missing, or a grey level is no number.
         """
         held = table if isinstance(table, pa.Table) else pa.table({c: list(table[c]) for c in table.columns})
         gone = [name for name in (*self.names, LABEL) if name not in held.column_names]
@@ -119,6 +135,12 @@ class Pixels:
             raise InputError(
                 invalid("table", "of the columns of these pixels", "Use the Pixels it came from.")
             )
-        codes = np.array([held[name].to_numpy() for name in self.names], dtype=np.float64).T
+        try:
+            codes = np.array([held[name].to_numpy() for name in self.names], dtype=np.float64).T
+        except ValueError:
+            codes = np.full((1, 1), np.nan)
+        if not np.isfinite(codes).all():
+            remedy = "Draw rows of the method that released them."
+            raise InputError(invalid("table", "of grey levels, none missing, in each pixel", remedy))
         grey = np.rint(codes * (255.0 / (self.levels - 1))).clip(0, 255).astype(np.uint8)
         return grey.reshape(-1, self.height, self.width), [str(label) for label in held[LABEL].to_pylist()]

@@ -15,10 +15,11 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.evidence import Evidence
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
+from margrave.models._base.pooling import Pooled, one_ways, pool
 from margrave.models._sampling.rounding import draw_column
 from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import CERTAINTY, PGM
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -56,7 +57,7 @@ class Independent(Estimator["IndependentModel"]):
         """
         found = one_ways(zero_forbidden(domain, tables, CERTAINTY))
         ways = [
-            simplex(found[name].values / rows, found[name].sigma ** 2)
+            project_simplex(found[name].values / rows, found[name].sigma ** 2)
             if name in found
             else np.full(domain[name], 1.0 / domain[name])
             for name in domain.names

@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.archive import load_slices, save_slices
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import machine_memory
 from margrave.measure.curator import Curator
 from margrave.models._torch.device import ready, serial
 from margrave.models._torch.generator import RowGenerator
 from margrave.models.sliced.divergence import SlicedDivergence, SlicedWasserstein
-from margrave.models.sliced.training import Course, NoisyRows, SliceLoss, train_generator
+from margrave.models.sliced.training import Course, NoisyRows, SliceLoss, draw_rows, train_generator
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.release import Guarantee, NoisySlices
+from margrave.release import Guarantee, NoisySlices, project_simplex
 from margrave.schema.row_numbers import RowNumbers
 from margrave.schema.schema import Schema
 
@@ -44,6 +45,7 @@ __all__ = [
     "SliceRelease",
     "SlicedDivergence",
     "SlicedWasserstein",
+    "load",
     "make_generator",
     "release",
     "sample",
@@ -98,6 +100,66 @@ class SliceRelease:
         """
         rows = max(len(self.slices.values), 1)
         return self.values.sum(axis=0) / rows, self.slices.second_moments() * self.scale**2
+
+    def project(self, directions: Any, rng: int | np.random.Generator | None = None) -> tuple[Floats, float]:
+        """Noisy projections on directions of your own, X U + W, and the standard deviation of W; it is free.
+
+        The published mechanism draws directions U at random, releases X U + W with independent noise of
+        standard deviation s, and trains on that. A release of this law follows from the copies X + V, V of
+        standard deviation t, at no cost. **Proof.** (X + V) U has the noise V U, whose rows have covariance
+        t^2 U'U. With l the largest singular value of U and s = t l, the matrix s^2 I - t^2 U'U has no
+        negative eigenvalue, so there is independent noise of that covariance; added to V U it makes s^2 I.
+        (V is rounded to steps of 2^-10 of the larger bound, so the law is the same up to that.)
+        *Price.* For known U and rows at a distance of at most D, X U + W is mu-GDP with mu = l D / s = D / t:
+        that of the copies, whatever U is. The paper's price is a mean over U instead
+        (`margrave.privacy.accounting.projections.random_epsilon`), which is that of less noise, but of no
+        Gaussian event, so that a ledger could not add it to others.
+
+        Args:
+            directions: U, [features, directions], chosen without looking at X; for those of the paper
+                `rng.standard_normal((d, m)) / d**0.5`.
+            rng: Seed or generator of the noise that is added.
+
+        Returns:
+            The projections, in units of X, shape [rows, directions], and s.
+
+        Raises:
+            InputError: The directions are not finite numbers of that shape, or all 0.
+        """
+        drawn = np.asarray(directions, dtype=np.float64)
+        features = self.slices.values.shape[1]
+        if drawn.ndim != 2 or len(drawn) != features or not np.isfinite(drawn).all() or not drawn.any():
+            constraint = f"finite numbers of shape [{features}, directions], not all 0"
+            raise InputError(invalid("directions", constraint, "Draw them without looking at X."))
+        _, lengths, axes = np.linalg.svd(drawn, full_matrices=False)
+        # Along the axes of U'U the noise V U has the variances t^2 lengths^2; elsewhere it has none.
+        missing = np.eye(drawn.shape[1])
+        missing -= axes.T @ ((1.0 - np.sqrt(1.0 - (lengths / lengths[0]) ** 2))[:, None] * axes)
+        sigma = self.sigma * float(lengths[0])
+        shape = (len(self.slices.values), drawn.shape[1])
+        added = np.random.default_rng(rng).standard_normal(shape) @ missing
+        return self.values @ drawn + sigma * added, sigma
+
+    def save(self, path: str | Path) -> None:
+        """Write the release to a file, which holds what was released and nothing of X besides.
+
+        Args:
+            path: Of the file, by custom with the ending .margrave.
+
+        Raises:
+            InputError: The path cannot be written.
+        """
+        save_slices(self.slices, (self.lower, self.upper), self.guarantee, self.events, path)
+
+
+def load(path: str | Path) -> SliceRelease:
+    """The release that `SliceRelease.save` wrote.
+
+    Raises:
+        ReleaseError: The file is missing, damaged, of something else, or of a newer version of margrave.
+    """
+    slices, (lower, upper), guarantee, events = load_slices(path)
+    return SliceRelease(slices, lower, upper, guarantee, events)
 
 
 def release(
@@ -198,6 +260,7 @@ def make_generator(
     *,
     widths: Sequence[int] = (128,),
     noise: int = 64,
+    classes: int = 0,
     seed: int = 0,
     device: str | None = None,
 ) -> RowGenerator:
@@ -207,6 +270,9 @@ def make_generator(
         release: What it will be trained against.
         widths: Of its hidden layers.
         noise: Length of a noise vector.
+        classes: For a generator that is told the class of a row: how many classes there are. The first
+            numbers of each row of X have to be their indicators, the upper bound for the row's class and the
+            lower bound for the others.
         seed: Of its starting weights.
         device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps".
 
@@ -216,7 +282,11 @@ def make_generator(
     """
     check_counts(noise=noise)
     features = release.slices.values.shape[1]
-    return RowGenerator(ready(device), noise, widths, (), np.random.default_rng(seed), numbers=features)
+    if not 0 <= classes < features:
+        constraint = f"0, or a number of classes below the {features} numbers of a row"
+        raise InputError(invalid("classes", constraint, "Put indicators before the numbers.", got=classes))
+    rng = np.random.default_rng(seed)
+    return RowGenerator(ready(device), noise, widths, (), rng, numbers=features - classes, labels=classes)
 
 
 def train(
@@ -241,7 +311,7 @@ def train(
     Raises:
         InputError: The generator is of other rows, or the release has fewer than two.
     """
-    if generator.sizes or generator.numbers != release.slices.values.shape[1] or generator.labels:
+    if generator.sizes or generator.numbers + generator.labels != release.slices.values.shape[1]:
         remedy = "Make it with mg.slicing.make_generator(release)."
         raise InputError(invalid("generator", "one of the release's numbers", remedy))
     chosen: Any = loss
@@ -249,24 +319,49 @@ def train(
         chosen = SlicedWasserstein() if loss == "wasserstein" else SlicedDivergence(loss)
     width = release.upper - release.lower
     with serial(generator.device):
-        real = NoisyRows(generator.device, (release.values - release.lower) / width, release.sigma / width)
-        return train_generator(generator, real, chosen, course or Course())
+        blocks = (generator.labels,) if generator.labels else ()
+        values = (release.values - release.lower) / width
+        real = NoisyRows(generator.device, values, release.sigma / width, blocks)
+        shares = _class_shares(release, generator)
+        return train_generator(generator, real, chosen, course or Course(), classes=shares)
 
 
-def sample(release: SliceRelease, generator: RowGenerator, rows: int, *, seed: int = 0) -> Floats:
+def _class_shares(release: SliceRelease, generator: RowGenerator) -> Floats | None:
+    """The released share of each class, from the means of the indicators; None without classes."""
+    count = generator.labels
+    if not count:
+        return None
+    means = release.values[:, :count].mean(axis=0) if len(release.values) else np.zeros(count)
+    return project_simplex((means - release.lower) / (release.upper - release.lower), np.ones(count))
+
+
+def sample(
+    release: SliceRelease,
+    generator: RowGenerator,
+    rows: int,
+    *,
+    label: int | None = None,
+    seed: int = 0,
+) -> Floats:
     """Rows of a trained generator, in units of X: shape [rows, features].
 
     Args:
         release: Whose bounds the numbers have.
         generator: What draws them.
         rows: How many.
-        seed: Of the noise vectors.
+        label: The class of all of them, from 0; None for classes drawn by their released shares. A class
+            that no row has is drawn as the generator makes it, which nothing has taught it.
+        seed: Of the noise vectors and the classes.
 
     Raises:
-        InputError: rows is below 1.
+        InputError: rows is below 1, or there is no such class.
     """
     check_counts(rows=rows)
-    torch = generator.device.torch
+    if label is not None and not 0 <= label < generator.labels:
+        constraint = f"one of the {generator.labels} classes of the generator, from 0"
+        raise InputError(invalid("label", constraint, "Make the generator with classes=.", got=label))
+    torch, given = generator.device.torch, None if label is None else np.full(rows, label)
     with serial(generator.device), torch.no_grad():
-        made = generator(generator.draw_noise(rows, np.random.default_rng(seed))).cpu().numpy()
+        rng, shares = np.random.default_rng(seed), _class_shares(release, generator)
+        made = draw_rows(generator, rows, rng, shares, given).cpu().numpy()
     return np.asarray(release.lower + made.astype(np.float64) * (release.upper - release.lower))

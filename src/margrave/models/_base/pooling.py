@@ -171,23 +171,6 @@ def _canonical(
     return clique, measured.values.transpose(axes), measured.sigmas.transpose(axes)
 
 
-def simplex(values: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The distribution nearest to noisy probabilities, in squares weighted by 1 / variance, shape [codes].
-
-    It is max(values - t * variances, 0) with t such that it sums to 1.
-
-    Example:
-        >>> simplex(np.array([0.9, 0.3, -0.4]), np.ones(3)).round(3).tolist()
-        [0.8, 0.2, 0.0]
-    """
-    ratio = values / variances
-    order = np.argsort(-ratio, kind="stable")
-    level = (np.cumsum(values[order]) - 1.0) / np.cumsum(variances[order])
-    kept = int(np.flatnonzero(ratio[order] > level)[-1])
-    found = np.maximum(values - level[kept] * variances, 0.0)
-    return np.asarray(found / found.sum())
-
-
 Floats = NDArray[np.float64]
 
 SHARE = 1.0 / 3.0

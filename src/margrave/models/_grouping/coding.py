@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
-from margrave.models._base.pooling import Pooled, simplex
+from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
@@ -163,7 +164,7 @@ def _ways(domain: Domain, tables: Sequence[Pooled], name: str) -> Floats:
 def _simplex(table: Pooled) -> Floats:
     """A noisy one-way table as the nearest distribution."""
     total = max(float(table.values.sum()), 1.0)
-    return simplex(table.values / total, (table.sigma / total) ** 2)
+    return project_simplex(table.values / total, (table.sigma / total) ** 2)
 
 
 def _share_in_group(ways: Floats, groups: Longs) -> Floats:

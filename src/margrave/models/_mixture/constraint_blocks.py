@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel, compile_summing
-from margrave.models._base.pooling import simplex
+from margrave.release import project_simplex
 from margrave.schema.constraints.codes import CodeRules
 from margrave.schema.domain import Domain
 
@@ -182,7 +182,7 @@ def _inform_block(constraint: ConstraintBlock, rules: CodeRules) -> ConstraintBl
             total = max(float(counts.sum()), 1.0)
             # Half the mean absolute deviation of a normal variable is 0.4 sigma: total variation.
             if 0.4 * float(np.sqrt(variance).sum()) < MAX_NOISE_SHARE * total:
-                share[own] = simplex(counts / total, variance / total**2)
+                share[own] = project_simplex(counts / total, variance / total**2)
                 quiet.append((keys, share))
     if not quiet:
         return constraint

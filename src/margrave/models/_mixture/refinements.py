@@ -29,12 +29,13 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.evidence import Evidence, by_row, pick_evidence
-from margrave.models._base.pooling import Pooled, one_ways, simplex
+from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
 from margrave.models._mixture.latent_blocks import CHUNK, dependence
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.rows import draw
 from margrave.models._sampling.balance import balance_column
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
@@ -136,7 +137,7 @@ def fit_conditional(
     if counts is None:
         return Conditional(additive, tuple(pairs))
     sum_of_counts = max(float(counts.values.sum()), 1.0)
-    nearest = simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
+    nearest = project_simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
     wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
     additive = additive.with_shares(empty.with_pairs(columns), wanted / wanted.sum())
     return Conditional(additive, tuple(pairs))

@@ -17,10 +17,11 @@ from margrave.errors import InputError, invalid
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import Pooled, one_ways, pool, simplex
+from margrave.models._base.pooling import Pooled, one_ways, pool
 from margrave.models._grouping.coding import group_codes, groups_from_state
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._torch.device import Device, ready
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ def alone(domain: Domain, tables: Sequence[Pooled], rows: float, haze: float = H
     for name, size in zip(domain.names, domain.sizes, strict=True):
         part = np.full(size, 1.0 / size)
         if name in found:
-            part = (1.0 - haze) * simplex(found[name].values / rows, found[name].sigma ** 2) + haze * part
+            part = (1.0 - haze) * project_simplex(
+                found[name].values / rows, found[name].sigma ** 2
+            ) + haze * part
         parts.append(part)
     return np.concatenate(parts)[:, None]
 

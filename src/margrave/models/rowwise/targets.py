@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.constraints import zero_forbidden
-from margrave.models._base.pooling import Pooled, simplex
+from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import row_dtype
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _cut(values: Floats, room: Truths, total: float) -> Floats:
     """The counts nearest to a table that are not negative, have room and sum to the total."""
     found = np.zeros(values.shape)
     if room.any():
-        found[room] = total * simplex(values[room] / total, np.ones(int(room.sum())))
+        found[room] = total * project_simplex(values[room] / total, np.ones(int(room.sum())))
     return found
 
 

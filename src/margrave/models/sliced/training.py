@@ -131,6 +131,8 @@ def train_generator(
     loss: SliceLoss,
     course: Course,
     stop: Callable[[], bool] = lambda: False,
+    *,
+    classes: Floats | None = None,
 ) -> list[float]:
     """Change a generator's weights until its rows, with noise, look on slices as the released ones do.
 
@@ -144,12 +146,15 @@ def train_generator(
         loss: How far made rows are from real ones.
         course: How to train.
         stop: Whether to end before the next step.
+        classes: The share of each class, where the generator has labels: released rows then begin with the
+            indicators of their class, and so do made ones.
 
     Returns:
         The loss of each step.
 
     Raises:
-        InputError: Fewer than two rows were released, or slices have more directions than there can be.
+        InputError: Fewer than two rows were released, slices have more directions than there can be, or the
+            generator has not as many labels.
     """
     width = course.k if loss.max_width is None else min(course.k, loss.max_width)
     real.check(width)
@@ -158,8 +163,7 @@ def train_generator(
     rng, device, torch = np.random.default_rng(course.seed), generator.device, generator.device.torch
     adam, means, found = Adam(generator.weights), [w.detach().clone() for w in generator.weights], []
     batch = min(course.batch, real.rows)
-    order = rng.permutation(real.rows)
-    at = 0
+    order, at = rng.permutation(real.rows), 0
     for step in range(course.steps):
         if stop():
             break
@@ -168,18 +172,54 @@ def train_generator(
         with torch.no_grad():
             directions, rows = real.draw_slices(order[at : at + batch], course.slices, width, rng)
         at += batch
-        made = generator.draw_codes(generator(generator.draw_noise(batch, rng)), rng)
+        made = draw_rows(generator, batch, rng, classes)
         noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
         value = loss.measure(device, loss.prepare(device, rows), made @ directions + real.sigma * noise)
         slopes = torch.autograd.grad(value, generator.weights)
         rate = course.rate * 0.5 * (1.0 + math.cos(math.pi * step / course.steps))
         with torch.no_grad():
             adam.step(slopes, [rate] * len(slopes))
-            for mean, weight in zip(means, generator.weights, strict=True):
-                # While few steps are taken the mean of all of them is remembered.
-                mean.lerp_(weight, 1.0 - min(course.average, step / (step + 1.0)))
+            _update_means(means, generator.weights, course.average, step)
         found.append(float(value.detach()))
     with torch.no_grad():
         for mean, weight in zip(means, generator.weights, strict=True):
             weight.copy_(mean)
     return found
+
+
+def _update_means(means: Sequence[Any], weights: Sequence[Any], average: float, step: int) -> None:
+    """Move running means towards the weights after a step; of few steps it is the mean of all."""
+    for mean, weight in zip(means, weights, strict=True):
+        mean.lerp_(weight, 1.0 - min(average, step / (step + 1.0)))
+
+
+def draw_rows(
+    generator: RowGenerator,
+    rows: int,
+    rng: np.random.Generator,
+    classes: Floats | None = None,
+    labels: NDArray[np.int64] | None = None,
+) -> Any:
+    """Rows of a generator, with codes drawn; they begin with the indicators of their class where it has some.
+
+    Args:
+        generator: What draws them.
+        rows: How many.
+        rng: Of noise vectors, classes and codes.
+        classes: The share of each class; None where the generator has no labels.
+        labels: The class of each row instead, shape [rows].
+
+    Raises:
+        InputError: The classes are not as many as the generator's labels.
+    """
+    if generator.labels != (0 if classes is None else len(classes)):
+        remedy = "Make the generator with as many labels as there are classes."
+        raise InputError(invalid("classes", "as many as the generator has labels", remedy))
+    noise = generator.draw_noise(rows, rng)
+    if classes is None:
+        return generator.draw_codes(generator(noise), rng)
+    torch = generator.device.torch
+    drawn = rng.choice(len(classes), rows, p=classes) if labels is None else labels
+    given = generator.device.put(drawn, torch.int64)
+    indicators = torch.nn.functional.one_hot(given, len(classes)).to(noise.dtype)
+    return torch.cat([indicators, generator.draw_codes(generator(noise, given), rng)], 1)

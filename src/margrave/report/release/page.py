@@ -18,6 +18,7 @@ from margrave.report.release.pairs import pairs_section
 from margrave.report.release.questions import question_links, questions_section
 from margrave.report.release.record import handling_section, record_section
 from margrave.report.release.schema import relations_section, schema_section
+from margrave.report.release.sheet import sheet_section
 from margrave.report.release.summary import (
     guarantee_section,
     not_private_banner,
@@ -95,6 +96,8 @@ def _sections(
     fits = TableFits.of(sides.released, sides.fitted)
     found = relations_section(release)
     related = () if found is None else (Section("relations", "Relations found", found),)
+    sheet = sheet_section(release.schema, sides.synthetic)
+    drawn = () if sheet is None else (Section("pictures", "Pictures", sheet),)
     return (
         Section("summary", "Summary", _summary(release, sides, use)),
         Section("questions", "Questions and answers", questions_section(release, use, outputs)),
@@ -105,6 +108,7 @@ def _sections(
         Section("ledger", "The ledger", ledger_section(release)),
         Section("schema", "The schema", schema_section(release)),
         *related,
+        *drawn,
         Section("columns", "Columns", columns_section(release.schema, sides)),
         Section("pairs", "Pairs of columns", pairs_section(sides)),
         Section("quality", "Quality of the fit", fits.render()),

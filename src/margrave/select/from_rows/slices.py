@@ -14,15 +14,13 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
-from margrave.release import NoisyMarginal, NoisySlices
+from margrave.release import NoisyMarginal, NoisySlices, project_simplex
 from margrave.schema.row_numbers import RowNumbers
 from margrave.select._steps.one_ways import all_cliques
 from margrave.select.strategy import Shares, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from margrave.privacy.unit import Neighbours
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model, SlicesFitter
@@ -166,7 +164,10 @@ def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[No
         Tables with the standard deviations of the estimates, in the order given.
     """
     single = {table.clique[0]: table for table in measurements if len(table.clique) == 1}
-    ones = {name: project_simplex(table.values, total) for name, table in single.items()}
+    ones = {
+        name: total * project_simplex(table.values / total, np.ones(table.values.shape))
+        for name, table in single.items()
+    }
     found = []
     for table in measurements:
         if len(table.clique) != 2:
@@ -184,11 +185,3 @@ def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[No
         sigma = np.sqrt(np.maximum(variance, FLOOR * table.sigmas**2))
         found.append(NoisyMarginal(table.clique, expected + kept * difference, sigma))
     return found
-
-
-def project_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The nearest table without a negative cell that sums to total, by squared distance; shape of values."""
-    down = np.sort(values, axis=None)[::-1]
-    levels = (np.cumsum(down) - total) / np.arange(1, len(down) + 1)
-    level = levels[np.flatnonzero(down > levels)[-1]]
-    return np.asarray(np.maximum(values - level, 0.0))
