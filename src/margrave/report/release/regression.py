@@ -15,15 +15,14 @@ from margrave.report.release.summary import describe_promise, describe_unit, lis
 
 HEADS = ("Coefficient", "Estimate", "Lower", "Upper")
 NO_INTERVALS = (
-    "There are no intervals: this method releases too little to tell its own error. Do not read the estimates "
-    "as exact."
+    "There are no intervals: this method releases too little to tell its own error. Do not read the "
+    "estimates as exact."
 )
 INTERVALS = (
-    "Intervals hold the privacy noise alone: the coefficients of least squares on the private table lie in them "
-    "as often as the level says. Sampling is not in them. An estimate is drawn towards 0 where the noise is "
-    "large, and may lie outside of its interval, whose middle is unbiased. Columns that nearly determine each "
-    "other get wide intervals, and an interval from -∞ to ∞ means that the release does not determine the "
-    "coefficient."
+    "Intervals hold the privacy noise alone: the coefficients of least squares on the private table lie in "
+    "them as often as the level says. Sampling is not in them. An estimate is drawn towards 0 where noise "
+    "is large, and may lie outside of its interval, whose middle is unbiased. An interval from -∞ to ∞ means "
+    "that the release does not determine the coefficient."
 )
 
 
@@ -41,8 +40,7 @@ def render_regression(
 
     Args:
         facts_of_run: What was fitted, and how, by what it is called: such as the target and the method.
-        coefficients: For each, its "name", "estimate", "lower" and "upper"; None or infinite where there is no
-            limit.
+        coefficients: For each, its "name", "estimate", "lower" and "upper"; None where there is no limit.
         guarantee: What was promised.
         events: The ledger.
         title: Of the page.
@@ -58,8 +56,8 @@ def render_regression(
     )
     lead = tag(
         "p",
-        "One regression of a private table: its coefficients, and what they cost in privacy. This page is made "
-        "of released quantities alone: it may be published with them.",
+        "One regression of a private table: its coefficients, and what they cost in privacy. This page is "
+        "made of released quantities alone: it may be published with them.",
         class_="lead",
     )
     made = f"Made by margrave {margrave.__version__}. This file is complete in itself and fetches nothing."
