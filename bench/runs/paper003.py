@@ -3,6 +3,7 @@
     python bench/runs/paper003.py --data FOLDER [--tables adult acsincome acsemployment acsmobility]
         [--tasks linear logistic] [--epsilon 0.05 0.1 0.5 1 2] [--repeats 3] [--method auto]
         [--rows 50000] [--spend ssp adassp:published ...] [--out FILE] [--releases FOLDER]
+    python bench/runs/paper003.py --page docs/benchmark-003.md
 
 FOLDER holds the files `adult_train.csv.gz`, `adult_test.csv.gz` and so on of the authors' repository
 (github.com/ceciliaferrando/DD-SSP, folder data), gzipped. Columns are integer codes, and the domain is
@@ -24,7 +25,7 @@ on 1,000 test rows, logistic ones by the area under the ROC curve there. A JSON 
 
 As in the paper at most --rows training rows are used, the same ones in every run. Only `auto` is told the
 target, as the paper's generators are not. Noise is fresh in every run: no seed repeats a line, so take
-several.
+several. --page runs nothing: it writes the page of the stored lines (paper003_page.py).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 from numpy.typing import NDArray
+from paper003_page import write_page
 from scipy.stats import rankdata
 
 import margrave as mg
@@ -300,11 +302,11 @@ def run_once(
 
 
 def main() -> None:
-    """Run the grid."""
+    """Run the grid, or write the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--tables", nargs="+", default=["adult"], choices=sorted(FILES))
     parser.add_argument("--tasks", nargs="+", default=["linear", "logistic"], choices=["linear", "logistic"])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.05, 0.1, 0.5, 1.0, 2.0])
@@ -314,7 +316,18 @@ def main() -> None:
     parser.add_argument("--spend", nargs="+", default=[], help="methods of Regressor instead of releases")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--releases", type=Path, help="a folder to keep releases in, and to take them from")
+    parser.add_argument("--page", type=Path, help="write the page of the stored results, and run nothing")
     args = parser.parse_args()
+    if args.page is not None:
+        write_page(args.page)
+        return
+    if args.data is None:
+        parser.error("--data FOLDER is needed to run")
+    run_grid(args)
+
+
+def run_grid(args: argparse.Namespace) -> None:
+    """Run all cells, and print and keep their lines."""
     for table in args.tables:
         schema = schema_of(table)
         train, test = read(args.data, table, "train"), encode(read(args.data, table, "test"), schema)

@@ -108,7 +108,8 @@ def test_a_table_is_regressed_where_it_is_said_that_this_spends(
     table, schema = people
     out, details = tmp_path / "c.csv", tmp_path / "c.json"
     words = ["--spend", "noisy_newton", "--target", "a=b", "--epsilon", 2, "--schema", schema, "--out", out]
-    done = call("regress", table, *words, "--details", details)
+    page = tmp_path / "c.html"
+    done = call("regress", table, *words, "--details", details, "--report", page)
     assert done.code == 0, done.err
     assert "logistic regression of a=b (y) by noisy_newton" in done.out
     with out.open(encoding="utf-8", newline="") as file:
@@ -116,6 +117,11 @@ def test_a_table_is_regressed_where_it_is_said_that_this_spends(
     told = json.loads(details.read_text(encoding="utf-8"))
     assert told["guarantee"]["epsilon"] == 2.0
     assert len(told["ledger"]) == 6
+    shown = page.read_text(encoding="utf-8")
+    assert shown.count("<section") == 4
+    assert "There are no intervals" in shown
+    assert "noisy_newton" in shown
+    assert f"{told['coefficients'][1]['estimate']:.5g}" in shown
     assert (tmp_path / "c.csv.ledger.jsonl").exists()
     again = call("regress", table, *words)
     assert again.code == 2
@@ -128,6 +134,7 @@ def test_a_table_is_regressed_where_it_is_said_that_this_spends(
         ("release", ("--spend", "ssp", "--epsilon", 1, "--out", "c.csv"), "leave --spend out"),
         ("table", (), "add --spend ssp"),
         ("table", ("--epsilon", 1), "left out without --spend"),
+        ("release", ("--report", "c.html"), "left out without --spend"),
         ("table", ("--spend", "ssp", "--out", "c.csv"), "--epsilon and --out"),
         ("table", ("--spend", "ssp", "--epsilon", 1), "--epsilon and --out"),
         ("table", ("--spend", "ssp", "--epsilon", 1, "--out", "c.csv", "--source", "model"), "--source"),

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import margrave as mg
 from margrave.errors import InputError
 from margrave.regression import Coefficients, linear, logistic, poisson
+from margrave.regression.design import SMALLEST_SPREAD, centre
+from margrave.regression.encoding import encode_feature
 from margrave.regression.families import QUADRATIC
 from margrave.tables.scores import scores_of
 
@@ -144,6 +146,46 @@ def test_the_quadratic_likelihood_is_least_squares_times_a_constant(exact: Relea
     false = linear(exact, "ill", positive="False", **options).estimates
     least = true - false  # of the labels 1 and -1
     assert np.allclose(found.estimates, least * 0.5 / (2 * QUADRATIC), atol=1e-8)
+
+
+def test_the_polynomial_of_degree_four_has_no_maximum(table: dict[str, Any]) -> None:
+    """Its last coefficient is above 0: far out it grows without end, and on its interval it is no better."""
+    found = chebyshev.cheb2poly(chebyshev.chebinterpolate(lambda t: -np.log1p(np.exp(-6 * t)), 4))
+    found = found / 6.0 ** np.arange(5)
+    assert found == pytest.approx([-np.log(2), 0.5, -0.101934, 0.0, 0.00109], abs=1e-5)
+    numbers, ill = numbers_of(table, True, "ranks"), table["ill"]
+    signed = numbers * (2 * ill - 1)[:, None]
+
+    def polynomial(theta: Floats) -> float:
+        return float(np.polynomial.polynomial.polyval(signed @ theta, found).sum())
+
+    def likelihood(theta: Floats) -> float:
+        return float(-np.logaddexp(0.0, -signed @ theta).sum())
+
+    best = newton(numbers, ill, sigmoid, lambda s: sigmoid(s) * (1 - sigmoid(s)))
+    away = [polynomial(-scale * best) for scale in (20.0, 40.0, 80.0)]
+    assert away[2] > away[1] > away[0] > polynomial(best)  # although -best says the opposite of the rows
+    assert likelihood(-20.0 * best) < likelihood(best)
+    assert away[2] > 0.0 > likelihood(best)  # no log likelihood of a binary target is above 0
+
+
+@pytest.mark.parametrize(("share", "kept"), [(1e-13, False), (1e-11, True), (0.0, False)])
+def test_a_level_with_next_to_no_share_of_the_model_is_left_out(share: float, kept: bool) -> None:
+    """A spread of 1e-6 is a share of 1e-12: below, a level counts as empty; above, it is scaled to 1."""
+    counts = np.full(SCHEMA.domain.sizes, 1.0)
+    counts[:, 2] = share * counts[:, :2].sum() / counts[:, 2].size
+    model = TableModel(SCHEMA.domain, counts)
+    pay = scores_of(SCHEMA["pay"])
+    assert pay is not None
+    wards = encode_feature(SCHEMA, "ward", None, model.project(("ward",)), "a")
+    design = centre(model, "pay", np.asarray(pay), [wards], True)
+    assert wards.levels == ("b", "c")
+    b, c = design.matrices[0]
+    assert np.ptp(b) > 1.9
+    assert bool(c.any()) == kept
+    assert not kept or np.ptp(c) == pytest.approx(share**-0.5, rel=1e-3)
+    assert np.isfinite(design.to_raw).all()
+    assert pytest.approx(1e-12) == SMALLEST_SPREAD**2
 
 
 def hard_table(rows: int, rng: np.random.Generator) -> tuple[mg.Schema, dict[str, Any]]:

@@ -115,13 +115,46 @@ def test_noise_that_hides_the_rows_leaves_the_whole_range() -> None:
         (lambda s: s.share("ward", "c"), InputError, "value must be one of"),
         (lambda s: s.quantile("pay", 50), InputError, "q must be"),
         (lambda s: s.quantile("ward"), InputError, "a column of numbers"),
-        (lambda s: s.quantile("pay", 0.5, by="sex").difference("F", "M"), InputError, "means or shares"),
+        (lambda s: s.quantile("pay", 0.5, by="sex").difference("F", "X"), InputError, "group must be one of"),
         (lambda s: s.mean("pay", by="sex")["X"], InputError, "group must be one of"),
     ],
 )
 def test_bad_input_is_refused(exact: Synthesis, call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(exact)
+
+
+def test_differences_of_quantiles_hold_all_bins_that_counts_allow(exact: Synthesis) -> None:
+    groups = exact.quantile("pay", 0.5, by="sex", of="table")
+    assert groups["F"].interval == (30.0, 39.0)
+    assert groups["M"].interval == (50.0, 59.0)
+    gap = groups.difference("M", "F")
+    assert gap.interval == (11.0, 29.0)  # 50 less 39, and 59 less 30
+    assert gap.interval[0] <= gap.value <= gap.interval[1]
+    assert groups.difference("F", "M").interval == (-29.0, -11.0)
+    assert groups.difference("F", "F").interval == (0.0, 0.0)
+    noisy = release_of(1000 * population(), 12.0, np.random.default_rng(2))
+    found = noisy.quantile("pay", 0.5, by="sex", of="table")
+    wide, apart = found.difference("M", "F").interval, (found["M"].interval, found["F"].interval)
+    assert wide[1] - wide[0] > 18.0
+    assert wide[1] - wide[0] <= 1.3 * (apart[0][1] - apart[1][0] - apart[0][0] + apart[1][1])
+    hidden = release_of(3 * population(), 50.0, np.random.default_rng(1))
+    assert hidden.quantile("pay", by="sex", of="table").difference("M", "F").interval == (-99.0, 99.0)
+
+
+@pytest.mark.parametrize("sigma", [2.0, 15.0])
+def test_bins_that_noise_contradicts_are_as_rare_as_is_proved(sigma: float) -> None:
+    """Half of each group is exactly below a bin, so that noise contradicts it as often as it ever does."""
+    rng, against = np.random.default_rng(8), []
+    table = np.full((2, 11), 60.0)
+    for _ in range(400):
+        found = release_of(table, sigma, rng).quantile("pay", 0.5, by="sex", of="table")
+        against.append([bins.against[5] for bins in found.bins])
+        assert all(bins.against.min() == 0.0 for bins in found.bins)
+    single, both = np.asarray(against), np.sum(against, axis=1)
+    assert np.mean(single > 3.841) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 800)
+    assert np.mean(both > 5.991) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+    assert np.mean(single > 0.0) == pytest.approx(0.5, abs=0.06)  # so that errors are not too large
 
 
 @pytest.mark.slow
@@ -149,6 +182,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(sigma: float) -> None:
             median = synthesis.quantile("pay", **options).interval
             inside = median[0] <= 10 * place <= 10 * place + 9 <= median[1]
             held.setdefault(f"median {of}", []).append(inside)
+            bins = [int(np.searchsorted(row[:10].cumsum(), 0.5 * row[:10].sum())) for row in truth]
+            gap = 10 * (bins[1] - bins[0])
+            limits = synthesis.quantile("pay", 0.5, by="sex", **options).difference("M", "F").interval
+            held.setdefault(f"median gap {of}", []).append(limits[0] <= gap - 9 <= gap + 9 <= limits[1])
     for name, covered in held.items():
         assert np.mean(covered) > 0.93, name
         assert np.mean(covered) < 0.97 or name.startswith("median"), name

@@ -223,6 +223,10 @@ PublicTable = Annotated[
 ]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")]
 Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
+Moments = Annotated[
+    bool,
+    typer.Option("--moments", help="With --target: a part of the budget buys what regressions of it need."),
+]
 MaxMemory = Annotated[
     str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
 ]
@@ -264,6 +268,7 @@ class RunOptions:
     columns: Columns = None
     drop: Drop = None
     target: Target = None
+    moments: Moments = False
     max_memory: MaxMemory = None
     max_seconds: MaxSeconds = None
     not_private_test_seed: TestSeed = None
@@ -303,6 +308,7 @@ class RunOptions:
             columns=split_names("columns", self.columns),
             drop=split_names("drop", self.drop) or (),
             target=self.target,
+            moments=self.moments,
             text=self.text,
             max_memory=None if self.max_memory is None else bytes_of(self.max_memory),
             max_seconds=self.max_seconds,

@@ -70,6 +70,10 @@ class SpendOptions:
         Path | None,
         typer.Option(help="With --spend: also write coefficients, promise and ledger to this JSON file."),
     ] = None
+    report: Annotated[
+        Path | None,
+        typer.Option(help="With --spend: also write an HTML page of coefficients, promise and ledger."),
+    ] = None
     text: Any = None
 
     @property
@@ -218,6 +222,8 @@ def _spend(table: Path, asked: dict[str, Any]) -> None:
     found.write(out)
     if spending.details is not None:
         found.save(spending.details)
+    if spending.report is not None:
+        found.report(spending.report)
     if not quiet:
         typer.echo(f"{found}\nwrote {out}; ledger {kept}")
 
@@ -240,7 +246,7 @@ def _check_spending(table: Path, asked: dict[str, Any]) -> tuple[Path, Path]:
         raise InputError(invalid("--epsilon and --out", "given with --spend", remedy))
     suffix_of(out)
     kept = spending.ledger or out.with_name(out.name + ".ledger.jsonl")
-    files = {"out": out, "details": spending.details}
+    files = {"out": out, "details": spending.details, "report": spending.report}
     check_outputs(files | {"ledger": kept}, {"table": table})
     check_outputs(files, {"table": table}, new=not asked["force"])
     return out, kept

@@ -179,8 +179,8 @@ class Synthesis:
     ) -> NumberEstimate | GroupEstimates:
         """A quantile of a column of numbers, the median by default, with an interval; as `mean` otherwise.
 
-        The interval is made of whole bins, so it holds the quantile at least as often as it says. Differences
-        of quantiles have none.
+        The interval is made of whole bins, so it holds the quantile at least as often as it says; so do those
+        of differences of groups.
 
         Raises:
             SchemaError: There is no such column.

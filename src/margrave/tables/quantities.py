@@ -5,6 +5,15 @@ Gaussian with a known covariance, so its interval is that of a ratio of normal v
 exact for the private table whatever the noise. A quantile's interval holds the bins whose cumulative shares
 do not contradict it (Woodruff 1952). For the population from which rows were drawn the variance of sampling
 is added.
+
+The interval of a difference of two groups' quantiles holds all differences of pairs of bins that the counts
+do not contradict together. For a group and a bin let t be the larger of: how many standard errors the sum at
+the bin's beginning, (rows below it) - q (all rows), is above 0, and that at its end below 0; or 0. For the
+bin that holds the quantile the first sum is at most 0 and the second at least 0, so t is above x with
+probability at most 2 (1 - Phi(x)): t^2 is at most chi-square of 1 degree, in the stochastic order. Counts of
+two groups are of different cells, with independent noise, and of different rows; so the two t^2 together are
+at most chi-square of 2 degrees, which is above -2 ln(1 - level) with probability 1 - level. The pairs of bins
+up to there hold the true pair with probability `level` at least, whatever the noise.
 """
 
 from __future__ import annotations
@@ -50,19 +59,47 @@ class NumberEstimate:
         return f"{self.value:.6g} ({100 * self.level:g} % interval {lower:.6g} to {upper:.6g})"
 
 
+@dataclass(frozen=True, slots=True)
+class QuantileBins:
+    """How far counts contradict that a quantile is in a bin.
+
+    Args:
+        least, greatest: The bins' ranges in order, shape [bins].
+        against: t^2 of the head of this module, shape [bins]; 0 in one bin at least.
+    """
+
+    least: Floats
+    greatest: Floats
+    against: Floats
+
+    def find_differences(self, other: QuantileBins, level: float) -> tuple[float, float]:
+        """Limits of this quantile less another group's; see the head of this module.
+
+        Args:
+            other: Of a group that shares no row with this one.
+            level: Probability, at least, that the limits hold the difference.
+        """
+        most = -2.0 * math.log1p(-level)
+        mine, theirs = np.nonzero(self.against[:, None] + other.against[None, :] <= most)
+        lower = (self.least[mine] - other.greatest[theirs]).min()
+        return float(lower), float((self.greatest[mine] - other.least[theirs]).max())
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupEstimates(Mapping[str, NumberEstimate]):
     """An estimate for each level of a column, and their differences.
 
     Args:
         groups: By the level's label.
-        covariance: Of the estimates, in the order of groups; None where differences have no interval.
+        covariance: Of the estimates, in the order of groups; None for quantiles.
         span: The largest difference there can be.
+        bins: Of quantiles, in the order of groups.
     """
 
     groups: Mapping[str, NumberEstimate]
     covariance: Floats | None = field(default=None)
     span: float = math.inf
+    bins: tuple[QuantileBins, ...] = ()
 
     def __getitem__(self, label: str) -> NumberEstimate:
         """The estimate of a group.
@@ -86,14 +123,21 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
     def difference(self, first: str, second: str) -> NumberEstimate:
         """The first group's number less the second's.
 
+        The interval is normal for means and shares; for quantiles it is made of whole bins, and holds the
+        difference at least as often as its level says (proved at the head of this module).
+
         Raises:
-            InputError: There is no such group, or these are quantiles, whose differences have no interval.
+            InputError: There is no such group.
         """
         one, other = self[first], self[second]
-        if self.covariance is None:
-            remedy = "Compare means or shares, or the intervals of both groups."
-            raise InputError(invalid("differences", "of means or shares", remedy))
         a, b = list(self.groups).index(first), list(self.groups).index(second)
+        if self.covariance is None:
+            if a == b:
+                return NumberEstimate(0.0, 0.0, (0.0, 0.0), one.level)
+            limits = self.bins[a].find_differences(self.bins[b], one.level)
+            value = min(max(one.value - other.value, limits[0]), limits[1])
+            error = math.hypot(one.standard_error, other.standard_error)
+            return NumberEstimate(value, error, limits, one.level)
         covariance = self.covariance
         square = float(covariance[a, a] + covariance[b, b] - 2.0 * covariance[a, b])
         known = math.isfinite(one.standard_error) and math.isfinite(other.standard_error)
@@ -160,7 +204,7 @@ def estimate_quantile(
     for k in range(len(order)):
         below[k, order[:k]] = 1.0  # shares below each bin, less q of all: 0 at the quantile
         below[k, order] -= q
-    found = {}
+    found, bins = {}, []
     for place, label in enumerate(groups):
         weights = below if by is None else _one_group(below, place, len(groups))
         terms = [Term(clique, np.arange(len(order)), weights)]
@@ -170,8 +214,18 @@ def estimate_quantile(
         if of == "population":
             variances += q * (1.0 - q) * max(float(table[order].sum()), 0.0)
         least, greatest = ranges[0][order], ranges[1][order]
-        found[label] = _woodruff(table[order], sums, np.sqrt(variances), least, greatest, q, level)
-    return found[""] if by is None else GroupEstimates(found)
+        errors = np.sqrt(variances)
+        found[label] = _woodruff(table[order], sums, errors, least, greatest, q, level)
+        bins.append(QuantileBins(least, greatest, _contradict(sums, errors)))
+    return found[""] if by is None else GroupEstimates(found, bins=tuple(bins))
+
+
+def _contradict(sums: Floats, errors: Floats) -> Floats:
+    """t^2 of the head of this module for each bin, shape [bins]. Nothing is below the first or above the
+    last."""
+    apart = sums[1:] / np.maximum(errors[1:], 1e-300)
+    begins, ends = np.append(0.0, apart), np.append(-apart, 0.0)
+    return np.asarray(np.maximum(np.maximum(begins, ends), 0.0) ** 2)
 
 
 def _one_group(weights: Floats, place: int, groups: int) -> Floats:

@@ -20,7 +20,7 @@ from margrave.privacy.accounting.events import (
     PartitionEvent,
     SubsampledGaussianEvent,
 )
-from margrave.release import Release
+from margrave.release import Guarantee
 from margrave.report.html import Markup, details, facts, join, row, shorten, table, tag
 from margrave.report.numerals import count, equals, percent, root, significant
 
@@ -123,16 +123,20 @@ MAX_LISTED = 400
 HEADS = ("No.", "Released", "Mechanism", "Sensitivity", "Noise", "ρ", "Share", "Cumulative")
 
 
-def ledger_section(release: Release) -> Markup:
+def ledger_section(guarantee: Guarantee, events: tuple[Event, ...]) -> Markup:
     """The section of the page.
+
+    Args:
+        guarantee: What was promised.
+        events: The ledger.
 
     Raises:
         UnsupportedEventError: An event whose cost is not known.
     """
-    spends = price_events(release.events)
+    spends = price_events(events)
     if not spends:
         return tag("p", "Nothing was spent.")
-    total = Fraction(release.guarantee.rho)
+    total = Fraction(guarantee.rho)
     lines = [_run(run, total) for run in fold_spends(spends)]
     return join(
         tag(
@@ -144,7 +148,7 @@ def ledger_section(release: Release) -> Markup:
             ),
         ),
         table("Every spend, in order", HEADS, lines, numeric=3),
-        _totals(release, spends, total),
+        _totals(guarantee, spends, total),
     )
 
 
@@ -247,7 +251,7 @@ def _line(spend: Spend, total: Fraction) -> Markup:
     )
 
 
-def _totals(release: Release, spends: Sequence[Spend], total: Fraction) -> Markup:
+def _totals(guarantee: Guarantee, spends: Sequence[Spend], total: Fraction) -> Markup:
     spent = spends[-1].cumulative
     left = total - spent
     partitions = sum((spend.delta for spend in spends), Fraction(0))
@@ -259,7 +263,7 @@ def _totals(release: Release, spends: Sequence[Spend], total: Fraction) -> Marku
     ]
     if partitions:
         entries.append(("δ spent on thresholds", significant(partitions)))
-    epsilon, delta = significant(release.guarantee.epsilon), significant(release.guarantee.delta)
+    epsilon, delta = significant(guarantee.epsilon), significant(guarantee.delta)
     promised = f"{equals('ε', epsilon)}, {equals('δ', delta)}"
-    entries.append(("Declared", "NOT PRIVATE: nothing" if release.guarantee.warning else promised))
+    entries.append(("Declared", "NOT PRIVATE: nothing" if guarantee.warning else promised))
     return facts(entries, css="terms totals")

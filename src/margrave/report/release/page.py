@@ -105,7 +105,7 @@ def _sections(
         Section("record", "About this release", record_section(release, outputs)),
         Section("handling", "What became of each column", handling_section(release)),
         Section("usefulness", "Usefulness, column by column", usefulness_section(use)),
-        Section("ledger", "The ledger", ledger_section(release)),
+        Section("ledger", "The ledger", ledger_section(release.guarantee, release.events)),
         Section("schema", "The schema", schema_section(release)),
         *related,
         *drawn,

@@ -143,6 +143,17 @@ def guarantee_section(release: Release) -> Markup:
             public_facts(release),
         )
     return join(
+        describe_promise(guarantee),
+        tag("h3", "What it does not mean", id="limits"),
+        tag("ul", *[tag("li", text) for text in _limits(release)]),
+        tag("h3", "What was taken as public", id="public"),
+        public_facts(release),
+    )
+
+
+def describe_promise(guarantee: Guarantee) -> Markup:
+    """What was promised: a sentence, exactly, and what it means."""
+    return join(
         tag("p", _sentence(guarantee), class_="lead"),
         _exactly(guarantee),
         tag("h3", "What it means", id="meaning"),
@@ -155,10 +166,6 @@ def guarantee_section(release: Release) -> Markup:
                 "it cost nothing more."
             ),
         ),
-        tag("h3", "What it does not mean", id="limits"),
-        tag("ul", *[tag("li", text) for text in _limits(release)]),
-        tag("h3", "What was taken as public", id="public"),
-        public_facts(release),
     )
 
 
@@ -322,5 +329,11 @@ def _limits(release: Release) -> tuple[str, ...]:
         "δ is a probability with which the promise may fail. It should be far below one over the number of "
         f"people; here δ times the number of rows used is {expected}."
     )
-    whom = _ROWS_ONLY if release.guarantee.neighbours.unit.owner is None else _OWNERS_AS_TOLD
-    return (whom, _GROUPS, _SEVERAL, chance, _ACCURACY, _MACHINE, _LAW)
+    whom, groups, several, machine, law = list_limits(release.guarantee)
+    return (whom, groups, several, chance, _ACCURACY, machine, law)
+
+
+def list_limits(guarantee: Guarantee) -> tuple[str, str, str, str, str]:
+    """What no promise of this kind means: whom, groups, several releases, the machine, the law."""
+    whom = _ROWS_ONLY if guarantee.neighbours.unit.owner is None else _OWNERS_AS_TOLD
+    return (whom, _GROUPS, _SEVERAL, _MACHINE, _LAW)

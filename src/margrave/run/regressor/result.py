@@ -225,6 +225,27 @@ class PerturbedRegression:
 
         write_text(path, json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
+    def report(self, path: str | Path, *, title: str | None = None) -> None:
+        """Write the report, one HTML file made of what was released alone: coefficients, promise, ledger.
+
+        Args:
+            path: Where to.
+            title: Of the page.
+
+        Raises:
+            InputError: The path cannot be written.
+        """
+        from margrave.files import check_writable, write_text
+        from margrave.report.release.regression import render_regression
+
+        check_writable(path, "report")
+        said = {"Regression": self.kind, "Target": self.target, "Method": self.method}
+        if self.meaning:
+            said["Level that counts as 1"] = self.meaning
+        said["Level of the intervals"] = f"{100 * self.level:g} %"
+        figures = self.to_json()["coefficients"]
+        write_text(path, render_regression(said, figures, self.guarantee, self.events, title=title))
+
     def __str__(self) -> str:
         width = max(len(name) for name in self.names)
         of = f" ({self.meaning})" if self.meaning else ""
