@@ -31,8 +31,8 @@ SURE = 1.0
 MAX_KNOWN_CELLS = 1 << 20
 """Cells of all pairs of public attributes up to which auto's model is tried: a release keeps them with it."""
 MAX_PUBLIC_SHARE = 0.5
-"""Share of the attributes below which auto's model is tried. Where half of them are public it explained less
-on the choosing tables (bench/LOG.md), and it would take as long again."""
+"""Share of the attributes below which auto's model is tried. With half of structural-a public it has more
+errors in pairs and fewer in triples (bench/LOG.md), and it would take as long again."""
 KEY = "public_degrees"
 """An array that the state of a `ConditionedModel` has and that of a gated mixture has not."""
 
@@ -58,7 +58,7 @@ class ConditionedModel(DelegatingModel["protocols.Model"]):
 class PublicAuto(Estimator["protocols.Model"]):
     """Fits a gated mixture, or auto's model of all attributes drawn given the public rows.
 
-    The gated mixture is fitted over the public rows themselves, and is ahead where many attributes are public.
+    The gated mixture is fitted over the public rows themselves, and is ahead where many are public.
     Where few are, most pairs are those of private attributes, for which auto's model has more components,
     latent blocks, refined attributes and graphical models. So both are fitted to one half of split noise
     (`margrave.models._base.pooling`), rows of both are drawn given the public rows, and auto's model is taken

@@ -39,7 +39,7 @@ FEW_VALUES = 20
 
 
 def choose_recipe(name: str, public: Sequence[str]) -> Method:
-    """The method of a name; `auto` with public columns buys what `gated` buys and chooses between two models."""
+    """The method of a name; `auto` with public columns buys what `gated` buys and has a fitter of its own."""
     if name == "auto" and public:
         return dataclasses.replace(method("gated"), name="auto", fitter="public_auto")
     return method(name)
