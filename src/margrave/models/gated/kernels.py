@@ -16,7 +16,7 @@ Ints = NDArray[np.int32]
 
 
 @compile_summing
-def raise_shares(row: Singles, top: np.float32, bits: Ints, power: Singles) -> np.float32:
+def raise_shares(row: Singles, top: np.float32, bits: Ints, power: Singles) -> float:
     """Turn log-odds into exp(log-odds - top), in place; returns their sum.
 
     2^t is 2^n, whose bits are written, times a polynomial of the rest of t: unlike the library's exponential
@@ -42,7 +42,7 @@ def raise_shares(row: Singles, top: np.float32, bits: Ints, power: Singles) -> n
     for k in range(len(row)):
         row[k] *= power[k]
         whole += row[k]
-    return whole
+    return float(whole)
 
 
 @compile_summing
@@ -71,7 +71,7 @@ def gate_rows(codes: Ints, gate: Singles, bias: Singles, logs: Singles, shares: 
             top = max(top, row[k])
         for k in range(components):
             log[k] = row[k] - top
-        whole = raise_shares(row, top, bits, power)
+        whole = np.float32(raise_shares(row, top, bits, power))
         scale, less = np.float32(1.0) / whole, np.float32(np.log(whole))
         for k in range(components):
             row[k] *= scale
