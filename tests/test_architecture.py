@@ -84,6 +84,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "gated": SHARED - {"_products"},
         "conditional": SHARED | {"pgm"},
         "informed": SHARED | {"registry"},
+        "public_auto": SHARED | {"registry"},
         "public_weights": SHARED - {"_products"},
     },
     "report": {

@@ -46,7 +46,7 @@ from tables import coded_schema
 HERE = Path(__file__).parent
 OUT = HERE.parent / "results" / "paper002.jsonl"
 LEADS = ("age", "relationship", "capital-gain", "income")
-METHODS = ("gated", "conditional_aim", "auto given", "aim given", "auto")
+METHODS = ("auto public", "gated", "conditional_aim", "auto given", "aim given", "auto")
 TRIPLES = 150
 QUANTILES = 50
 ROWS = "public_rows.jsonl"
@@ -109,15 +109,14 @@ def release(
     start = time.process_time()
     if accounting == "paper":
         from margrave.models.registry import resolve
-        from margrave.run.public.columns import condition_strategy
+        from margrave.run.public.columns import choose_recipe, condition_strategy
         from margrave.schema.encode import encode
 
-        if method in ("gated", "conditional_aim"):
-            from margrave.methods import METHODS as RECIPES
+        if method in ("auto public", "gated", "conditional_aim"):
             from margrave.schema.schema import Schema
 
             rows = encode(given, Schema(tuple(schema[name] for name in public)))
-            recipe: Any = RECIPES[method]
+            recipe: Any = choose_recipe(method.split()[0], public)
             options["select"] = condition_strategy(recipe.strategy(), public)
             fitter: Any = resolve(recipe.fitter)
             options["model"] = fitter.with_options(given=rows)
@@ -126,7 +125,7 @@ def release(
         )
         rows_drawn = synthesis.sample(given=given, rng=0)
     else:
-        name = {"auto given": "auto", "aim given": "aim"}.get(method, method)
+        name = method.split()[0]
         if method == "auto":
             synthesis = Synthesizer(name, adjacency="replace_one", **options).fit(table)
             rows_drawn = synthesis.sample(rng=0)

@@ -15,6 +15,7 @@ from margrave.errors import InputError
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.schema.columns import Relative
+from margrave.schema.constraints.rules import Forbidden
 from margrave.select.aim import AIM
 
 PUBLIC = ["key", "age", "sex", "when"]
@@ -250,3 +251,22 @@ def test_a_private_cell_of_a_text_file_decides_about_no_row(cell, tmp_path) -> N
     path.write_text("where,ill\n" + "a,x\nb,y\n" * 100 + f",{cell}\n")
     options = {"epsilon": 1.0, "adjacency": "replace_private", "public": ["where"]}
     assert mg.Synthesizer("auto", **options).fit(path).sample(rng=0).num_rows == 201
+
+
+@pytest.mark.parametrize("public", [("sex",), ("age", "sex", "when", "key")])
+def test_a_rule_between_a_public_and_a_private_column_holds_in_every_row(public: tuple[str, ...]) -> None:
+    """Of some public rows one private code is allowed alone, whichever model `auto` takes."""
+    frame = people()
+    frame["sex"] = frame["sex"].fillna("f")
+    frame.loc[frame["sex"] == "m", "twin"] = "young"
+    schema = mg.Schema(
+        (*SCHEMA.columns, mg.Categorical(name="sex", values=("f", "m"), missing=False)),
+        rules=(Forbidden(("sex", "twin"), [("m", "old")]),),
+    )
+    asked = FAST | {"public": list(public)}
+    made = mg.Synthesizer("auto", schema=schema, **asked).fit(frame)
+    others = pd.DataFrame({"sex": ["m", "f"] * 60})
+    for rows in (made.sample(rng=0), made.sample(90, rng=1), made.sample(given=others, rng=2)):
+        assert not ((rows["sex"] == "m") & (rows["twin"] == "old")).any()
+        assert (rows.loc[rows["sex"] == "f", "twin"] == "old").any()
+    assert (rows["sex"] == others["sex"]).all()

@@ -112,8 +112,15 @@ def _score(made: Synthesis, sides: tuple[pa.Table, pa.Table]) -> float:
     return total
 
 
+def _public_tables() -> tuple[pa.Table, pa.Table]:
+    """Neighbours that differ in the private part of one row: `a` is public."""
+    first, second = _tables("replace_one")
+    return first.set_column(0, "a", second["a"]), second
+
+
 def _violated(name: str, adjacency: Adjacency) -> bool:
-    method, sides = METHODS[name], _tables(adjacency)
+    public = ["a"] if adjacency == "replace_private" else []
+    method, sides = METHODS[name], _public_tables() if public else _tables(adjacency)
     strategy = dataclasses.replace(method.strategy(), **SMALLER[name])  # type: ignore[type-var]
     fitter = FITTERS[method.fitter]() if method.fitter in FITTERS else method.fitter
     found = []
@@ -124,6 +131,7 @@ def _violated(name: str, adjacency: Adjacency) -> bool:
                 epsilon=EPSILON,
                 delta=DELTA,
                 adjacency=adjacency,
+                public=public,
                 schema=SCHEMA,
                 select=strategy,
                 model=fitter,
@@ -163,6 +171,17 @@ def test_a_quarter_of_the_noise_is_found(
 ) -> None:
     _quarter_the_noise(monkeypatch)
     assert _violated(name, adjacency)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quarter", [False, True])
+@pytest.mark.parametrize("name", ["jam", "vjam"])
+def test_rounds_with_a_public_column_promise_what_they_say(
+    name: str, quarter: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if quarter:
+        _quarter_the_noise(monkeypatch)
+    assert _violated(name, "replace_private") is quarter
 
 
 def test_every_named_method_has_an_audit() -> None:

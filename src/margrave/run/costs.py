@@ -86,6 +86,7 @@ FITTING = {
     "particles": 1.5e-1,
     "pgm": 0.0,
     "pmw": 2e-3,
+    "public_auto": 1.2e-1,
     "public_network": 2e-1,
     "public_weights": 1e-1,
     "relaxed": 1.5e-2,

@@ -90,7 +90,7 @@ class Synthesizer:
         adjacency: "add_remove", "replace_one", or with `public` "replace_private".
         public: Names of columns that are public in every row, in their order; see docs/public.md. The rows of
             these columns come back as they are, and what is promised is that the other columns of a unit's
-            rows may be replaced. "auto" then stands for "gated", which is made for it.
+            rows may be replaced. "auto" then asks what "gated" asks, and fits its model or auto's own.
         public_table: Other rows that are public, of another year or place: a table as for `fit`, in memory.
             They sharpen the fit as far as split noise finds that they help ("jam" draws among them); none may
             be a private row. See docs/public.md.

@@ -176,7 +176,7 @@ class Gated(Estimator["GatedModel"]):
         """Distinct rows a step looks at: `part`, or what the memory limit leaves."""
         if self.max_memory is None:
             return self.part
-        return max(min(self.part, self.max_memory // (16 * self.components)), 256)
+        return max(min(self.part, self.max_memory // (20 * self.components)), 256)
 
     def _choose_factor(
         self,

@@ -113,7 +113,7 @@ class GatedModel(Model):
 
     def _gated(self, codes: NDArray[np.int32]) -> Singles:
         shares = np.empty((len(codes), len(self.bias)), np.float32)
-        gate_rows(codes, self.gate, self.bias, shares)
+        gate_rows(codes, self.gate, self.bias, np.empty_like(shares), shares)
         return shares
 
     def project(self, clique: Clique) -> Floats:

@@ -148,7 +148,7 @@ class Objective:
     def __init__(self, rows: PublicRows, targets: Targets, penalty: float, gate_price: float) -> None:
         self.rows, self.targets = rows, targets
         self._price, self._gate_price = np.float32(penalty), np.float32(gate_price)
-        self._shares = np.empty((0, 0), np.float32)
+        self._shares = self._logs = np.empty((0, 0), np.float32)
         self.gate = self.bias = self.logs = np.empty(0, np.float32)
 
     def expect(self, at: Point) -> tuple[Singles, Singles]:
@@ -156,8 +156,9 @@ class Objective:
         rows, components = self.rows, len(at.bias)
         if self._shares.shape != (len(rows.codes), components):
             self._shares = np.empty((len(rows.codes), components), np.float32)
+            self._logs = np.empty_like(self._shares)
         sums, totals = np.zeros_like(at.gate), np.zeros_like(at.bias)
-        gate_rows(rows.codes, at.gate, at.bias, self._shares)
+        gate_rows(rows.codes, at.gate, at.bias, self._logs, self._shares)
         sum_by_code(rows.codes, rows.weights, self._shares, sums, totals)
         return sums, totals
 
@@ -188,7 +189,7 @@ class Objective:
         self.gate, self.bias = np.zeros_like(at.gate), np.zeros_like(at.bias)
         known = np.log(np.maximum(totals, FLOOR))
         value += pull_gate(
-            self.rows.codes, self.rows.weights, self._shares, slopes, offset, known,
+            self.rows.codes, self.rows.weights, self._shares, self._logs, slopes, offset, known,
             self._gate_price, self.gate, self.bias,
         )  # fmt: skip
         self.gate /= np.maximum(sums, FLOOR)

@@ -39,8 +39,10 @@ FEW_VALUES = 20
 
 
 def choose_recipe(name: str, public: Sequence[str]) -> Method:
-    """The method of a name; `auto` with public columns is the one that is made for them."""
-    return method("gated" if name == "auto" and public else name)
+    """The method of a name; `auto` with public columns buys what `gated` buys and has a fitter of its own."""
+    if name == "auto" and public:
+        return dataclasses.replace(method("gated"), name="auto", fitter="public_auto")
+    return method(name)
 
 
 def condition_strategy(strategy: Strategy, public: Sequence[str]) -> Strategy:

@@ -1,0 +1,82 @@
+"""PublicAuto: which of two models it takes, and that both come back from their state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from margrave.errors import ReleaseError
+from margrave.models import public_auto
+from margrave.models.gated import GatedModel
+from margrave.models.public_auto import ConditionedModel, PublicAuto
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Domain
+from margrave.schema.encoded import Encoded
+
+NAMES = tuple("pabcd")
+DOMAIN = Domain(NAMES, (2, 12, 12, 12, 12))
+
+
+def copies(rows: int = 4000) -> Encoded:
+    """Four private attributes that are one another's copies but for a few rows, and a public coin."""
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 12, rows)
+    columns = [rng.integers(0, 2, rows)]
+    columns += [np.where(rng.random(rows) < 0.98, code, rng.integers(0, 12, rows)) for _ in range(4)]
+    return Encoded(DOMAIN, tuple(column.astype(np.uint8) for column in columns))
+
+
+def count(rows: Encoded, clique: tuple[str, ...]) -> np.ndarray:
+    table = np.zeros(rows.domain.shape(clique))
+    np.add.at(table, tuple(rows.column(name) for name in clique), 1.0)
+    return table
+
+
+def noisy_pairs(rows: Encoded, sigma: float) -> list[NoisyMarginal]:
+    rng = np.random.default_rng(1)
+    pairs = [(a, b) for i, a in enumerate(NAMES) for b in NAMES[i + 1 :]]
+    tables = [(pair, count(rows, pair)) for pair in pairs]
+    return [NoisyMarginal(pair, t + sigma * rng.standard_normal(t.shape), sigma) for pair, t in tables]
+
+
+def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
+    return Encoded(rows.domain.project(names), tuple(rows.column(name) for name in names))
+
+
+@pytest.mark.parametrize("prefers", [True, False])
+def test_both_models_are_drawn_given_public_rows_and_come_back(prefers: bool, monkeypatch) -> None:
+    monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0 if prefers else 1.0, 0.0))
+    rows = copies(1000)
+    tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
+    model = PublicAuto(given=given).fit(DOMAIN, tables)
+    assert isinstance(model, ConditionedModel if prefers else GatedModel)
+    drawn = model.sample(1000, np.random.default_rng(0), {"p": rows.column("p")})
+    np.testing.assert_array_equal(drawn.column("p"), rows.column("p"))
+    again = PublicAuto().restore(DOMAIN, tables, model.state())
+    for clique in (("a", "b"), ("p", "c"), ("a", "c", "d")):
+        np.testing.assert_allclose(again.project(clique), model.project(clique), rtol=1e-6, atol=1e-6)
+
+
+def test_the_model_that_split_noise_prefers_is_no_worse_in_rows() -> None:
+    rows = copies()
+    tables, given = noisy_pairs(rows, 3.0), public(rows, ("p",))
+    errors = []
+    for fitter in (PublicAuto(given=given), PublicAuto(given=given)._gated):
+        drawn = fitter.fit(DOMAIN, tables).sample(4000, np.random.default_rng(0), {"p": rows.column("p")})
+        errors.append(np.mean([np.abs(count(drawn, t.clique) - count(rows, t.clique)).sum() for t in tables]))
+    assert errors[0] <= 1.02 * errors[1]
+
+
+def test_where_half_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
+    monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0, 0.0))
+    rows = copies(300)
+    tables = noisy_pairs(rows, 20.0)
+    for given in (None, public(rows, ("p", "a", "b"))):
+        assert isinstance(PublicAuto(given=given).fit(DOMAIN, tables), GatedModel)
+
+
+def test_a_damaged_state_is_refused() -> None:
+    rows = copies(300)
+    state = PublicAuto(given=public(rows, ("p",)))._gated.fit(DOMAIN, noisy_pairs(rows, 20.0)).state()
+    with pytest.raises(ReleaseError):
+        PublicAuto().restore(DOMAIN, [], state | {"public_degrees": np.array([3])})
