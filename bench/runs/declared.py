@@ -128,10 +128,8 @@ def run_table(word: str, asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 schema = Schema(tuple(one for one in told if one is not None)) if fact != "nothing" else None
                 seed = None if asked.seed is None else asked.seed + repeat
                 start = time.process_time()
-                synthesizer = Synthesizer(
-                    *(asked.method,), epsilon=asked.epsilon, delta=asked.delta, unit=unit, schema=schema,
-                    not_private_test_seed=seed,
-                )  # fmt: skip
+                spent = {"epsilon": asked.epsilon, "delta": asked.delta, "not_private_test_seed": seed}
+                synthesizer = Synthesizer(asked.method, unit=unit, schema=schema, **spent)
                 write_table(synthesizer.fit(path).sample_arrow(rng=repeat), out, "")
                 seconds = round(time.process_time() - start, 1)
                 task = Task(real, read_made(out, scoring), scoring, seed=0)
