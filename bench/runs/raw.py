@@ -40,6 +40,8 @@ from margrave.schema.schema import Schema
 
 BENCH = Path(__file__).parents[1]
 RESULTS = BENCH / "results" / "raw.jsonl"
+HOSPITAL = BENCH / "results" / "hospital.jsonl"
+DECLARED = BENCH / "results" / "declared.jsonl"
 REPORTING = (
     *("acs12", "reporting/real-voters", "reporting/real-species", "reporting/real-weather"),
     *("reporting/real-hotels", "reporting/real-storms", "reporting/real-tests", "bank"),
@@ -81,7 +83,8 @@ discovered; and *raw*, with nothing declared. The error is the mean total variat
 columns, in the declared bins, and a column that was left out counts as missing. *Codes alone* is the error
 of the rows themselves, written in the codes that raw discovery found and read back: what no model can mend.
 The last two columns say what discovery took of rho. Each figure is the last that was saved, so that those of
-bounds and of declared may be older than the raw ones.
+bounds may be older than the others; a table without a figure for codes alone was last run on an older
+version.
 
 Epsilon {epsilon:g}, delta {delta:g}, {runs}; four fifths of the rows are learned from. Noise has no seed, so
 another run gives other figures.
@@ -190,6 +193,14 @@ HEADS = (
 SHARES = ("discovery, bounds", "discovery, raw")
 
 
+def share_of_codes(found: dict[str, Any]) -> float | None:
+    """The error of the codes alone over the raw error; None where it was not measured."""
+    runs = [one for one in found["raw"] if "codes" in one]
+    if not runs:
+        return None
+    return statistics.fmean(one["codes"] for one in runs) / statistics.fmean(one["pairs"] for one in runs)
+
+
 def write_page(found: Iterable[dict[str, Any]], out: Path) -> None:
     """The page of all outcomes."""
     told = list(found)
@@ -202,6 +213,12 @@ def write_page(found: Iterable[dict[str, Any]], out: Path) -> None:
         f"The raw error is at most 1.25 times the declared one on {within} of {len(told)} tables; the median "
         f"of the ratios is {statistics.median(ratios):.2f}."
     )
+    alone = [share for share in map(share_of_codes, told) if share is not None]
+    if alone:
+        summary += (
+            f" Codes alone are {min(alone):.0%} to {max(alone):.0%} of the raw error where they were measured"
+            f" (median {statistics.median(alone):.0%}): what is lost are values and ranges not found."
+        )
     page = [
         INTRODUCTION.format(tables=len(told), epsilon=epsilon, delta=delta, runs=runs),
         f"| {' | '.join(heads)} |",
@@ -209,9 +226,74 @@ def write_page(found: Iterable[dict[str, Any]], out: Path) -> None:
         *(f"| {' | '.join(line(entry))} |" for entry in told),
         "",
         summary,
+        *describe_hospital(),
+        *describe_declared(),
         "",
     ]
     out.write_text("\n".join(page), encoding="utf-8")
+
+
+KEPT = {
+    "discharged before admitted": "discharged_before_admitted",
+    "paid above charged": "paid_above_charged",
+    "arrived on the day of admission": "arrival_on_day_of_admission",
+    "born after admission": "born_after_admission",
+    "zip codes of five digits": "zip_of_five_digits",
+    "visit numbers in their pattern": "visit_in_pattern",
+    "visit numbers unique": "visit_unique",
+    "diagnoses that are (other)": "diagnosis_other",
+    "died": "died",
+    "sum of charges over the real one": "sum_of_charges_ratio",
+    "median charge": "median_charge",
+    "rank correlation of charge and paid": "rank_charge_paid",
+    "rank correlation of stay and charge": "rank_stay_charge",
+}
+"""What the page says of the hospital, and the names of these figures in its outcomes."""
+
+
+def describe_hospital() -> list[str]:
+    """The section of the made-up hospital, of the last saved run at each epsilon."""
+    saved = [json.loads(one) for one in HOSPITAL.read_text(encoding="utf-8").splitlines()]
+    last = {one["epsilon"]: one for one in saved if one["method"] == "auto" and not one.get("bounds")}
+    shown = [last[epsilon] for epsilon in sorted(last, reverse=True)]
+    real = shown[0]["real"]
+    asked = " ".join(format(one["epsilon"], "g") for one in shown)
+    run = (
+        f"`python bench/runs/hospital.py --epsilon {asked} --save`: 33,793 made-up visits of 12,000 patients,"
+        " who are protected with at most four visits each, in 22 columns of a text file. One run each."
+    )
+    heads = ["share or figure", *(f"epsilon {one['epsilon']:g}" for one in shown), "real"]
+    page = ["", "## A hospital, nothing declared", "", run, ""]
+    page += [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
+    for words, name in KEPT.items():
+        figures = [*(one["synthetic"][name] for one in shown), real[name]]
+        page.append(f"| {words} | {' | '.join(format(value, '.4g') for value in figures)} |")
+    return page
+
+
+def describe_declared() -> list[str]:
+    """The section of facts that are declared one sort at a time; nothing where no run was saved."""
+    if not DECLARED.exists():
+        return []
+    saved = [json.loads(one) for one in DECLARED.read_text(encoding="utf-8").splitlines()]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for one in saved:
+        setting = (one["table"], one["rows"], one["epsilon"], one["method"])
+        groups.setdefault((*setting, one["facts"]), []).append(one)
+    page = [
+        "",
+        "## One sort of fact declared",
+        "",
+        "`python bench/runs/declared.py`, whose head says what is declared and measured; means of all runs.",
+        "",
+        "| table | rows | epsilon | method | declared | runs | pairs | rank slope | dependence kept |",
+        f"| {' | '.join(['---'] * 9)} |",
+    ]
+    for (table, rows, epsilon, method, fact), runs in groups.items():
+        means = [statistics.fmean(one[name] for one in runs) for name in ("pairs", "slope", "kept")]
+        figures = " | ".join(f"{value:.3f}" for value in means)
+        page.append(f"| {table} | {rows:,} | {epsilon:g} | {method} | {fact} | {len(runs)} | {figures} |")
+    return page
 
 
 def read_outcomes() -> list[dict[str, Any]]:

@@ -54,6 +54,26 @@ def test_the_kind_is_that_of_all_but_a_few(counts: dict[str, float], kind: str) 
 @pytest.mark.parametrize(
     ("counts", "kind"),
     [
+        ({"text": 39, "whole": 30}, "categorical"),
+        ({"text": 30, "whole": 39}, "integer"),
+        ({"text": 30, "pointed": 39}, "integer"),
+        ({"text": 30, "number": 39}, "integer"),
+        ({"text": 20, "missing": 39, "mark": 39}, "categorical"),
+        ({"text": 39, "missing": 41}, "integer"),
+    ],
+)
+def test_where_noise_hides_all_classes_text_has_to_outnumber_numbers(
+    counts: dict[str, float], kind: str
+) -> None:
+    """No count passes four deviations of noise."""
+    settled = settle_kind(Unknown(name="x"), profile(**counts), SIGMA)
+    assert settled.kind == kind
+    assert settle_kind(Unknown(name="x", textual=True), profile(**counts), SIGMA).kind == "categorical"
+
+
+@pytest.mark.parametrize(
+    ("counts", "kind"),
+    [
         ({"whole": 1000}, "categorical"),
         ({"date": 1000}, "date"),
         ({}, "categorical"),
