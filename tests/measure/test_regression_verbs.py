@@ -17,7 +17,7 @@ import margrave.measure.mechanisms.statistics as statistics_door
 from margrave.engines.memory import open_source
 from margrave.errors import BudgetError, InputError
 from margrave.measure.curator import Curator
-from margrave.measure.mechanisms.perturb import TOLERANCE, Objective, solve_perturbed
+from margrave.measure.mechanisms.perturb import TOLERANCE, Objective, _differentiate, solve_perturbed
 from margrave.measure.mechanisms.slopes import Slope, sum_slopes
 from margrave.measure.mechanisms.sums import OFF, ON
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi, event_rho
@@ -203,6 +203,24 @@ def test_the_perturbed_minimum_is_a_minimum() -> None:
     none = solve_perturbed(_encoded(codes[:0]), objective, linear)
     np.testing.assert_allclose(none, -linear / 7, atol=1e-6)
     assert Objective(NUMBERS, Fraction(7)).bound() == 3 << 20
+
+
+def test_the_gradient_is_exact_to_far_less_than_the_tolerance_where_scores_cancel() -> None:
+    rng, rows = np.random.default_rng(4), 40_000
+    held = (
+        np.trunc(rng.uniform(-1, 1, (6, 5)) * 1024) / 1024,
+        np.trunc(rng.uniform(-1, 1, (1, 4)) * 1024) / 1024,
+    )
+    numbers = RowNumbers(("a", "b", "y"), (*held, np.array([[0.0, 1.0]])), constant=False)
+    row = np.array([*held[0][:, 3], held[1][0, 1]])
+    theta = rng.uniform(-1e9, 1e9, 7)
+    theta[6] = (0.4 - math.fsum(row[:6] * theta[:6])) / row[6]
+    private, linear = _encoded(np.tile([3, 1, 1], (rows, 1))), np.zeros(7)
+    _, found, _ = _differentiate(private, Objective(numbers, Fraction(1, 1 << 20)), linear, theta)
+    score = float(sum(Fraction(x) * Fraction(t) for x, t in zip(row.tolist(), theta.tolist(), strict=True)))
+    assert abs(score) < 1.0
+    slope = rows * row * (1 / (1 + math.exp(-score)) - 1.0)
+    np.testing.assert_allclose(found, slope + theta / 2.0**20, atol=TOLERANCE / 2**10, rtol=0)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
