@@ -148,7 +148,7 @@ def _as_declared(event: Event, draw: Draw) -> bool:
         return draw.sampler == "rounded_gaussian" and draw.parameters == (event.sigma_squared,)
     if isinstance(event, GaussianEvent | PartitionEvent):
         return draw.sampler == GAUSSIANS[event.rounded] and draw.parameters == (event.sigma_squared,)
-    return False  # no other event is used at the door
+    return False  # a perturbed objective is of regressions, which twins do not replay; no other is used
 
 
 def _added(question: Question) -> bool:

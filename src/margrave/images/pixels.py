@@ -100,7 +100,7 @@ class Pixels:
         grey = np.asarray(images)
         if grey.ndim != 3 or grey.shape[1] % self.height or grey.shape[2] % self.width or 0 in grey.shape[1:]:
             shape = f"[pictures, rows, columns] in multiples of {self.height} and {self.width}"
-            raise InputError(invalid("images", shape, "Crop or pad them alike.", got=grey.shape))
+            raise InputError(invalid("images", shape, "Crop or pad them alike.", got=grey.shape[1:]))
         if len(labels) != len(grey):
             raise InputError(invalid("labels", "as many as images", "Give each picture its class."))
         most = 1.0 if grey.dtype.kind == "f" else 255.0
