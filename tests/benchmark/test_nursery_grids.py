@@ -24,5 +24,9 @@ def test_a_grid_holds_one_half(name: str) -> None:
     assert set(DEPENDENCE) <= set(grid.metrics)
 
 
+def test_the_small_grid_is_of_tables_to_report_on() -> None:
+    assert {table.half for table in read_grid(GRIDS / "reporting-small.toml", {}).tables} == {"reporting"}
+
+
 def test_no_other_grid_lies_beside_them() -> None:
-    assert len(list(GRIDS.glob("*.toml"))) == 4
+    assert len(list(GRIDS.glob("*.toml"))) == 5

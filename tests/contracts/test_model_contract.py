@@ -65,9 +65,9 @@ def test_projections_are_consistent_and_sum_to_the_total(fitter, measurements):
     model = fitter.fit(DOMAIN, measurements)
     assert model.domain == DOMAIN
     assert model.total >= 1
-    # Marginals with a label are means over reference rows; all others are exact.
+    # Marginals with a refined attribute are means over reference rows; all others are exact.
     inner = model.inner if isinstance(model, InformedModel) else model
-    close = 1e-8 if getattr(inner, "labels", None) is None else 0.005
+    close = 1e-8 if getattr(inner, "refinements", None) is None else 0.005
     full = model.project(DOMAIN.names)
     for width in range(6):
         for clique in itertools.combinations(DOMAIN.names, width):

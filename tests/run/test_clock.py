@@ -50,7 +50,10 @@ TIMED = [
     for name in METHODS
     if METHODS[name].strategy().keeps_deadline
 ]
-ROUNDS = {"aim", "aim_grem", "batched", "conditional_aim", "gem", "mwem", "privmrf", "rap", "rap_pp"}
+ROUNDS = {
+    "aim", "aim_grem", "batched", "conditional_aim", "gem", "jam", "mwem", "privmrf", "rap", "rap_pp",
+    "vgem", "vjam", "vpmw",
+}  # fmt: skip
 """Methods that ask in rounds, so that time can end them early; that of others ends a fit."""
 A_READING = 1_000_000
 """Nanoseconds that the clock of these tests goes on by itself whenever somebody reads it."""
