@@ -108,13 +108,13 @@ def _goes(selector: str, generator: str) -> bool:
 
 
 def _pairs() -> list[Any]:
-    """All pairs; those outside a thin cover, in which each selector has three generators, are slow."""
+    """All pairs; those outside a thin cover, in which each selector has three or more generators, are slow."""
     cases = []
     for i, selector in enumerate(BENCH.SELECTORS):
         for j, generator in enumerate(FITTERS):
             if not _goes(selector, generator):
                 continue
-            marks = [] if (i + j) % 5 == 0 or selector in OWN else [pytest.mark.slow]
+            marks = [] if (i + j) % 5 == 4 or selector in OWN else [pytest.mark.slow]
             if generator in TORCH:
                 marks.append(NEEDS_TORCH)
             cases.append(pytest.param(selector, generator, marks=marks, id=f"{selector}-{generator}"))
@@ -145,12 +145,12 @@ def test_every_pair_makes_a_release(tmp_path: Path, selector: str, generator: st
     contract._check(found, tmp_path)
 
 
-def test_the_cover_has_every_selector_and_generator_twice() -> None:
+def test_the_cover_has_every_selector_twice_and_every_generator() -> None:
     quick = [case.values for case in _pairs() if not any(mark.name == "slow" for mark in case.marks)]
     assert len(quick) <= 70
-    for place, names in ((0, BENCH.SELECTORS), (1, FITTERS)):
-        for name in names:
-            assert sum(case[place] == name for case in quick) >= (1 if name in (*OWN, *BOUND) else 2)
+    for name in BENCH.SELECTORS:
+        assert sum(selector == name for selector, _ in quick) >= (1 if name in OWN else 2)
+    assert {generator for _, generator in quick} == set(FITTERS)
 
 
 @NEEDS_TORCH
