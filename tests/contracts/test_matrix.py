@@ -108,7 +108,7 @@ def _goes(selector: str, generator: str) -> bool:
 
 
 def _pairs() -> list[Any]:
-    """All pairs; those outside a thin cover, in which each selector has three or more generators, are slow."""
+    """All pairs; those outside a thin cover, in which each selector has at least two generators, are slow."""
     cases = []
     for i, selector in enumerate(BENCH.SELECTORS):
         for j, generator in enumerate(FITTERS):
