@@ -139,6 +139,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
         run_grid(declared(tmp_path, "real"), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_and_its_children_are_gone(tmp_path: Path) -> None:
     out, pid = tmp_path / "out", tmp_path / "pid"
     body = f"open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"

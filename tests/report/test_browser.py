@@ -82,7 +82,7 @@ def pages(made: Made) -> dict[str, str]:
     return {"comparison": render_comparison(review()), "release": render(release, model, synthetic=synthetic)}
 
 
-@pytest.mark.parametrize("name", ["comparison", "release"])
+@pytest.mark.parametrize("name", [pytest.param("comparison", marks=pytest.mark.slow), "release"])
 def test_the_choice_of_colours_works_without_a_script(
     name: str, pages: dict[str, str], tmp_path: Path
 ) -> None:
@@ -140,7 +140,7 @@ def test_it_prints(pages: dict[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(_axe() is None, reason="this machine has no axe-core")
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["comparison", "release"])
 def test_axe_finds_nothing(name: str, theme: str, pages: dict[str, str], tmp_path: Path) -> None:
     script = f"""

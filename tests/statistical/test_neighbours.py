@@ -184,7 +184,7 @@ def _moved(event: Event, first: Histogram, second: Histogram) -> tuple[float, fl
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("k", [0, 1, 3])
-@pytest.mark.parametrize("gdp", [False, True])
+@pytest.mark.parametrize("gdp", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_nothing_moves_further_than_the_ledger_says(
     adjacency: Adjacency, k: int, gdp: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
