@@ -1,4 +1,4 @@
-"""Forty text files as they are met in the world, made by a script: how each is read, or that it is refused.
+"""Text files as they are met in the world, made by a script: how each is read, or that it is refused.
 
 All that are read hold the same table: a city, an amount, a share, a day and a number of visits, in 60 rows.
 """
@@ -6,6 +6,9 @@ All that are read hold the same table: a city, an amount, a share, a day and a n
 from __future__ import annotations
 
 import datetime
+import gzip
+import io
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +39,7 @@ class Messy:
         option: The one option that reads it, as on the command line; None where none is needed.
         named: Whether the refusal without the option names it.
         readable: Whether it is read at all.
+        found: Whether discovery finds its formats where nothing is said, so that it is read right as it is.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Messy:
     option: tuple[str, ...] | None = None
     named: bool = True
     readable: bool = True
+    found: bool = False
 
 
 def lines(
@@ -101,13 +106,32 @@ def dollars(value: float) -> str:
     return quoted(f"${value:,.2f}")
 
 
+def amounts(value: float) -> str:
+    return quoted(f"{value:,.2f}")
+
+
+def in_parentheses(value: float) -> str:
+    return quoted(f"({value:,.2f})") if int(value) % 2 else amounts(value)
+
+
+def days(written: str) -> bytes:
+    return text(lines(day=lambda date: date.strftime(written))).encode()
+
+
+def zipped(content: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("visits.csv", content)
+    return packed.getvalue()
+
+
 PLAIN = text(lines())
 GERMAN = text(lines(";", german, comma, dotted), "\r\n")
 
 
 def _readable() -> list[Messy]:
     """Files that are read, with at most one option."""
-    us = text(lines(number=lambda v: quoted(f"{v:,.2f}"), day=american))
+    oracle = text(lines(day=lambda date: date.strftime("%d-%b-%y").upper())).encode()
     return [
         Messy("plain.csv", PLAIN.encode()),
         Messy("windows_lines.csv", text(lines(), "\r\n").encode()),
@@ -141,19 +165,37 @@ def _readable() -> list[Messy]:
         Messy("inches.csv", PLAIN.replace("Bath", '"Bath" 5').encode(), ("--quote", "none")),
         Messy("no_header.csv", text(lines(names=None)).encode(), ("--no-header",)),
         Messy("no_header_with_mark.csv", text([*lines(names=None)]).encode("utf-8-sig"), ("--no-header",)),
+        Messy("gzip.csv.gz", gzip.compress(PLAIN.encode())),
+        Messy("apostrophes.csv", text(lines(city="'{}'".format)).encode()),
+        Messy("mixed_line_ends.csv", PLAIN.replace("\n", "\r\n", 20).encode()),
+        Messy("german_in_quotes.csv", text(lines(";", city=quoted)).encode(), ("--separator", ";")),
+        *_found(),
         # What only the cells show cannot be named by an error, which would tell about private rows.
-        Messy("swiss.csv", text(lines(";", swiss, day=dotted)).encode(), ("--locale", "ch"), named=False),
-        Messy("american.csv", us.encode(), ("--locale", "us"), named=False),
-        Messy(
-            "dollars.csv", text(lines(number=dollars)).encode(), ("--format", "amount=$1,234.50"), named=False
-        ),
-        Messy(
-            "percent.csv",
-            text(lines(share="{:.1f}%".format)).encode(),
-            ("--format", "share=1.5%"),
-            named=False,
-        ),
-        Messy("british_dates.csv", text(lines(day=slashed)).encode(), ("--dates", "%d/%m/%Y"), named=False),
+        Messy("months.csv", days("%d %b %Y"), ("--dates", "%d %b %Y"), named=False),
+        Messy("oracle_days.csv", oracle, ("--dates", "%d-%^b-%y"), named=False),
+        Messy("days_of_digits.csv", days("%Y%m%d"), ("--format", "day=%Y%m%d"), named=False),
+    ]
+
+
+def _found() -> list[Messy]:
+    """Files whose formats only the cells show: discovery finds them, or an option says them."""
+
+    def one(name: str, content: bytes, *option: str) -> Messy:
+        return Messy(name, content, option, named=False, found=True)
+
+    euros, commas = (lambda v: quoted(f"{german(v)} €")), (lambda v: quoted(comma(v)))
+    us = text(lines(number=amounts, day=american)).encode()
+    return [
+        one("swiss.csv", text(lines(";", swiss, day=dotted)).encode(), "--locale", "ch"),
+        one("american.csv", us, "--locale", "us"),
+        one("dollars.csv", text(lines(number=dollars)).encode(), "--format", "amount=$1,234.50"),
+        one("euros.csv", text(lines(number=euros)).encode(), "--format", "amount=1.234,50 €"),
+        one("losses.csv", text(lines(number=in_parentheses)).encode(), "--format", "amount=1,234.50"),
+        one("decimal_commas.csv", text(lines(number=commas)).encode(), "--format", "amount=1234,50"),
+        one("percent.csv", text(lines(share="{:.1f}%".format)).encode(), "--format", "share=1.5%"),
+        one("british_dates.csv", days("%d/%m/%Y"), "--dates", "%d/%m/%Y"),
+        one("short_years.csv", days("%m/%d/%y"), "--dates", "%m/%d/%y"),
+        one("moments.csv", days("%m/%d/%Y 12:00 AM"), "--dates", "%m/%d/%Y %p"),
     ]
 
 
@@ -167,6 +209,19 @@ def _unreadable() -> list[Messy]:
         Messy("names_repeat.csv", PLAIN.replace("share", "city", 1).encode(), readable=False),
         Messy("fixed_width.csv", text([row.replace(",", "  ") for row in rows]).encode(), readable=False),
         Messy("empty.csv", b"", readable=False),
+        Messy("remark_above.csv", f"# written by R, 2024\n{PLAIN}".encode(), readable=False),
+        Messy("empty_line_above.csv", f"\n{PLAIN}".encode(), readable=False),
+        Messy(
+            "row_numbers.csv",
+            text([f"{n or ''},{row}" for n, row in enumerate(rows)]).encode(),
+            readable=False,
+        ),
+        Messy("backslashes.csv", PLAIN.replace("Bath", '"Ba\\"th"').encode(), readable=False),
+        Messy("total_below.csv", f"{PLAIN}60 rows\n".encode(), readable=False),
+        Messy("utf32.csv", PLAIN.encode("utf-32"), readable=False),
+        Messy("zip.csv", zipped(PLAIN), readable=False),
+        Messy("old_excel.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(2000), readable=False),
+        Messy("gzip.csv", gzip.compress(PLAIN.encode()), readable=False),
         Messy("page.csv", b"<html>\n<body>Please log in</body>\n</html>\n", readable=False),
         Messy("trailing_separators.csv", text([row + "," for row in rows]).encode(), readable=False),
         Messy("binary.csv", bytes(range(256)) * 40, readable=False),

@@ -1,11 +1,11 @@
 """The verdict on twenty releases, ten good and ten useless, beside what a comparison with the real rows says.
 
     python bench/runs/usefulness.py                    # all twenty, as the table of docs/usefulness.md
-    python bench/runs/usefulness.py adult ids          # some of them
+    python bench/runs/usefulness.py adult keys         # some of them
 
 Adult, the made-up hospital and the choosing half of the nursery stand for good releases. The useless ones are
-what goes wrong in a first hour: too few rows, too many columns, keys, text, the wrong decimal mark,
-declarations that do not fit, an epsilon or a cap that leaves nothing. **Not private**: it shows errors.
+what goes wrong in a first hour: too few rows, too many columns, keys, text, units in the cells, declarations
+that do not fit, an epsilon or a cap that leaves nothing. **Not private**: it shows errors.
 """
 
 from __future__ import annotations
@@ -69,12 +69,18 @@ def draw_wide() -> pa.Table:
     return pa.table({f"q{place}": rng.choice(["a", "b", "c"], 500) for place in range(1200)})
 
 
-def draw_decimal_commas() -> pa.Table:
-    """Numbers with a decimal comma, read with a decimal point."""
+def draw_units() -> pa.Table:
+    """Measurements with their units in the cells, which are not the same in all rows."""
     rng = np.random.default_rng(3)
-    names = ("length", "width", "weight", "height")
+    units = {"length": ["cm", "in"], "width": ["cm", "in"], "weight": ["kg", "lb"], "height": ["m", "ft"]}
     return pa.table(
-        {name: [f"{size:.3f}".replace(".", ",") for size in rng.normal(100, 30, ROWS)] for name in names}
+        {
+            name: [
+                f"{size:.3f} {unit}"
+                for size, unit in zip(rng.normal(100, 30, ROWS), rng.choice(two, ROWS), strict=True)
+            ]
+            for name, two in units.items()
+        }
     )
 
 
@@ -164,7 +170,7 @@ CASES: dict[str, Case] = {
     "1,200 columns": Case(False, 0.5, draw_wide, method="independent"),
     "keys": Case(False, 1.0, draw_keys),
     "free text": Case(False, 1.0, draw_notes),
-    "decimal commas": Case(False, 1.0, draw_decimal_commas),
+    "units in cells": Case(False, 1.0, draw_units),
     "other spellings": Case(False, 1.0, draw_answers, declare_other_spellings),
     "other units": Case(False, 1.0, draw_months, declare_other_units),
 }

@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from margrave.limits import Deadline, Effort
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.pooling import pool
 from margrave.models._mixture.constraint_blocks import (
@@ -208,6 +209,13 @@ def test_rules_bring_the_model_nearer_to_the_rows_inside_and_outside(sigma: floa
         off.append({tied: np.mean(found) for tied, found in errors.items()})
     assert off[1][True] < 0.7 * off[0][True]
     assert off[1][False] < off[0][False]
+
+
+def test_without_a_step_one_ways_are_those_measured_within_the_rules() -> None:
+    late, joint = Mixture().fit(DOMAIN, measured(20.0), effort=Effort(deadline=Deadline(0.0))), truth(DOMAIN)
+    for name in DOMAIN.names:
+        assert np.abs(late.project((name,)) - summed(joint, (name,))).sum() / 2 < 0.02 * ROWS
+    assert late.project(("zip", "state"))[0, 1:].sum() == 0.0
 
 
 needs_torch = pytest.mark.needs_extra("torch")

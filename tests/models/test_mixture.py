@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from margrave.models._mixture.stacked import stack
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, point
-from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, set_policy
+from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, Setting, set_policy
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -226,6 +227,44 @@ def test_convergence_is_told() -> None:
     assert late.descent is not None
     assert late.descent.steps == 0
     assert not late.converged
+
+
+def test_without_a_step_it_is_the_product_of_the_measured_one_ways() -> None:
+    tables = pool(DOMAIN, measured(20.0), inferred=True)
+    late = Mixture().fit(DOMAIN, measured(20.0), effort=Effort(deadline=Deadline(0.0)))
+    ones = {name: late.project((name,)) / late.total for name in DOMAIN.names}
+    for table in tables:
+        if len(table.clique) == 1:
+            shares = np.maximum(table.values / late.total, 1e-6)
+            assert np.allclose(ones[table.clique[0]], shares / shares.sum(), atol=1e-4)
+    product = np.outer(ones["a"], ones["b"]) * late.total
+    assert np.allclose(late.project(("a", "b")), product, atol=1e-6 * late.total)
+    assert late.sample(50, np.random.default_rng(0)).rows == 50
+
+
+class FewSteps:
+    """A clock that lets a descent take some steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    @property
+    def passed(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def test_a_descent_that_was_stopped_early_is_no_worse_than_the_product() -> None:
+    stacked = stack(DOMAIN, pool(DOMAIN, measured(20.0), inferred=True), 10_000.0)
+    values = []
+    for steps in (0, 1, 5, 40):
+        effort: Any = Effort(deadline=FewSteps(steps))  # type: ignore[arg-type]
+        found = Mixture(components=60).descend_once(DOMAIN, stacked, 1e4, Setting(100.0), effort).descent
+        assert found is not None
+        assert found.steps == steps
+        values.append(found.value)
+    assert values == sorted(values, reverse=True)
+    assert values[3] < values[0]
 
 
 def test_more_steps_do_not_raise_the_objective() -> None:

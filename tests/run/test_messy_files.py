@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,12 +18,16 @@ from messy_files import FILES, NAMES, Messy, table_rows, write_messy
 
 READABLE = [messy for messy in FILES if messy.readable]
 UNREADABLE = [messy for messy in FILES if not messy.readable]
+FOUND = [messy for messy in READABLE if messy.found]
 PARTS = {
     "--separator": "separator",
     "--encoding": "encoding",
     "--quote": "quote",
     "--dates": "dates",
+    "--thousands": "thousands",
 }
+MICROSECONDS = 86_400_000_000
+"""In a day."""
 
 
 def named(messy: Messy) -> str:
@@ -57,17 +62,21 @@ def check_rows(path: Path, text: TextFormat, engine: str) -> None:
     names = [found.name for found in source.columns]
     rows = table_rows()
     assert len(rows) == len(source._table)
-    assert column(source, names[1], "number") == pytest.approx([row[1] for row in rows])
+    losses = [-1 if path.name == "losses.csv" and int(row[1]) % 2 else 1 for row in rows]
+    amounts = [sign * row[1] for sign, row in zip(losses, rows, strict=True)]
+    assert column(source, names[1], "number") == pytest.approx(amounts)
     assert column(source, names[2], "number") == pytest.approx([row[2] for row in rows])
-    first = datetime.date(1970, 1, 1)
-    assert column(source, names[3], "date") == [(row[3] - first).days for row in rows]
+    first, moment = datetime.date(1970, 1, 1), path.name == "moments.csv"
+    unit = MICROSECONDS if moment else 1
+    days = [unit * (row[3] - first).days for row in rows]
+    assert column(source, names[3], "moment" if moment else "date") == days
     assert column(source, names[4], "number") == [row[4] for row in rows]
     cities = source._table.column(names[0]).to_pylist()
-    assert [city.strip('"').replace('" 5', "") for city in cities] == [row[0] for row in rows]
+    assert [city.strip("\"'").replace('" 5', "") for city in cities] == [row[0] for row in rows]
 
 
 def test_the_corpus_is_large_enough() -> None:
-    assert len(FILES) >= 40
+    assert len(FILES) >= 60
     assert len({messy.name for messy in FILES}) == len(FILES)
 
 
@@ -90,6 +99,27 @@ def test_a_file_that_needs_an_option_is_refused_and_the_option_named(messy: Mess
         assert all(word in done.err for word in likely)
     assert files(tmp_path) == before
     assert not any(city in done.err for city in ("Köln", "Orl", "Bath"))
+
+
+@pytest.mark.parametrize("messy", FOUND, ids=named)
+def test_formats_that_only_the_cells_show_are_found(messy: Messy, tmp_path: Path) -> None:
+    """Without the option, what is released lies where the rows lie and is written as they are."""
+    path, out = write_messy(messy, tmp_path), tmp_path / "out.csv"
+    parted = ("--separator", ";") if b";" in messy.content.splitlines()[0] else ()  # as the error says
+    base = ("synthesize", path, "-e", 1000, "--delta", 0.01, "--method", "independent", *parted)
+    done = call(*base, "-o", out, "--rows", 60, "--seed", 1)
+    assert done.code == 0, done.err
+    real, made = (open_source(file, text=format_of(messy.option))[0] for file in (path, out))
+    read = {"amount": "number", "share": "number", "day": "date"}
+    if messy.name == "moments.csv":
+        read["day"] = "moment"
+    for name, kind in read.items():
+        before, after = (np.asarray(column(source, name, kind)) for source in (real, made))
+        reach = float(np.ptp(before))
+        # With 60 rows the outermost bins reach beyond the rows.
+        assert after.min() >= before.min() - 0.5 * reach, name
+        assert after.max() <= before.max() + 0.5 * reach, name
+        assert abs(float(np.mean(after)) - float(np.mean(before))) < 0.2 * reach, name
 
 
 @pytest.mark.parametrize("messy", UNREADABLE, ids=named)

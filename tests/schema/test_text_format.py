@@ -108,7 +108,7 @@ def test_what_a_number_format_writes_it_reads(example: str, cents: int) -> None:
 
 
 @given(
-    st.sampled_from(["%d.%m.%Y", "%m/%d/%Y", "%-m/%-d/%Y", "%Y%m%d"]),
+    st.sampled_from(["%d.%m.%Y", "%m/%d/%Y", "%-m/%-d/%Y", "%Y%m%d", "%d%^b%Y", "%B %-d, %Y", "%-d %b %Y"]),
     st.dates(datetime.date(1, 1, 1), datetime.date(9999, 12, 31)),
 )
 def test_what_a_date_format_writes_it_reads(pattern: str, day: datetime.date) -> None:
@@ -117,6 +117,23 @@ def test_what_a_date_format_writes_it_reads(pattern: str, day: datetime.date) ->
     texts, sound = form.read(pa.array([form.write(iso), form.write(f"{iso}T08:15:00")]))
     assert sound.to_pylist() == [True, True]
     assert texts.to_pylist() == [iso, f"{iso} 08:15:00"]
+
+
+def test_english_names_of_months_are_read_however_they_are_written() -> None:
+    cells = ["05-JAN-24", "5-january-24", "31-Sept.-69", "05-Jxn-24", "05-01-24", "5-Mayo-24"]
+    texts, sound = date_format("%d-%b-%y", "dates").read(pa.array(cells))
+    assert sound.to_pylist() == [True, True, True, False, False, False]
+    assert texts.to_pylist() == ["2024-01-05", "2024-01-05", "1969-09-31", *cells[3:]]
+
+
+def test_digits_alone_are_dates_where_their_column_says_so() -> None:
+    text = TextFormat(columns={"born": "%Y%m%d"})
+    cells = pa.array(["20240105", "2024105", "1.5", None])
+    assert read_cells(cells, "born", text).to_pylist() == ["2024-01-05", "2024105", "1.5", None]
+    assert read_cells(cells, "other", text).to_pylist() == ["20240105", "2024105", "1.5", None]
+    with pytest.raises(InputError, match="--format NAME=%Y%m%d"):
+        TextFormat(dates="%Y%m%d")
+    assert TextFormat(dates="%d%b%Y").date("born") is not None
 
 
 @pytest.mark.parametrize("example", ["1,234", "abc", "", "1.2.3,4,5", "(5)", "-5", "12,34,567"])

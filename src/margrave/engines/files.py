@@ -198,7 +198,10 @@ def _read_header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
 def check_names(names: list[str], text: TextFormat) -> None:
     """Refuse what is no header; its cells are not shown, for without a header they are a row of the table."""
     if not names or "" in names:
-        remedy = "Complete the header; if the first line is a row, say --no-header."
+        remedy = (
+            "Complete the header: row numbers that pandas or R wrote have no name, and are left out with "
+            "index=False or row.names=FALSE. If the first line is a row, say --no-header."
+        )
         raise InputError(invalid("data", "headed by a first line that names every column", remedy))
     if len(set(names)) != len(names):
         remedy = "Rename the columns that repeat; if the first line is a row, say --no-header."

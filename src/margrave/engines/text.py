@@ -165,6 +165,16 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: ("utf-16", "utf-16-be"),
 }
 """The encoding that a mark at the start of a file names, and the codec of what follows the mark."""
+UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+SIGNATURES = {
+    b"PK\x03\x04": ("a zip archive or an Excel file", "Unpack it, or let its name end in .xlsx."),
+    b"\xd0\xcf\x11\xe0": ("an old Excel file", "Save it as .xlsx or as CSV."),
+    b"\x1f\x8b": ("a gzip archive", "Let its name end in .csv.gz."),
+    b"PAR1": ("a Parquet file", "Let its name end in .parquet."),
+    b"ARROW1": ("an Arrow file", "Let its name end in .arrow."),
+    **dict.fromkeys(UTF_32, ("text in UTF-32", "Save it in UTF-8.")),
+}
+"""First bytes of files that are no text files of rows whatever their names say; and what to do about them."""
 CANDIDATES = (";", "\t", "|", ",")
 HINT = re.compile(r'"?sep=(.)"?')
 """A first line by which spreadsheets say what parts the cells."""
@@ -200,6 +210,7 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
         InputError: The file cannot be read, or its first line is not written in this format.
     """
     raw = _first_bytes(path)
+    _check_signature(raw)
     mark = next((mark for mark in BYTE_ORDER_MARKS if raw.startswith(mark)), b"")
     encoding, codec = BYTE_ORDER_MARKS.get(mark, (text.encoding or "utf-8",) * 2)
     if not mark and codec in ("utf-16", "utf-8-sig"):
@@ -217,6 +228,13 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
     kept = text.separator or (separator if text.decimal == "," else None)
     text = dataclasses.replace(text, encoding=None if encoding == "utf-8" else encoding, separator=kept)
     return TextHead(text, separator, codec, skipped, _made_header(raw[skipped:], codec, separator, text))
+
+
+def _check_signature(raw: bytes) -> None:
+    """Refuse what its first bytes say is another kind of file."""
+    for signature, (kind, remedy) in SIGNATURES.items():
+        if raw.startswith(signature):
+            raise InputError(invalid("data", f"a text file; it begins as {kind} does", remedy))
 
 
 def _first_bytes(path: Path) -> bytes:

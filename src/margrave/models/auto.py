@@ -116,7 +116,7 @@ class Auto(Estimator["protocols.Model"]):
             InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
             SchemaError: The domain has no attribute `target`.
         """
-        mixture, choice = self._mixture, None
+        mixture, choice, tables = self._mixture, None, None
         mixture.admit(domain, [])
         if not effort.rough and max(domain.sizes) <= mixture.largest:
             tables, rows = pool(domain, measurements, inferred=True), rows_of(measurements, total)
@@ -128,7 +128,8 @@ class Auto(Estimator["protocols.Model"]):
             ranked = rank_pairs(domain, tables, choice.dependence)
             if ranked and self._prefers_tree(ranked, choice):
                 return self.grow_tree(domain, measurements, ranked, rows, effort)
-        return mixture.fit_at(choice.setting if choice else None, domain, measurements, total, effort)
+        setting = choice.setting if choice else None
+        return mixture.fit_at(setting, domain, measurements, total, effort, tables)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]

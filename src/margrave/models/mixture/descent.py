@@ -6,12 +6,13 @@ Optimise: Adam on natural gradients of the logarithms, with a step that falls to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel
+from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY, rake_block
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked
 from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, point
@@ -152,13 +153,41 @@ def make_model(domain: Domain, rows: float, stacked: Stacked, run: Run, penalty:
 
 def start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:
     """Around the measured one-ways; uniform where an attribute has none."""
-    logs = np.zeros((stacked.codes, components), np.float32)
+    logs = np.repeat(_one_way_logs(stacked), components, axis=1)
+    logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
+    return point(logs, np.zeros(components), stacked.starts)
+
+
+def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float) -> Run:
+    """A descent that the clock ended, or the product of the measured one-ways where its objective is lower.
+
+    A descent starts at components that are scattered around the one-ways, and takes some steps to get nearer
+    to the measurements than their product is.
+
+    Args:
+        stacked: The measurements.
+        run: Where the descent ended.
+        penalty: Of a nat of dependence.
+        smoothness: Of unlike neighbours among ordered codes.
+    """
+    at = point(_one_way_logs(stacked), np.zeros(1), stacked.starts)
+    for tables in stacked.tied:  # within constraints a product of the one-ways has others
+        blocks = np.split(at.shares[tables.rows].astype(np.float64), np.cumsum(tables.constraint.sizes)[:-1])
+        raked = np.concatenate(rake_block(tables.constraint, blocks, np.ones(1)))
+        at.logs[tables.rows] = np.maximum(np.log(np.maximum(raked, 1e-300)), MIN_LOG_PROBABILITY)
+    at.settle(stacked.starts)
+    value, _ = Objective(stacked, 1, penalty, smoothness)(at)
+    return run if run.descent.value < value else Run(at, replace(run.descent, value=value))
+
+
+def _one_way_logs(stacked: Stacked) -> Singles:
+    """Logarithms of the measured one-ways, shape [codes, 1]; uniform where an attribute has none."""
+    logs = np.zeros((stacked.codes, 1), np.float32)
     for i in range(stacked.attributes):
         part = slice(stacked.starts[i], stacked.starts[i + 1])
         base = np.maximum(_one_way(stacked, part), 1e-6)
-        logs[part] = np.log(base / base.sum())[:, None]
-    logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
-    return point(logs, np.zeros(components), stacked.starts)
+        logs[part, 0] = np.log(base / base.sum())
+    return logs
 
 
 def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:

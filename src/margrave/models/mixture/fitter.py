@@ -24,7 +24,7 @@ from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import open_device
-from margrave.models.mixture.descent import Run, descend, make_model, start
+from margrave.models.mixture.descent import Run, descend, make_model, prefer_product, start
 from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.policy import (
     MAX_FINE_COMPONENTS,
@@ -173,7 +173,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The mixture that explains the measurements; see the class. `warm` is not used.
 
         A rough fit is one small mixture at the rule's penalty, without refined attributes. After the effort's
-        deadline no step is taken; `converged` tells what came of it.
+        deadline no step is taken, and where too few were, the product of the measured one-ways is taken
+        instead; `converged` tells what came of it.
 
         Cliques of three or more attributes count through their pairs.
 
@@ -190,11 +191,15 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         measurements: Sequence[NoisyMarginal],
         total: float | None,
         effort: Effort,
+        tables: Sequence[Pooled] | None = None,
     ) -> MixtureModel | GroupedMixture:
-        """As `fit`, at a setting that was chosen before, or None to choose first."""
+        """As `fit`, at a setting that was chosen before, or None to choose first.
+
+        `tables` are the measurements as `pool` gives them with what is inferred; None to pool them here.
+        """
         rows = rows_of(measurements, total)
         self.admit(domain, [])
-        tables = pool(domain, measurements, inferred=True)
+        tables = pool(domain, measurements, inferred=True) if tables is None else tables
         domain = resolve_dependencies(domain, tables)
         grouping = group_codes(domain, tables, self.largest)
         if grouping is None:
@@ -305,15 +310,18 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         )
         if device is not None:
             on = TensorObjective(stacked, penalty, smoothness, device)
-            descent = descend_tensors(on, at, self.steps, self.rate, lambda: effort.over)
-            return make_model(domain, rows, stacked, Run(at, descent), penalty)
-        latent_blocks = [
-            LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY)
-            for group in setting.groups
-        ]
-        objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
-        descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
-        return make_model(domain, rows, stacked, Run(at, descent, latent_blocks), penalty)
+            run = Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over))
+        else:
+            latent_blocks = [
+                LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY)
+                for group in setting.groups
+            ]
+            objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
+            descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
+            run = Run(at, descent, latent_blocks)
+        if run.descent.steps < self.steps:
+            run = prefer_product(stacked, run, penalty, smoothness)
+        return make_model(domain, rows, stacked, run, penalty)
 
     def choose(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Choice:
         """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they

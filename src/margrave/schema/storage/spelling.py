@@ -200,7 +200,9 @@ def read_cells(distinct: Any, name: str, text: TextFormat) -> Any:
     dates = text.date(name)
     if dates is not None:
         dated, known = dates.read(filled)
-        found = pc.if_else(pc.and_(known, pc.invert(sound)), dated, found)
+        if not text.declares_dates(name):
+            known = pc.and_(known, pc.invert(sound))
+        found = pc.if_else(known, dated, found)
     return pc.if_else(pc.is_null(distinct), None, found)
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ FIRST_YEAR_OF_TWO_DIGITS = 69
 """Years of two digits from here on are of the twentieth century, those below of the next, as in POSIX."""
 CLOCK = r"(?:[T ]|, )(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?P<second>:[0-9]{2}(?:\.[0-9]{1,9})?)?"
 HALF = r"(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+MONTH_NAMES = ("%b", "%B", "%^b")
+"""Fields of months in words: Jan, January and JAN in output; in input any of these will do."""
+MONTH_FIELDS = ("%m", "%-m", *MONTH_NAMES)
 CENTS = 17
 """Most significant digits of a number that are written in groups; larger ones are written without."""
 
@@ -199,16 +207,25 @@ class DateFormat:
         texts = texts.cast(pa.large_string())
         parts = pc.extract_regex(texts, f"^{self._regex()}(?:{CLOCK}{HALF})?$")
         get = partial(get_group, parts)
-        sound = pc.is_valid(parts)
-        date = _join("-", _full_year(get("year")), _two_digits(get("month")), _two_digits(get("day")))
+        sound, month = pc.is_valid(parts), get("month")
+        if self._month_field() not in ("%m", "%-m"):
+            month = _number_months(month)
+        date = _join("-", _full_year(get("year")), _two_digits(month), _two_digits(get("day")))
         hour = _two_digits(_full_hour(get("hour"), get("half")))
         moment = _join(" ", date, _join("", _join(":", hour, get("minute")), get("second")))
         return pc.if_else(sound, pc.if_else(pc.equal(get("hour"), ""), date, moment), texts), sound
 
+    def _month_field(self) -> str:
+        """The field of the pattern that is the month."""
+        return next(part for part in _parts(self.pattern) if part in MONTH_FIELDS)
+
     def _regex(self) -> str:
+        digits = "[0-9]{2}" if are_joined(self.pattern) else "[0-9]{1,2}"
+        words = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTHS) + "|Sept"
         names = {
-            **dict.fromkeys(("%d", "%-d"), "(?P<day>[0-9]{1,2})"),
-            **dict.fromkeys(("%m", "%-m"), "(?P<month>[0-9]{1,2})"),
+            **dict.fromkeys(("%d", "%-d"), f"(?P<day>{digits})"),
+            **dict.fromkeys(MONTH_FIELDS, rf"(?P<month>(?i:{words}))\.?"),
+            **dict.fromkeys(("%m", "%-m"), f"(?P<month>{digits})"),
             "%Y": "(?P<year>[0-9]{4})",
             "%y": "(?P<year>[0-9]{2})",
         }
@@ -219,6 +236,8 @@ class DateFormat:
         year, month, day, rest = text[:4], text[5:7], text[8:10], text[10:]
         values = {"%d": day, "%m": month, "%Y": year, "%y": year[2:]}
         values |= {"%-d": str(int(day)), "%-m": str(int(month))}
+        name = MONTHS[int(month) - 1]
+        values |= {"%B": name, "%b": name[:3], "%^b": name[:3].upper()}
         written = "".join(values.get(part, part) for part in _parts(self.pattern))
         clock = rest[1:]
         if self.half and clock:
@@ -230,7 +249,20 @@ class DateFormat:
 
 def _parts(pattern: str) -> list[str]:
     """A date format cut into its fields and what stands between them."""
-    return [part for part in re.split(r"(%-?[a-zA-Z])", pattern) if part]
+    return [part for part in re.split(r"(%[-^]?[a-zA-Z])", pattern) if part]
+
+
+def are_joined(pattern: str) -> bool:
+    """Whether two fields of a date format that are digits have nothing between them, as in "%Y%m%d"."""
+    numeric = [part[:1] == "%" and part not in MONTH_NAMES for part in _parts(pattern)]
+    return any(one and two for one, two in pairwise(numeric))
+
+
+def _number_months(words: Any) -> Any:
+    """The numbers of months that are named by English words, as text; empty where there is no name."""
+    short = pc.utf8_lower(pc.utf8_slice_codeunits(words, 0, 3))
+    known = pa.array([name[:3].lower() for name in MONTHS], short.type)
+    return pc.fill_null(pc.add(pc.index_in(short, value_set=known), 1).cast(pa.large_string()), "")
 
 
 def _full_year(year: Any) -> Any:
@@ -256,7 +288,8 @@ def date_format(pattern: str, param: str) -> DateFormat:
     """A date format, found to name the day, the month and the year once each.
 
     Args:
-        pattern: Such as "%d.%m.%Y" or "%-m/%-d/%y"; with " %p" behind where times of day have AM or PM.
+        pattern: Such as "%d.%m.%Y", "%-m/%-d/%y", "%d-%b-%Y" or "%Y%m%d"; with " %p" behind where times of
+            day have AM or PM.
         param: What the pattern is, for the error.
 
     Raises:
@@ -265,15 +298,11 @@ def date_format(pattern: str, param: str) -> DateFormat:
     given, half = pattern, pattern.endswith(" %p")
     pattern = pattern.removesuffix(" %p")
     parts = _parts(pattern)
-    fields = sorted(part.replace("-", "").lower() for part in parts if part.startswith("%"))
+    kinds = {"%d": "d", "%-d": "d", "%Y": "y", "%y": "y", **dict.fromkeys(MONTH_FIELDS, "m")}
+    fields = sorted(kinds.get(part, "?") for part in parts if part.startswith("%"))
     between = "".join(part for part in parts if not part.startswith("%"))
-    if (
-        fields != ["%d", "%m", "%y"]
-        or "%-Y" in parts
-        or "%-y" in parts
-        or re.search(r"[0-9a-zA-Z%]", between)
-    ):
-        remedy = "Try '%d.%m.%Y', '%m/%d/%Y' or '%d/%m/%y'."
+    if fields != ["d", "m", "y"] or re.search(r"[0-9a-zA-Z%]", between):
+        remedy = "Try '%d.%m.%Y', '%m/%d/%Y', '%d/%m/%y' or, with English names of months, '%d %b %Y'."
         raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=given))
     return DateFormat(pattern, half)
 
@@ -316,11 +345,13 @@ class TextFormat:
         thousands: Mark between groups of three digits, where there is one; with a decimal comma it is the
             point unless another is given. It is optional in cells.
         dates: How dates are written, as in "%d.%m.%Y": %d, %m and %Y or %y, in any order with any marks
-            between, and %-d, %-m where output shall have no leading zeros. A time of day may follow a date;
+            between, and %-d, %-m where output shall have no leading zeros; or English names of months, %b for
+            Jan, %^b for JAN, %B for January. A time of day may follow a date;
             " %p" at the end means that output has hours of 12, with AM or PM.
             None means as ISO 8601 has them, 2024-12-31; such dates are always read.
         columns: Formats of single columns by name: an example of a number, as in "$1,234.50", "1.234,5 €" or
-            "32%"; a date format as in "%m/%d/%y"; or "text" for cells that are taken as they stand.
+            "32%"; a date format as in "%m/%d/%y" or "%Y%m%d"; or "text" for cells that are taken as they
+            stand.
 
     Raises:
         InputError: A part is not of this form.
@@ -359,6 +390,12 @@ class TextFormat:
             raise InputError(invalid("names", "distinct, and of a file without a header", remedy))
         if self.dates is not None:
             date_format(self.dates, "dates")
+            if are_joined(self.dates):
+                constraint = (
+                    "a date format with marks between its numbers, since numbers are written so as well"
+                )
+                remedy = f"Say it of its column: --format NAME={self.dates}, or columns={{'NAME': ...}}."
+                raise InputError(invalid("dates", constraint, remedy, got=self.dates))
         for name in self.columns:
             self._parse_format(name)
 
@@ -416,6 +453,10 @@ class TextFormat:
         if isinstance(found, DateFormat):
             return found
         return None if self.dates is None else date_format(self.dates, "dates")
+
+    def declares_dates(self, name: str) -> bool:
+        """Whether a column has a date format of its own, so that digits alone may be a date."""
+        return isinstance(self._parse_format(name), DateFormat)
 
     def _usual_number(self) -> NumberFormat:
         point = "." if self.decimal == "," else ""
