@@ -75,9 +75,12 @@ def start(precision: type) -> Point:
 def compiled(precision: type, information: float, smoothness: float, inferred: bool = False) -> Objective:
     """The compiled objective with feasible share in this precision; the kernels take either."""
     made = Objective(stacked(inferred), 12, information, smoothness)
-    made.gradient, made._scaled, made._model, made._pairs = (
-        part.astype(precision) for part in (made.gradient, made._scaled, made._model, made._pairs)
+    made.gradient, made._scaled, made._model = (
+        # Room to work in that holds nothing yet: whatever lies there need not survive a cast.
+        np.empty(part.shape, precision)
+        for part in (made.gradient, made._scaled, made._model)
     )
+    made._pairs = made._pairs.astype(precision)
     return made
 
 
