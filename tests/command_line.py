@@ -14,6 +14,8 @@ from unittest import mock
 import numpy as np
 
 from margrave.cli.app import main
+from margrave.methods import METHODS
+from margrave.privacy.unit import Adjacency
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,9 @@ def people(path: Path, rows: int = 3000, extra: list[object] | None = None) -> P
 def files(folder: Path) -> set[str]:
     """All files of a folder, hidden ones included."""
     return {path.name for path in folder.iterdir()}
+
+
+def usual_adjacency(name: str) -> Adjacency:
+    """The adjacency that a named method is tried under: the usual one, or another if it refuses that."""
+    accepted = METHODS[name].strategy().adjacencies
+    return "add_remove" if accepted is None or "add_remove" in accepted else "replace_one"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from margrave.errors import MargraveError, ReleaseError, invalid
 from margrave.files import check_writable, written_whole
 from margrave.privacy.accounting.events import Event, event_from_json, event_to_json
-from margrave.privacy.ledger.dataset_history import DatasetHistory
+from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySlices, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
@@ -34,9 +34,12 @@ DOCUMENT = "release.json"
 RELEASE, SLICES = "margrave_release", "margrave_slices"
 """Keys of a document that say of what kind and version the file is."""
 SLICES_VERSION = 1
+"""Version of the format of slices files."""
 WORDS = {RELEASE: "release file", SLICES: "slices file"}
 """What messages call the kinds."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The moment that every file in an archive is dated: the earliest that zip knows, so that equal releases
+are equal bytes."""
 
 Built = TypeVar("Built")
 

@@ -16,7 +16,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.html_card import html_card
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.accounting.odds import bound_belief, bound_power
-from margrave.privacy.ledger.dataset_history import DatasetHistory
+from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours
 from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique, Domain

@@ -9,7 +9,7 @@ from counted import Rows, dependent, encoded
 
 from margrave.errors import InputError
 from margrave.evaluation import Comparison, compare
-from margrave.evaluation.compare import SAMPLED_TRIPLES
+from margrave.evaluation.comparison import SAMPLED_TRIPLES
 from margrave.schema.columns import Boolean, Categorical, Integer
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded

@@ -16,7 +16,7 @@ from command_line import call
 from margrave.engines.frames import read_table
 from margrave.engines.opening import open_here
 from margrave.evaluation import Rows, Task, score_metrics
-from margrave.evaluation.first_look.finding import KINDS, share_kept
+from margrave.evaluation.metrics.first_look import KINDS, share_kept
 from margrave.evaluation.observed import observed_schema
 from margrave.evaluation.score import Score
 from margrave.evaluation.scoring import held_rows

@@ -10,8 +10,8 @@ import pytest
 from counted import Rows, encoded
 
 import margrave as mg
-from margrave.evaluation import compare, samples
-from margrave.evaluation.samples import draw_pairs, say_sample
+from margrave.evaluation import compare, task
+from margrave.evaluation.task import draw_pairs, say_sample
 from margrave.schema.domain import Domain
 
 
@@ -23,7 +23,7 @@ def test_all_pairs_are_compared_where_they_are_few() -> None:
 
 
 def test_pairs_are_drawn_evenly_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "SAMPLED_PAIRS", 15)
+    monkeypatch.setattr(task, "SAMPLED_PAIRS", 15)
     seen = np.zeros((10, 10))
     rng = np.random.default_rng(1)
     for _ in range(600):
@@ -45,8 +45,8 @@ def test_a_comparison_of_drawn_pairs_says_so_and_shows_the_first_columns(
     domain = Domain(tuple(f"c{place}" for place in range(12)), (3,) * 12)
     real, other = (Rows(encoded(domain, rng.integers(0, 3, (90, 12)))) for _ in range(2))
     whole = compare(real, other)
-    monkeypatch.setattr(samples, "SAMPLED_PAIRS", 20)
-    monkeypatch.setattr(samples, "MAX_COLUMNS_SHOWN", 4)
+    monkeypatch.setattr(task, "SAMPLED_PAIRS", 20)
+    monkeypatch.setattr(task, "MAX_COLUMNS_SHOWN", 4)
     drawn = compare(real, other, seed=3)
     assert compare(real, other, seed=3).to_json() == drawn.to_json()
     scores = {score.name: score for score in drawn.scores}
@@ -72,7 +72,7 @@ def test_dependence_of_drawn_pairs_is_near_that_of_all(monkeypatch: pytest.Monke
     metrics = ("dependence_kept", "dependence_invented")
     whole = mg.evaluate(real, other, metrics=metrics)
     assert all(score.note == "" for score in whole.scores if score.name in metrics)
-    monkeypatch.setattr(samples, "SAMPLED_PAIRS", 60)
+    monkeypatch.setattr(task, "SAMPLED_PAIRS", 60)
     drawn = mg.evaluate(real, other, metrics=metrics)
     notes = {score.name: score.note for score in drawn.scores}
     assert notes["dependence_kept"] == notes["dependence_invented"] == "60 pairs drawn of 120"

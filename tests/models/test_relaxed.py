@@ -15,8 +15,7 @@ from margrave.models._mixture.model import MixtureModel
 from margrave.models._products.misfit import Misfit
 from margrave.models._products.products import simplices, softmaxes
 from margrave.models._torch.device import open_device
-from margrave.models.relaxed import Relaxed
-from margrave.models.relaxed.points import Points, Thresholds, thresholds
+from margrave.models.relaxed import Points, Relaxed, Thresholds, thresholds
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Integer
 from margrave.schema.constraints.rules import Ordered

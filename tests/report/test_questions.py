@@ -17,7 +17,7 @@ from command_line import call, people
 from margrave.archive import load_release, save_release
 from margrave.errors import ReleaseError
 from margrave.privacy.ledger.book import Book
-from margrave.privacy.ledger.dataset_history import DatasetHistory, EarlierRun
+from margrave.privacy.ledger.history import DatasetHistory, EarlierRun
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, Provenance, Release
 from margrave.report import render

@@ -14,7 +14,7 @@ import pytest
 from torch_fitters import NEEDS_TORCH, TINY, TRAINED
 
 import margrave as mg
-from command_line import call
+from command_line import call, usual_adjacency
 from margrave import select
 from margrave.errors import InputError
 from margrave.methods import METHODS
@@ -66,12 +66,6 @@ def _table(rows: int = 300) -> pa.Table:
     )
 
 
-def _adjacency(name: str) -> dict[str, Any]:
-    """The adjacency, for methods that refuse the usual one."""
-    kept = METHODS[name].strategy().adjacencies
-    return {} if kept is None or "add_remove" in kept else {"adjacency": "replace_one"}
-
-
 def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
     """The method as it is asked for by name, with fewer rounds and rough models where it takes seconds."""
     parts: dict[str, Any] = {}
@@ -88,13 +82,13 @@ def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
         parts["select"] = dataclasses.replace(strategy, rounds=3)
     if fitter in QUICK:
         parts["model"] = QUICK[fitter]()
-    more = _adjacency(name) | more
+    more = {"adjacency": usual_adjacency(name)} | more
     return mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA, **parts, **more)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_plan_is_said_for_every_method_with_its_own_settings(name: str) -> None:
-    run = mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA, **_adjacency(name))
+    run = mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA, adjacency=usual_adjacency(name))
     plan = run.plan(_table(), rows=300)
     assert plan.method == name
     assert sum(plan.shares.values()) == pytest.approx(1.0)
@@ -198,7 +192,7 @@ def test_a_run_killed_after_its_first_answers_is_resumed(
 def test_the_command_plans_every_method(tmp_path: Path, name: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\nx,1\ny,2\n")
-    adjacency = _adjacency(name).get("adjacency", "add_remove")
+    adjacency = usual_adjacency(name)
     done = call("plan", path, "--method", name, "-e", 1, "--adjacency", adjacency)
     assert done.code == 0
     assert f"method      {name}\n" in done.out

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import margrave as mg
-from command_line import call, files
+from command_line import call, files, usual_adjacency
 from margrave.benchmark.cell import warm_up
 from margrave.engines import opening
 from margrave.errors import MissingExtraError
@@ -66,11 +66,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-def _adjacency(name: str) -> str:
-    """An adjacency that the method can be asked under: noisy copies of rows tell how many there are."""
-    return "replace_one" if name.startswith("slice_") else "add_remove"
-
-
 def test_the_methods_are_those_that_need_it() -> None:
     assert set(NAMES) == {
         "dp_merf", "dpsgd_gan", "gem", "pate_gan", "privpgd", "rap", "rap_pp",
@@ -81,7 +76,9 @@ def test_the_methods_are_those_that_need_it() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_planned(name: str, opened: list[object]) -> None:
-    plan = mg.Synthesizer(name, epsilon=1.0, delta=1e-6, adjacency=_adjacency(name)).plan(TABLE, rows=200)
+    plan = mg.Synthesizer(name, epsilon=1.0, delta=1e-6, adjacency=usual_adjacency(name)).plan(
+        TABLE, rows=200
+    )
     assert plan.method == name
     assert plan.sigma or name.startswith("slice_")  # which measure no marginal
     assert len(opened) == 1
@@ -123,7 +120,7 @@ def test_a_fitter_within_another_is_asked_too(opened: list[object]) -> None:
 def test_the_command_plans_it_and_refuses_to_run_it(name: str, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("a,b\nx,1\ny,2\n")
-    options = ["--method", name, "-e", 1, "--adjacency", _adjacency(name)]
+    options = ["--method", name, "-e", 1, "--adjacency", usual_adjacency(name)]
     planned = call("plan", table, *options)
     assert (planned.code, planned.err) == (0, "")
     assert f"method      {name}\n" in planned.out

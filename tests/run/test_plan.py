@@ -18,13 +18,12 @@ import pytest
 from torch_fitters import NEEDS_TORCH, TINY, TRAINED
 
 import margrave as mg
-from command_line import call
+from command_line import call, usual_adjacency
 from margrave.engines.opening import file_bytes, open_head, open_source
 from margrave.errors import InputError
 from margrave.limits import machine_memory
 from margrave.methods import METHODS, method
 from margrave.models.registry import resolve
-from margrave.privacy.unit import Adjacency
 from margrave.run import planning
 from margrave.run.costs import Work, count_cells, expect_costs
 from margrave.schema.storage.text import TextFormat
@@ -34,12 +33,6 @@ FIT_NAMES = [
     for name in sorted(METHODS)
 ]
 WIDE = {f"c{i}": 40 for i in range(1200)}
-
-
-def _adjacency(name: str) -> Adjacency:
-    """The usual one, or another for methods that refuse it."""
-    kept = METHODS[name].strategy().adjacencies
-    return "add_remove" if kept is None or "add_remove" in kept else "replace_one"
 
 
 def _table() -> pa.Table:
@@ -163,7 +156,7 @@ def test_every_method_is_planned_on_any_number_of_columns(name: str) -> None:
     """Also where the cells of all columns together are more than a float holds."""
     for columns in (1, 2, 1200):
         table = pa.table({f"c{i}": pa.array([], "int64") for i in range(columns)})
-        run = mg.Synthesizer(name, epsilon=1.0, delta=1e-6, adjacency=_adjacency(name))
+        run = mg.Synthesizer(name, epsilon=1.0, delta=1e-6, adjacency=usual_adjacency(name))
         plan = run.plan(table, rows=5000)
         assert 0 < plan.seconds[0] <= plan.seconds[1]
         assert 200 < plan.memory < 1e6
@@ -181,7 +174,7 @@ def test_a_run_above_the_memory_is_refused_before_anything_is_spent(
     table = pa.table({name: pa.array([0, 1], "int64") for name in WIDE})
     schema, path = mg.Schema.from_sizes(WIDE), tmp_path / "ledger.jsonl"
     run = mg.Synthesizer(
-        name, epsilon=1.0, delta=1e-6, schema=schema, ledger=path, adjacency=_adjacency(name)
+        name, epsilon=1.0, delta=1e-6, schema=schema, ledger=path, adjacency=usual_adjacency(name)
     )
     plan = run.plan(table)
     if not plan.refused:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
 THRESHOLDS = 40
+"""Cuts of a statistic that are tried, evenly over its quantiles from 1 to 99 %."""
 RIDGE = 1e-3
+"""Added to the variances, which are 1, before Fisher's direction is solved for, so that statistics that
+say the same leave a system that can be solved."""
 Numbers = NDArray[np.float64]
 
 
@@ -99,6 +102,8 @@ def together(without: Numbers, present: Numbers) -> tuple[float, ...]:
 
 
 LEAST_RUNS = 8
+"""Runs, at least: two for each of the two worlds in either part, the one that chooses the test and the one
+that judges it."""
 Run = Callable[[Any], Any]
 """Takes a pyarrow.Table; returns a Synthesis, a pyarrow.Table of synthetic rows, or Encoded rows."""
 OnRun = Callable[[int, int], None]

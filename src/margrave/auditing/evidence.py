@@ -19,6 +19,7 @@ from margrave.schema.encoded import Encoded
 SYNTHETIC_ROWS = 2000
 """Synthetic rows that are looked at, if the run leaves the number open."""
 MIN_SHARE = 1e-12
+"""Least share of a pair of values whose logarithm is taken: a model may give a pair none."""
 Numbers = NDArray[np.float64]
 
 

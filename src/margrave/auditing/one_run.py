@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
 WIDE = {f"c{place}": 8 for place in range(6)}
+"""Columns of the table by default: 262,144 kinds of rows, so that a thousand canaries differ from one
+another."""
 SYNTHETIC_ROWS = 20_000
+"""Synthetic rows that canaries are looked for in, if the run leaves the number open."""
 SHARE = 0.5
 """Of the canaries that are guessed where no run is there to choose by: a quarter in, a quarter out."""
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Shares of the canaries that may be guessed. A guess of a coin that is no surer than even only weakens
+the bound, and which share proves most depends on the method, so that the first run chooses among these."""
 Numbers = NDArray[np.float64]
 
 

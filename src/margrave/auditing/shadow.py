@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
 
 QUERIES = 100
+"""Random targeted queries (Houssiau et al. 2022, TAPAS) among the features."""
 MAX_QUERY_COLUMNS = 4
+"""Columns of one query, at most: with more of them hardly another row agrees with the target."""
 Numbers = NDArray[np.float64]
 
 
@@ -89,6 +91,7 @@ class ShadowFeatures:
 
 OnStep = Callable[[str], None]
 ERROR_RATE = 0.025
+"""Chance of error on either side of a share: together 5 %."""
 FACTS = Facts(
     "attack_shadow",
     "Chance that a classifier of synthetic tables, trained on runs with and without a record, ranks a run "

@@ -19,6 +19,7 @@ from margrave.schema.schema import Schema
 
 OWNER = "canary owner"
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 3}
+"""Columns of the table by default and how many codes each has: few, so that many runs take seconds."""
 AUDITED: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 """The adjacencies under which a canary makes two tables neighbours: it is added, or takes a row's place."""
 

@@ -411,6 +411,7 @@ def ratios(found: Findings, metrics: Sequence[str], epsilon: float, against: str
 
 
 CELL = (64, 24)
+"""Width and height of one ratio in the table of ratios, in units of the picture."""
 
 
 def _draw_map(found: Findings, metric: str, rows: Sequence[str], epsilon: float, against: str) -> Markup:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema.domain import Clique, Domain
+
 Members = tuple[int, ...]
 
 CAPS = (1 << 10, 1 << 12, 1 << 14, 1 << 15, 1 << 16)
@@ -39,6 +42,26 @@ class Cover:
 
     tables: tuple[Members, ...]
     owner: tuple[int, ...]
+
+
+def check_clique(domain: Domain, clique: Clique, most: int) -> None:
+    """Check that a table can be counted.
+
+    Args:
+        domain: Of the rows.
+        clique: The table's attributes.
+        most: Cells it may have.
+
+    Raises:
+        SchemaError: The clique names an attribute twice or one that does not exist.
+        InputError: The table would have more cells.
+    """
+    if len(set(clique)) != len(clique):
+        raise SchemaError(invalid("clique", "made of distinct names", "Name each once.", got=clique))
+    cells = domain.size(clique)
+    if cells > most:
+        remedy = "Use fewer attributes, or fewer bins."
+        raise InputError(invalid(f"clique {clique}", f"of at most {most} cells", remedy, got=cells))
 
 
 def cover_cliques(cliques: Sequence[Members], sizes: Sequence[int], rows: int) -> Cover:

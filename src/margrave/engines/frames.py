@@ -53,15 +53,15 @@ def read_table(
         return _from_path(str(data), missing, text, choose)
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):
-        from margrave.engines.pandas_frames import arrow_columns as from_pandas
-        from margrave.engines.pandas_frames import name_by_text
+        from margrave.schema.storage.pandas import arrow_columns as from_pandas
+        from margrave.schema.storage.pandas import name_by_text
 
         data = name_by_text(data)
         kept = chosen_columns(list(data.columns), choose)
         names, arrays, dtypes = from_pandas(data if kept is None else data[kept])
         return _make_table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)
     if nw.dependencies.is_polars_dataframe(data):
-        from margrave.engines.polars_frames import arrow_columns as from_polars
+        from margrave.schema.storage.polars import arrow_columns as from_polars
 
         kept = chosen_columns(data.columns, choose)
         names, arrays, dtypes = from_polars(data if kept is None else data.select(kept))
@@ -162,6 +162,43 @@ def check_owner(table: Any, owner: str) -> None:
     """
     if table.schema.field(owner).metadata == ROUNDED:
         raise rounded_owner(owner)
+
+
+def check_bounds(max_rows: int) -> None:
+    """Check how many rows of each owner are to be kept.
+
+    Raises:
+        InputError: It is below 1.
+    """
+    if max_rows < 1:
+        raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+
+
+def check_most(most: int) -> None:
+    """Check up to how many rows owners are to be told apart.
+
+    Raises:
+        InputError: It is below 1.
+    """
+    if most < 1:
+        raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+
+
+def lone_owner(owner: str) -> InputError:
+    """The error for an owner column without another column beside it."""
+    return InputError(invalid("owner", "beside another column", "Keep a column to release.", got=owner))
+
+
+def unknown_owner(owner: str) -> InputError:
+    """The error for an owner column in which a row has no value."""
+    constraint = "a column without missing values"
+    return InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+
+
+def rows_elsewhere() -> InputError:
+    """The error where public columns are asked of a table whose rows are not in memory."""
+    remedy = "Pass a frame or an Arrow table, or engine='memory' for a file."
+    return InputError(invalid("public", "columns of a table that is held in memory", remedy))
 
 
 def rounded_owner(owner: str) -> InputError:

@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
 from margrave.engines.counts import Counts
+from margrave.engines.cover import check_clique
 from margrave.engines.files import DEFAULT_TEXT_FORMAT, Choose, all_columns
-from margrave.engines.frames import check_owner, read_table
+from margrave.engines.frames import (
+    check_bounds,
+    check_most,
+    check_owner,
+    lone_owner,
+    read_table,
+    unknown_owner,
+)
 from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import Column
@@ -127,13 +135,10 @@ class MemorySource:
             InputError: There is no such column, it has missing values, it is the only one, or max_rows is
                 below 1.
         """
-        if max_rows < 1:
-            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        check_bounds(max_rows)
         codes = self._owners(owner)
         if len(self._table.column_names) == 1:
-            raise InputError(
-                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
-            )
+            raise lone_owner(owner)
         rest = self._table.drop_columns([owner])
         if len(codes):
             rest = rest.take(pa.array(_bounded_rows(codes, max_rows, key)))
@@ -145,8 +150,7 @@ class MemorySource:
         Raises:
             InputError: There is no such column, it has missing values, or most is below 1.
         """
-        if most < 1:
-            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        check_most(most)
         rows = np.bincount(self._owners(owner))
         found = np.bincount(np.minimum(rows[rows > 0], most + 1), minlength=most + 2)
         return Counts(found[1:].astype(np.int64))
@@ -155,8 +159,7 @@ class MemorySource:
         codes, _ = forms.texts(self._normal(owner, "owner"))
         check_owner(self._table, owner)
         if bool((codes < 0).any()):
-            constraint = "a column without missing values"
-            raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+            raise unknown_owner(owner)
         return codes
 
     def rows(self) -> Counts:
@@ -329,22 +332,8 @@ class MemoryEngine:
             InputError: A table would have more than max_cells cells.
         """
         for clique in cliques:
-            self._check(clique)
+            check_clique(self.domain, clique, self._max_cells)
         return [Counts(table) for table in count_tables(self._encoded, cliques, threads=self._threads)]
-
-    def _check(self, clique: Clique) -> None:
-        if len(set(clique)) != len(clique):
-            raise SchemaError(invalid("clique", "made of distinct names", "Name each once.", got=clique))
-        cells = self.domain.size(clique)
-        if cells > self._max_cells:
-            raise InputError(
-                invalid(
-                    f"clique {clique}",
-                    f"of at most {self._max_cells} cells",
-                    "Use fewer attributes, or fewer bins.",
-                    got=cells,
-                )
-            )
 
     def __repr__(self) -> str:
         return f"MemoryEngine({list(self.domain.names)})"

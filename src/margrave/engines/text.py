@@ -33,7 +33,9 @@ SOUND, QUOTES, CELLS = 0, 1, 2
 """What is wrong: nothing; a quote out of place or never closed; a row with another number of cells."""
 
 START, QUOTED, FAULT = 0, 3, 6
+"""Places in `NEXT` that the scan asks for by name."""
 OTHER, BLANK, QUOTE, DELIMITER, END = 0, 1, 2, 3, 4
+"""Kinds of bytes, the columns of `NEXT`."""
 NEXT = np.array(
     [  # other, blank, quote, delimiter, end of line
         [2, 1, 3, 0, 0],  # 0, at the start of a cell
@@ -117,6 +119,7 @@ def _end_row(found, cells, length):  # type: ignore[no-untyped-def]  # pragma: n
 
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+"""Bytes that a kernel only reads, as Numba calls them."""
 
 
 @njit(types.void(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)

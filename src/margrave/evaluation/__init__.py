@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from margrave.evaluation.compare import compare
-from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
+from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, compare
 from margrave.evaluation.learners import score_classifier
 from margrave.evaluation.metrics.registry import METRICS
 from margrave.evaluation.references import references, split

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from margrave.protocols import Source
 
 BINS = 20
+"""Bins that a column of numbers is compared in."""
 CELLS = 4096
+"""Equal cells of the range, from which the edges of the bins are taken."""
 MIN_KEY_VALUES = 1000
 """Values from which a text column in which most rows have one of their own tells rows apart."""
 KINDS: dict[type[Column], tuple[str, ...]] = {

@@ -71,6 +71,7 @@ REFERENCES = {
 }
 
 MOST_ROWS = 2_000_000
+"""Tables with more rows are not shuffled row by row; see `Shuffled`."""
 
 
 def bootstrap(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:

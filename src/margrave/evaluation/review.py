@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
-from margrave.evaluation.compare import compare
-from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
+from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, compare
 from margrave.evaluation.learners import one_thread
 from margrave.evaluation.metrics.correlations import pearson
 from margrave.evaluation.metrics.curves import Curves, draw_curves
@@ -95,6 +94,7 @@ def _mean(parts: Mapping[str, float]) -> float:
 RESERVED_NAMES = frozenset({"real", "bootstrap", "shuffled", GROUND_TRUTH})
 """Names that no synthetic table can have."""
 MOST_NUMBERS = 40
+"""Columns of numbers, the first ones, whose correlations are shown."""
 
 OnStep = Callable[[str], None]
 Held = tuple["Source", Any]

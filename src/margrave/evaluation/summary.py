@@ -15,6 +15,7 @@ from margrave.evaluation.score import Better, Score
 
 Method = Literal["t", "bootstrap"]
 DRAWS = 10_000
+"""Bootstrap samples of the runs: the ends of a 95 % interval are then the 250th mean from either side."""
 
 
 @dataclass(frozen=True, slots=True)

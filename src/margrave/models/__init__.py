@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from margrave.models.pgm.fitter import PGM
     from margrave.models.pgm.multiplicative_weights import PMW
     from margrave.models.registry import resolve
-    from margrave.models.relaxed.fitter import Relaxed
+    from margrave.models.relaxed import Relaxed
     from margrave.models.rowwise.genetic import Genetic
     from margrave.models.rowwise.gum import GUM
     from margrave.models.rowwise.residual import Residual
@@ -57,7 +57,7 @@ _HOMES = {
     "Mixture": "margrave.models.mixture.fitter",
     "Network": "margrave.models.networks.network",
     "Particles": "margrave.models.particles.fitter",
-    "Relaxed": "margrave.models.relaxed.fitter",
+    "Relaxed": "margrave.models.relaxed",
     "SliceFDiv": "margrave.models.sliced.fitter",
     "SliceWass": "margrave.models.sliced.fitter",
     "resolve": "margrave.models.registry",

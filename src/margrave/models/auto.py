@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import resolve_dependencies
-from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import pool, rows_of
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.known import pack_tables, unpack_tables
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, compare, halves, pool, rows_of
+from margrave.models._base.public_rows import pack_tables, unpack_tables
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain

@@ -43,7 +43,7 @@ def evaluate(
     Raises:
         InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
-    from margrave.evaluation.compare import compare
+    from margrave.evaluation.comparison import compare
     from margrave.evaluation.review import SCORED, add_overall
 
     known = Schema.load(schema) if isinstance(schema, str | Path) else schema

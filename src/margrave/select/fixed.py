@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 ONE_WAY_SHARE = Fraction(1, 10)
+"""Share of rho for one-ways, where they are bought besides."""
 
 
 @final

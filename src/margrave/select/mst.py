@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 THIRD = Fraction(1, 3)
+"""Of rho for one-ways, for the choice of pairs and for the pairs, as in McKenna, Miklau and Sheldon 2021."""
 
 
 @final

@@ -20,6 +20,8 @@ HALVES: tuple[Half, ...] = ("choosing", "reporting")
 Columns = dict[str, NDArray[Any]]
 """Columns by name: whole numbers, floats, truth values, texts, dates or time stamps; masked where missing."""
 FINGERPRINT_ROWS = 200
+"""Rows from which the fingerprint of a generator is taken: enough to see any change of it, made in
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

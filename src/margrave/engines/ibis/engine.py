@@ -39,12 +39,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.engines.counts import Counts
-from margrave.engines.cover import merge_cliques
+from margrave.engines.cover import check_clique, merge_cliques
 from margrave.engines.ibis.codings import Coding
 from margrave.engines.ibis.expressions import Stored, text_bytes
 from margrave.engines.memory import MAX_CELLS
 from margrave.engines.streaming.batches import read_guarded
-from margrave.errors import InputError, SchemaError, invalid
+from margrave.errors import InputError, invalid
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import code_dtype
 
@@ -225,7 +225,7 @@ class PushdownEngine:
             InputError: A table would have too many cells.
         """
         for clique in cliques:
-            self._admit(clique)
+            check_clique(self._domain, clique, MAX_CELLS)
         sizes = self._domain.sizes
         axes = [tuple(self._domain.index(name) for name in clique) for clique in cliques]
         asked = sorted({tuple(sorted(members)) for members in axes})
@@ -268,14 +268,6 @@ class PushdownEngine:
             return np.zeros((0, 1), dtype=np.int64), _numpy(found["n"])
         found = fetch_rows(self._codes.group_by([f"c{v}" for v in members]).agg(n=lambda t: t.count()))
         return np.array([_numpy(found[f"c{v}"]) for v in members], dtype=np.int64), _numpy(found["n"])
-
-    def _admit(self, clique: Clique) -> None:
-        if len(set(clique)) != len(clique):
-            raise SchemaError(invalid("clique", "made of distinct names", "Name each once.", got=clique))
-        cells = self._domain.size(clique)
-        if cells > MAX_CELLS:
-            remedy = "Use fewer attributes, or fewer bins."
-            raise InputError(invalid(f"clique {clique}", f"of at most {MAX_CELLS} cells", remedy, got=cells))
 
     def __repr__(self) -> str:
         return f"PushdownEngine({list(self._domain.names)})"

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from margrave.engines.counts import Counts, sum_counts
 from margrave.engines.files import Choose, all_columns, chosen_columns
-from margrave.engines.frames import is_rounded, read_table, rounded_owner
+from margrave.engines.frames import (
+    check_bounds,
+    check_most,
+    is_rounded,
+    lone_owner,
+    read_table,
+    rounded_owner,
+    rows_elsewhere,
+    unknown_owner,
+)
 from margrave.engines.ibis.codings import FAULTS, Coding, code_column, comparison_cell, relative_code
 from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetch_rows, quiet
 from margrave.engines.ibis.expressions import (
@@ -151,13 +160,10 @@ class PushdownSource:
             InputError: There is no such column, it has missing values, it is the only one, or max_rows is
                 below 1.
         """
-        if max_rows < 1:
-            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        check_bounds(max_rows)
         self._check_owner(owner)
         if len(self._schema) == 1:
-            raise InputError(
-                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
-            )
+            raise lone_owner(owner)
         names = [name for name in self._schema.names if name != owner]
         columns = {name: self._stored_column(name) for name in names}
         table = draw_rows(self._table, self._stored_column(owner), columns, max_rows, key)
@@ -170,8 +176,7 @@ class PushdownSource:
         Raises:
             InputError: There is no such column, it has missing values, or most is below 1.
         """
-        if most < 1:
-            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        check_most(most)
         self._check_owner(owner)
         rows = self._table.select(o=self._stored_column(owner).value).group_by("o").agg(n=lambda t: t.count())
         return self._group_rows(rows, ibis.least(rows.n, most + 1).cast("int64") - 1, most + 1)
@@ -182,8 +187,7 @@ class PushdownSource:
             raise rounded_owner(owner)
         absent = self._table.select(v=self._stored_column(owner).value).filter(lambda t: t.v.isnull())
         if fetch_rows(absent.aggregate(n=absent.count()))["n"][0].as_py():
-            constraint = "a column without missing values"
-            raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+            raise unknown_owner(owner)
 
     def rows(self) -> Counts:
         """How many rows there are: shape [1]."""
@@ -196,8 +200,7 @@ class PushdownSource:
         Raises:
             InputError: Always.
         """
-        remedy = "Pass a frame or an Arrow table, or engine='memory' for a file."
-        raise InputError(invalid("public", "columns of a table that is held in memory", remedy))
+        raise rows_elsewhere()
 
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""

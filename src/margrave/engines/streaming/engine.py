@@ -11,7 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.engines.counts import Counts, sum_counts
-from margrave.engines.frames import check_owner, read_table
+from margrave.engines.frames import (
+    check_bounds,
+    check_most,
+    check_owner,
+    lone_owner,
+    read_table,
+    rows_elsewhere,
+    unknown_owner,
+)
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.engines.streaming.batches import Batches
 from margrave.engines.streaming.tallies import MOST_VALUES, Part, Texts, kept_rows, ones, owner_sizes, tally
@@ -107,13 +115,10 @@ class StreamSource:
             InputError: There is no such column, it has missing values, it is the only one, or max_rows is
                 below 1.
         """
-        if max_rows < 1:
-            raise InputError(invalid("max_rows", "at least 1", "Try max_rows=1.", got=max_rows))
+        check_bounds(max_rows)
         self._check_known(owner, "owner")
         if len(self._names) == 1:
-            raise InputError(
-                invalid("owner", "beside another column", "Keep a column to release.", got=owner)
-            )
+            raise lone_owner(owner)
         if self._kept is not None:
             raise InputError(invalid("bounded", "called once", "Bound the table that was opened."))
         kept = kept_rows(lambda: self._owners(owner), self._batches.rows, max_rows, key=key)
@@ -125,8 +130,7 @@ class StreamSource:
         Raises:
             InputError: There is no such column, it has missing values, or most is below 1.
         """
-        if most < 1:
-            raise InputError(invalid("most", "at least 1", "Try most=10.", got=most))
+        check_most(most)
         self._check_known(owner, "owner")
         return Counts(owner_sizes(lambda: self._owners(owner), most))
 
@@ -135,8 +139,7 @@ class StreamSource:
             check_owner(table, owner)
             codes, names = forms.texts(forms.normal(table.column(owner), owner))
             if bool((codes < 0).any()):
-                constraint = "a column without missing values"
-                raise InputError(invalid("owner", constraint, "Fill in the owner of every row.", got=owner))
+                raise unknown_owner(owner)
             yield codes, names
 
     def rows(self) -> Counts:
@@ -149,8 +152,7 @@ class StreamSource:
         Raises:
             InputError: Always.
         """
-        remedy = "Pass a frame or an Arrow table, or engine='memory' for a file."
-        raise InputError(invalid("public", "columns of a table that is held in memory", remedy))
+        raise rows_elsewhere()
 
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""

@@ -17,6 +17,7 @@ from scipy.stats import norm
 from margrave.evaluation.rows import Rows
 
 LEVEL = 0.95
+"""Confidence of the intervals, as in Giomi et al. 2023."""
 
 
 def wilson(hits: float, tries: int, level: float = LEVEL) -> tuple[float, float]:
@@ -87,6 +88,7 @@ class Risk:
 
 
 BLOCK = 1 << 24
+"""Distances that are held at a time: 64 MiB in single precision."""
 Matrix = NDArray[np.float32]
 
 

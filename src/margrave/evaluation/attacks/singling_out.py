@@ -22,7 +22,9 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
 BATCH = 500
+"""Predicates that are tried together: one pass over the rows judges all of a batch."""
 SIZES = 10
+"""Numbers of rows, evenly apart, to which the curve of lone predicates is fitted."""
 Ask = tuple[str, Literal["is", "at most", "at least", "missing"], float]
 
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.distance import embed_rows
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.samples import draw_pairs, say_sample
 from margrave.evaluation.score import Facts, Score
-from margrave.evaluation.task import Task
+from margrave.evaluation.task import Task, draw_pairs, say_sample
 from margrave.schema.encoded import Encoded
 
 BLOCK = 1 << 16
+"""Rows whose indicators are held at a time."""
 
 
 def covariance(rows: Encoded) -> NDArray[np.float64]:

@@ -18,7 +18,9 @@ from margrave.schema.columns import Binned, Listed
 from margrave.schema.schema import Schema
 
 MOST_ROWS = 20_000
+"""Rows that trees learn from and are tested on, at most: what `COST` says."""
 POINTS = 160
+"""Points of a curve that are kept for a picture."""
 SOURCE = "Fawcett 2006, section 4 (ROC); Davis and Goadrich 2006, section 2 (precision and recall)"
 COST = "trains gradient-boosted trees on at most 20,000 rows a table"
 AUC = (

@@ -24,9 +24,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.samples import draw_pairs, say_sample
 from margrave.evaluation.score import Facts, Score
-from margrave.evaluation.task import Task
+from margrave.evaluation.task import Task, draw_pairs, say_sample
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Numbers = NDArray[np.float64]

@@ -22,6 +22,7 @@ from margrave.schema.domain import Clique
 
 Share = NDArray[np.float64]
 WORDS = {1: "columns", 2: "pairs", 3: "triples", 4: "quadruples"}
+"""How sets of columns are called, by how many columns they have."""
 
 
 def l1_distance(first: Share, second: Share) -> float:
@@ -81,6 +82,7 @@ class MeanDistance:
 
 
 DECIMALS = sys.float_info.dig - 1
+"""Decimals that numbers are rounded to before they are compared, as SDMetrics does."""
 UNSEEN = 1e-6
 """Rows that SDMetrics adds to the real count of a value that only the synthetic column has."""
 
@@ -162,6 +164,7 @@ def _mean(facts: Facts, parts: dict[str, float], kind: str) -> Score:
 
 
 BLOCK = 1 << 20
+"""Projected cells that are held at a time: 8 MiB an array."""
 
 
 def sliced_distance(first: Share, second: Share, directions: NDArray[np.float64]) -> float:

@@ -144,6 +144,7 @@ class OrderBroken:
 
 
 BLOCK = 1 << 16
+"""Rows whose ranks are held at a time."""
 NOISE_DEVIATIONS = 5.0
 """Sums of squared correlations of noise lie within as many standard deviations of what is expected."""
 

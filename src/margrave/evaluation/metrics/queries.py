@@ -15,6 +15,7 @@ from margrave.evaluation.task import Task
 
 Mask = NDArray[np.bool_]
 WIDTH = 3
+"""Columns that a query asks about."""
 
 
 def _all(parts: list[Mask]) -> float:

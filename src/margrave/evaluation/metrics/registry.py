@@ -14,7 +14,6 @@ from margrave.evaluation.attacks.linkability import Linkability
 from margrave.evaluation.attacks.membership import MembershipInference
 from margrave.evaluation.attacks.singling_out import SinglingOut
 from margrave.evaluation.distance import total_variation
-from margrave.evaluation.first_look.metric import FirstLook
 from margrave.evaluation.metrics import efficiency as learnt
 from margrave.evaluation.metrics.correlations import (
     CovarianceError,
@@ -23,6 +22,7 @@ from margrave.evaluation.metrics.correlations import (
     similarity,
 )
 from margrave.evaluation.metrics.dependence import DependenceInvented, DependenceKept
+from margrave.evaluation.metrics.first_look import FirstLook
 from margrave.evaluation.metrics.marginals import (
     KSComplement,
     MeanDistance,

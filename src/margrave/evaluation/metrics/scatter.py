@@ -15,10 +15,14 @@ from margrave.evaluation.rows import Rows
 from margrave.schema.schema import Schema
 
 MOST_POINTS = 1200
+"""Points of one picture, at most, those of all tables together."""
 MOST_ROWS = 400
 """Rows drawn of each table, fewer where there are many tables."""
 DIMENSIONS = 30
+"""Principal components that t-SNE is given: as many as van der Maaten and Hinton 2008 take."""
 PERPLEXITY = 30.0
+"""Of t-SNE: the default of scikit-learn, in the middle of the 5 to 50 that van der Maaten and Hinton 2008
+advise."""
 
 Points = NDArray[np.float64]
 

@@ -80,6 +80,8 @@ MOST_PAIRS = 1 << 13
 ROWS = 512
 """Rows whose factors are held at once."""
 DRAWS_PER_UNIT = 1 << 32
+"""A row is in a sample if its 32 random bits are below the rate times this: rates are whole multiples of
+2^-32."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ ROUNDS = 8
 """How often rows that break a rule are drawn again, by the model alone."""
 TRIES = 4
 """Rows drawn for each row that is wanted, in one round, at most."""
+FORBIDDEN_CERTAINTY = 1e3
+"""By how much the standard deviation of cells that rules forbid is divided, where a model weighs cells by it:
+the 0 there is known, and a million times the weight lets nothing measured move it."""
 SEARCHES = 256
 """Rows found code by code for one set of given codes; where more are needed they are used again."""
 

@@ -26,8 +26,12 @@ Floats = NDArray[np.float64]
 MAX_LAYER_WIDTH = 1 << 13
 """Most inputs or outputs of a layer."""
 WEIGHT, MOST_WEIGHT = 2.0**12, 8.0
+"""Steps of 1 that weights are rounded to, and the largest weight."""
 INPUT, MOST_INPUT = 2.0**8, 64.0
+"""The same of what goes into a layer."""
 PASSED, MOST_PASSED = 2.0**20, 16.0
+"""The same of what is passed back to a layer. Why these keep all sums exact is told at the head of the
+file."""
 
 
 def check_widths(layers: Sequence[int]) -> None:

@@ -49,6 +49,7 @@ from margrave.models._torch.exact import (
 Floats = NDArray[np.float64]
 
 MOST_BETA = 0.999
+"""Nichol and Dhariwal 2021, section 3.2: it keeps the last steps of the schedule from singularities."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +123,7 @@ def cosine(times: int) -> Schedule:
 Longs = NDArray[np.int64]
 
 LOGIT, DEEPEST = 64, 16
+"""Steps of 1 that logits are rounded to, and how far below the largest logit one counts: exp(-16) is 1e-7."""
 WAVES = 8
 """Sines and cosines of the time."""
 SOFTMAX = np.rint(np.exp(-np.arange(DEEPEST * LOGIT + 1) / LOGIT) * 2.0**30)

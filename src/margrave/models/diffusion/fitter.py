@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.models._base.constraints import resolve_dependencies
-from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import pool
 from margrave.models._sampling.coding import code_domain
 from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state

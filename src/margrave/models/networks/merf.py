@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
-from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.models._grouping.coding import CodeGrouping, group_codes
 from margrave.models._mixture.model import MixtureModel, undo_grouping

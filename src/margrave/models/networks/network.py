@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.delegating import DelegatingModel
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture.model import GroupedMixture, MixtureModel
 from margrave.models._products.generator import Generator, Training, train_generator

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Effort
-from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
+from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import CELL_BYTES, MIN_MEMORY, PROGRAM
 from margrave.models._base.pooling import Pooled, one_ways, pool
@@ -70,10 +70,6 @@ PENALTIES = ("noise_aware", "squares")
 
 ROUGH_TOLERANCE_FACTOR = 10.0
 """How much looser the tolerance is between the rounds of an adaptive strategy: bench/LEADERBOARD.md."""
-
-
-CERTAINTY = 1e3
-"""By how much the sigma of cells that rules forbid is divided: nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +167,7 @@ class PGM(Estimator["GraphicalModel"]):
             InputError: The tables do not fit the domain, total is not positive, or the tree is too large.
         """
         aware, names = self.penalty == "noise_aware", rank_attributes(domain)
-        measured = zero_forbidden(domain, tables, CERTAINTY)
+        measured = zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY)
         pooled = _sort_pooled(domain, measured) if aware else measured
         inference = self._open(domain, pooled)
         target = _flat(names, [table.values / rows for table in pooled], pooled)

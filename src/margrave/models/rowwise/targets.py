@@ -12,20 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.constraints import zero_forbidden
+from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, zero_forbidden
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import row_dtype
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
-
-if TYPE_CHECKING:
-    pass
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -145,10 +142,6 @@ def _spread(marginal: Floats, clique: Clique, a: Clique) -> Floats:
     return wide
 
 
-CERTAINTY = 1e3
-"""By how much the standard deviation of cells that rules forbid is divided."""
-
-
 @dataclass(frozen=True, slots=True)
 class Targets:
     """Consistent tables that rows are to have.
@@ -185,7 +178,7 @@ def targets(domain: Domain, tables: Sequence[Pooled], rows: float) -> Targets:
 
 def roomy(domain: Domain, tables: Sequence[Pooled]) -> list[NDArray[np.bool_]]:
     """The cells of each table that rules leave room."""
-    sharp = zero_forbidden(domain, tables, CERTAINTY)
+    sharp = zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY)
     return [new.sigma >= old.sigma for new, old in zip(sharp, tables, strict=True)]
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import resolve_dependencies
-from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.estimator import Estimator
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, pool
 from margrave.models._products.products import alone, fit_mixture, products_from_state
 from margrave.models._torch.device import ready, serial

@@ -10,7 +10,9 @@ import scipy.special
 from margrave.errors import InputError, invalid
 
 _ULP = 2.0**-52
+"""The distance of 1 from the next float: rounding errors are counted in it."""
 _STEPS = 200
+"""Bisections, at most. Each search ends sooner, when no float is left between its ends."""
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:

@@ -18,6 +18,7 @@ from margrave.errors import InputError, invalid
 ORDERS = 1.0 + np.geomspace(1e-3, 1e4, 400)
 """Orders at which Renyi divergences are compared: with any set of orders the bound holds."""
 STEPS = 60
+"""Bisections: the interval is then smaller than the rounding of its ends. The upper end is returned."""
 
 
 def bound_power(accounting: str, rho: float, false_alarm: float, slack: float = 0.0) -> float:

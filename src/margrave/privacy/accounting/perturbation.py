@@ -45,6 +45,7 @@ from margrave.privacy.accounting.subsampling import LARGEST_ORDER, renyi_allowed
 _LN2 = Fraction(6931471805599454, 10**16)
 """ln 2, rounded up."""
 _GRID = 1 << 60
+"""Divergences are rounded up to multiples of 2^-60: exact fractions whose denominators stay small."""
 
 
 def objective_divergence(order: int, rows: tuple[int, int], ratio: Fraction, shift: Fraction) -> Fraction:

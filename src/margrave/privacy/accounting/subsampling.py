@@ -41,11 +41,15 @@ from margrave.errors import InputError, invalid
 from margrave.privacy.unit import Neighbours
 
 LARGEST_ORDER = 1024
+"""The largest order that is accounted for: each order costs that many terms of 100 digits."""
 _DIGITS = 100
+"""Decimal digits of the sum; `sampled_divergence` says why they suffice."""
 _GRID = 1 << 160
+"""Divergences are rounded up to multiples of 2^-160: exact fractions whose denominators stay small."""
 _VARIANCES = 1 << 20
 """Noise variances are multiples of the squared sensitivity over this."""
 _ORDERS = (*range(2, 65), *range(66, 129, 2), *range(132, 257, 4))
+"""Orders that are tried, farther apart where they are larger: neighbours there need nearly the same noise."""
 
 
 @lru_cache(maxsize=256)

@@ -109,7 +109,9 @@ def _check(progress: Progress) -> str:
 SUFFIXES = (".book", ".db", ".sqlite", ".sqlite3")
 """Names that end like this mean a book; all others a ledger of JSON lines."""
 VERSION = 2
+"""Version of the format of books, kept as SQLite's user_version."""
 APPLICATION = 0x4D524756
+"""Says that an SQLite file is a book: the letters MRGV, kept as SQLite's application_id."""
 OLDER_COPY = (
     "Nothing may be spent on the strength of an older copy, which lacks what was spent since it was made: "
     "retire the copy (margrave ledger retire FILE), and count all its caps as spent."

@@ -17,7 +17,9 @@ from margrave.privacy.ledger.journal import header_from_json
 from margrave.privacy.unit import Neighbours, Unit
 
 USUAL_DELTA = 1e-9
+"""The delta of a run for which `Account.left` says what would fit: the default of `Synthesizer`."""
 ROUNDING = Fraction(1, 1 << 128)
+"""What a run may have spent beyond its reserve by rounding up: one step of the grid of `book_run`."""
 CAP = "id, dataset, analyst, owner, adjacency, epsilon, delta, made"
 RUN = "id, dataset, analyst, header, rho, state, spent, searched, opened, ended"
 ATTEMPT = "id, dataset, analyst, run, began, ended, outcome"

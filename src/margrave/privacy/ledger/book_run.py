@@ -120,6 +120,7 @@ def attempts_in(db: sqlite3.Connection, dataset: str | None = None, analyst: str
 
 
 _GRID = 1 << 128
+"""Spends are written rounded up to multiples of 2^-128: exact fractions whose denominators stay small."""
 
 
 class BookRun:

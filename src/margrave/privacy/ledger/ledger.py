@@ -27,6 +27,8 @@ from margrave.privacy.unit import Neighbours
 MIN_PRICE_SHARE = Fraction(1, 1 << 16)
 """Below this part of its planned price nothing is sold: noise 256 times the planned one says nothing."""
 _GRID = 1 << 64
+"""The factor on later costs is rounded down to a multiple of 2^-64: an exact fraction whose denominator
+stays small."""
 
 
 class Purse:

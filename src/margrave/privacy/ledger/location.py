@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.ledger.book_file import SUFFIXES
 from margrave.privacy.ledger.book_run import describe_refusal
-from margrave.privacy.ledger.dataset_history import DatasetHistory, read_history
-from margrave.privacy.ledger.history import LedgerHeader, RunJournal
+from margrave.privacy.ledger.history import DatasetHistory, LedgerHeader, RunJournal, read_history
 from margrave.privacy.ledger.journal import Journal
 
 if TYPE_CHECKING:

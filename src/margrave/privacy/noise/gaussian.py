@@ -23,7 +23,10 @@ from margrave.privacy.noise.sampling import (
 from margrave.privacy.noise.source import BitSource
 
 LARGEST_TABLE = 1 << 20
+"""Variance of the largest table, which has sigma = 1024; above it draws are made of blocks."""
 MARGIN = 2.0**-39
+"""How near to the chance of acceptance a draw may fall before exact arithmetic decides: twice the proven
+error, see docs/privacy/noise.md."""
 
 
 def discrete_gaussian(sigma_squared: Fraction, size: int, source: BitSource) -> NDArray[np.int64]:

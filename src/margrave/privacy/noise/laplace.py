@@ -14,7 +14,10 @@ from margrave.privacy.noise.sampling import LazyUniform, check_size, draw, lapla
 from margrave.privacy.noise.source import BitSource
 
 MARGIN = 2.0**-48
+"""Relative error of the logarithm and the product up to which exact arithmetic decides; see
+docs/privacy/noise.md."""
 MAX_SCALE = 1 << 40
+"""The largest and the least scale: draws stay far inside int64."""
 MIN_SCALE = Fraction(1, 1 << 40)
 
 

@@ -25,6 +25,7 @@ from margrave.privacy.noise.source import BitSource
 BLOCKS = 1 << 10
 """Blocks in one standard deviation."""
 MARGIN = 2.0**-46
+"""Relative error of the float64 draw up to which exact arithmetic decides; see docs/privacy/noise.md."""
 
 
 def rounded_gaussian(sigma_squared: Fraction, size: int, source: BitSource) -> NDArray[np.int64]:

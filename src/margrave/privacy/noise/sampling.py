@@ -32,7 +32,9 @@ from margrave.errors import InputError, invalid
 from margrave.privacy.noise.source import BitSource
 
 CHUNK = 1 << 14
+"""Random words that are asked for at a time: 128 KiB."""
 MAX_VARIANCE = 1 << 60
+"""The largest and the least variance: draws stay inside int64, and the error bounds of the tables hold."""
 MIN_VARIANCE = Fraction(1, 1 << 60)
 
 Kernel = Callable[[NDArray[np.uint64], NDArray[np.int64], int], tuple[int, int, bool]]
@@ -97,6 +99,7 @@ def check_variance(sigma_squared: Fraction) -> Fraction:
 
 
 FIRST_BITS = 128
+"""Bits at which the exact path begins: twice the word that left the draw in doubt."""
 
 
 class LazyUniform:

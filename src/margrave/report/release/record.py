@@ -12,7 +12,7 @@ import numpy as np
 
 import margrave
 from margrave.privacy.accounting.events import PartitionEvent
-from margrave.privacy.ledger.dataset_history import DatasetHistory
+from margrave.privacy.ledger.history import DatasetHistory
 from margrave.release import Release
 from margrave.report.html import Child, Markup, facts, join, mark_name, row, table, tag
 from margrave.report.numerals import count, significant

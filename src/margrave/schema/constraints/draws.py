@@ -32,6 +32,7 @@ SINGLE_PRECISION_DTYPES = ("float", "float32", "arrow[float]")
 SINGLE_ROUNDING = 2.0**-21
 """What sums may be off by where a number has single precision, over the largest bound."""
 TICKS = {"s": 1e6, "ms": 1e3}
+"""Steps in microseconds of storage in seconds and in milliseconds; finer storage has none that matter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""polars storage types: their names, and decoding into them."""
+"""polars frames: their storage types by name, their columns as Arrow arrays, and decoding into them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from margrave.errors import InputError, invalid
 from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage.arrow import decode_column, label_array
@@ -78,3 +79,33 @@ def _entries(values: Any, column: Column) -> list[str]:
     if isinstance(column, Listed):
         return list(dict.fromkeys(label_array(column, pa.large_string()).drop_null().to_pylist()))
     return list(values.drop_nulls().unique(maintain_order=True))
+
+
+TYPES_READ_AS_FLOAT = ("Int128", "UInt128", "Float16")
+"""Types that Arrow or its kernels do not know: read as float64."""
+
+
+def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
+    """Names, Arrow arrays and dtype texts of a polars frame's columns. **Not private.**
+
+    Raises:
+        InputError: A column stores lists or other things that have no column kind.
+    """
+    dtypes = [dtype_text(column.dtype) for column in frame]
+    for column, dtype in zip(frame, dtypes, strict=True):
+        if not is_supported(dtype):
+            raise InputError(
+                invalid(
+                    f"column {column.name!r}",
+                    "made of numbers, truth values, text, dates or times",
+                    "Cast it to text or numbers, or drop the column.",
+                )
+            )
+    return list(frame.columns), [_to_array(column) for column in frame], dtypes
+
+
+def _to_array(column: Any) -> Any:
+    dtype = dtype_text(column.dtype)
+    if dtype in TYPES_READ_AS_FLOAT:
+        column = column.cast(pl.Float64)
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
