@@ -4,7 +4,7 @@ A file is written under a hidden name beside its own, `.` and twelve hexadecimal
 takes its place in one step. An error or an interrupt removes the hidden file; only a process killed outright
 leaves one behind, which nothing reads and which may be deleted.
 
-Spec files: what one small TOML or JSON file says about a grid, a method or a table.
+A spec file is a small TOML or JSON file that says something about a grid, a method or a table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Limits: how much memory, time and cores a run may take, and the stopwatch that a time limit is read from.
 
-Threads of the linear algebra library: one, because more make our many small products slower, not faster.
-
-A BLAS thread that waits for another spins. On a machine with other work the products of a mixture took 13
-times as long with two threads as with one (bench/LOG.md), and a machine with many cores would start them all.
+The linear algebra library is kept to one thread, because more make our many small products slower, not
+faster. A BLAS thread that waits for another spins. On a machine with other work the products of a mixture
+took 13 times as long with two threads as with one (bench/LOG.md), and a machine with many cores would start
+them all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """audit: a lower bound on epsilon from many runs of any method on two neighbouring tables.
 
-Which test tells runs with the canary from runs without: found on some runs, judged on others.
+The test that tells runs with the canary from runs without is found on some of the runs and judged on the
+others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """shadow_attack: a classifier that learned from many runs tells whether a record was in the table.
 
-ShadowFeatures: a synthetic table as a few hundred numbers that a classifier can learn from.
+`ShadowFeatures` makes of a synthetic table a few hundred numbers that a classifier can learn from.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
 """The benchmark: methods and peers against each other over a declared grid. Not private: it reads every row.
 
     grid      what is to be run: data sets x methods x epsilons x repeats
-    datasets  entries for tables; domain says what of a table is public, hard makes tables that are hard
+    datasets  entries for tables, the hard ones made here among them
+    prepared  what of a table is public, what methods learn from, what is held out
     methods   entries for methods; peers runs those of other libraries in environments of their own
-    cell      one cell in a process of its own; watch keeps it within its limits
+    cell      one cell in a process of its own
     store     the folder of a benchmark: one file a finished cell, all of them as Parquet
-    run       the loop over the cells that are not done yet
-    page      the report: outcomes as Markdown, LaTeX and pictures
+    run       the loop over the cells that are not done yet, each kept within its limits
+    results   outcomes as Parquet, and their means with intervals
+    page      the report, from markdown (tables, in LaTeX too) and pictures (SVG)
+    standing  one method against the best of some others
 
 A new table or method is one small file, see `benchmark.datasets.table_entry` and
 `benchmark.methods.method_entry`.

@@ -4,7 +4,7 @@ Called as `python -m margrave.benchmark.cell FOLDER PARENT`. FOLDER/request.json
 The process leaves FOLDER/stage, the stage it has come to, and FOLDER/outcome.json, its scores or the reason
 why it has none.
 
-An entry's rows: what margrave, a reference, a script or a peer makes of a split table. **Not private.**
+Its rows are what margrave, a reference, a script or a peer makes of a split table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Entries for tables: the shipped one, hard cases, the nursery, files. **Not private**: read exactly.
 
-Hard cases: seeded tables that show differences between methods which Adult hides. Made up, no one's data.
-
-Each generator gets a number of rows and a generator of random numbers and returns an Arrow table.
+Hard cases are seeded tables that show differences between methods which Adult hides. They are made up, no
+one's data: each generator gets a number of rows and a generator of random numbers and returns an Arrow table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A benchmark's findings as Markdown. **Not private.**
+"""A benchmark's findings as Markdown, and as LaTeX. **Not private.**
 
-A benchmark's findings as LaTeX tables, laid out as table 2 of Chen et al. 2025. **Not private.**
+The LaTeX tables are laid out as table 2 of Chen et al. 2025.
 """
 
 from __future__ import annotations

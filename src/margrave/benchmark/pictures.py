@@ -7,7 +7,7 @@
 
 All are SVG and come out the same from the same results.
 
-Planes of lines, bars and coloured cells as SVG documents: no scripts, no fonts, light and dark.
+They are planes of lines, bars and coloured cells as SVG documents: no scripts, no fonts, light and dark.
 """
 
 from __future__ import annotations

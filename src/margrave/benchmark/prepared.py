@@ -1,6 +1,7 @@
 """A table split and ready: what methods learn from, what is held out, what is public. **Not private.**
 
-What of a table is public, what methods have to find, what scores are by. **Not private**: off the rows.
+`read_schema` says what of a table is public, what methods have to find and what scores are by. It reads the
+rows.
 """
 
 from __future__ import annotations

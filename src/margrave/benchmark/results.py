@@ -3,7 +3,7 @@
 Scores are columns `metric_NAME`. What margrave and the machine were is in every row, since cells of one
 folder may have run on several.
 
-Findings: outcomes by table, method and epsilon, as means with intervals. **Not private.**
+`Findings` has the outcomes by table, method and epsilon, as means with intervals.
 """
 
 from __future__ import annotations

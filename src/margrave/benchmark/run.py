@@ -1,6 +1,6 @@
 """run_grid: every cell of a grid that is not done yet, in processes of their own. **Not private.**
 
-Child: a process and its descendants, held to limits of time and memory, and killed with all of them.
+`Child` is a process with its descendants, held to limits of time and memory, and killed with all of them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 A folder holds one benchmark: another seed, delta, share or set of metrics, or an entry that changed, needs
 another folder, so that figures which look alike are alike. Entries, epsilons and repeats can be added.
 
-Facts about a run: versions, the machine, the commit of the code. Public.
+It also has the facts about a run, which are public: versions, the machine, the commit of the code.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 from margrave import __version__
 from margrave.benchmark.datasets import TableEntry
 from margrave.benchmark.grid import Cell, Grid, check_halves
+from margrave.benchmark.methods import MethodEntry
 from margrave.benchmark.results import read_results, write_results
 from margrave.errors import InputError, invalid
 from margrave.files import write_text
@@ -156,10 +157,11 @@ def _read_outcome(path: Path) -> dict[str, Any]:
     return held
 
 
-def _describe_entry(entry: Any) -> dict[str, str]:
+def _describe_entry(entry: TableEntry | MethodEntry) -> dict[str, str]:
     """A fingerprint of an entry, and what it is for those who read the results; no path."""
-    said = getattr(entry, "title", "") or getattr(entry, "summary", "")
-    return {"digest": entry.digest, "title": said, "source": getattr(entry, "source", "")}
+    if isinstance(entry, TableEntry):
+        return {"digest": entry.digest, "title": entry.title, "source": entry.source}
+    return {"digest": entry.digest, "title": entry.summary, "source": ""}
 
 
 def _nursery_half(table: TableEntry) -> dict[str, str]:

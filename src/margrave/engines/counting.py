@@ -1,10 +1,11 @@
 """Many contingency tables in one pass over integer-coded columns.
 
 The cliques asked for are answered from fewer, larger tables (`cover`), each block of rows is added to all of
-those while it is in cache (`kernels`), and threads take rows of their own with counters of their own. Counts
-are integers, so no answer depends on any of this.
+those while it is in cache, and threads take rows of their own with counters of their own. Counts are
+integers, so no answer depends on any of this.
 
-The compiled loops of counting: rows into tables, and tables into the tables asked for.
+First come the compiled loops, from rows into tables and from tables into those asked for; `count_tables`
+calls them.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@ Nothing is guessed from the rows. A text file is as its `TextFormat` says, compl
 every column is text: discovery or a declaration decides what it means. Readers' own messages quote the row
 they fail on, so none is ever passed on.
 
-Excel files as Arrow tables of text. Not private.
-
-A cell of a sheet has a type of its own, so a column has none: each cell is taken as the text of its value,
-and discovery or a declaration decides what the column means, as in text files.
+Excel files become tables of text as well: a cell of a sheet has a type of its own, so a column has none, and
+each cell is taken as the text of its value.
 """
 
 from __future__ import annotations

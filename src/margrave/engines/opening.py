@@ -1,6 +1,6 @@
 """open_source: any table, by the engine that suits it.
 
-open_head: the names and storage types of a table, which are public, without its rows.
+`open_head` reads the names and storage types of a table, which are public, without its rows.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Readers forgive: one that meets a quote nobody closes swallows or drops every row behind it without a word.
 
-The head of a text file: its encoding and separator, from its first line, which is public.
-
+The head of a text file is its encoding and separator, from its first line, which is public (`read_head`).
 Nothing behind the first line decides how a file is read. Where the first line does not look as the declared
 format has it, the file is refused before anything is spent, with the option that would read it.
 """

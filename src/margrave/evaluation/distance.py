@@ -1,6 +1,6 @@
 """Distances between tables of counts, and association within one.
 
-The embedding of codes into [0, 1] that Donhauser et al. 2024 measure distances in.
+`centres` and `embed_rows` place codes in [0, 1], as Donhauser et al. 2024 do to measure distances.
 """
 
 from __future__ import annotations

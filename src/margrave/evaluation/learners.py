@@ -1,8 +1,7 @@
 """The models that machine-learning efficiency is measured with, behind one call. **Not private**.
 
-Features: rows as matrices that models of scikit-learn and its like can learn from. **Not private**.
-
-score_classifier: trained on synthetic rows, tested on real ones. **Not private**.
+`Features` turns rows into matrices that models of scikit-learn and its like can learn from, and
+`score_classifier` trains a classifier on synthetic rows and tests it on real ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""observed: a schema read off the tables themselves, for comparing them. **Not private.**
+"""Schemas read off the tables themselves, for comparing them. **Not private.**
 
-widened: a schema read off two tables, with what a third one holds besides. **Not private.**
+`observed_schema` reads two tables, and `widen_schema` adds what a third one holds besides.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Splits and reference tables: what scores of a synthetic table are to be held against. **Not private**.
+"""What scores of a synthetic table are to be held against. **Not private**.
 
-Reference tables: what a synthetic table could hardly beat, and what it should beat. **Not private**.
+`split` holds out rows. Reference tables are scored in the synthetic one's place: a bootstrap, which it could
+hardly beat, and a shuffle, which it should beat.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """review: one or several synthetic tables held against one real table. **Not private**.
 
-One number for a comparison, and the parts that it is the mean of. **Not private**.
+`add_overall` adds one number for a whole comparison, with the parts that it is the mean of.
 """
 
 from __future__ import annotations

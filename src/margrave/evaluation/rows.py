@@ -1,6 +1,6 @@
 """Rows: one table as metrics read it, its codes, its raw numbers and its counts. **Not private**.
 
-batches: many cliques, a few at a time, so that their tables fit in memory.
+`batches` takes many cliques a few at a time, so that their tables fit in memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """score_metrics: several metrics of one synthetic table, with reference rows. **Not private**.
 
-asked: the scores of metrics that a caller named, for tables of any kind. **Not private.**
+`score_request` scores the metrics that a caller named, for tables of any kind.
 """
 
 from __future__ import annotations

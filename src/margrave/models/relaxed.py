@@ -107,6 +107,9 @@ class Points:
         for block in self.blocks:
             own = ways[start : start + block.size]
             start += block.size
+            # Numbers begin where the noisy one-way puts them: even quantiles in a random order, each
+            # somewhere in the middle half of its bin, so that no sigmoid starts on an edge. The gate holds
+            # what has a number at all.
             if block.number is not None:
                 inside = own[: block.ordered] + MIN_SCALED_SHARE
                 inside /= inside.sum()
@@ -188,7 +191,9 @@ def thresholds(
             direction /= np.linalg.norm(direction)  # so that a sigmoid's width is a distance
             sizes = [domain.ordered[positions[k]] for k in axes]
             centres = [(np.arange(size) + 0.5) / size for size in sizes]
+            # h . x at the centre of every cell of the ordered attributes, by broadcasting one axis each.
             score = np.asarray(sum(np.ix_(*(h * c for h, c in zip(direction, centres, strict=True)))))
+            # Rounded, so that cells that lie on one plane but for the last bits are one level.
             levels = np.unique(score.round(12))
             at = rng.integers(len(levels) - 1)
             offset = float(levels[at] + levels[at + 1]) / 2
@@ -196,6 +201,7 @@ def thresholds(
             above[tuple(slice(n) for n in score.shape)] = score > offset
             shape = [table.values.shape[k] if k in axes else 1 for k in range(len(positions))]
             held = above.reshape(shape)
+            # The answer is a sum of noisy cells, and its variance the sum of theirs.
             values = (table.values * held).sum(axis=tuple(axes)) / rows
             variance = (table.sigma**2 * held).sum(axis=tuple(axes)) / rows**2
             others = tuple(i for k, i in enumerate(positions) if k not in axes)
@@ -221,6 +227,7 @@ class Thresholds:
         self._starts = np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
         self._asked = sorted(asked, key=lambda one: len(one.others) > 1)
         self._few = sum(len(one.others) <= 1 for one in asked)
+        # The loss is a mean over all answers, so each weighs 1 / (its variance times how many there are).
         whole = max(sum(one.values.size for one in asked), 1)
         values, weights = (np.zeros((self._few, self._starts[-1] + 1)) for _ in range(2))
         for k, one in enumerate(self._asked[: self._few]):
@@ -410,6 +417,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
             InputError: The tables do not fit the domain, total is not positive, or a fit would be too large.
             MissingExtraError: PyTorch is not installed.
         """
+        # Codes and PyTorch alone are checked: strategies ask for their cliques before they buy them.
         self.admit(domain, [])
         warm, placed = warm if effort.rough else None, list[Placed]()
 

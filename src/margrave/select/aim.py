@@ -2,7 +2,7 @@
 
 McKenna, Mullins, Sheldon and Miklau 2022, "AIM", Algorithms 1 to 4 (arXiv 2201.12677).
 
-ConditionalAIM: AIM where some columns are public.
+`ConditionalAIM` is AIM where some columns are public.
 
 Maddock, Gade, Cormode and Bullock 2025, "Leveraging Vertical Public-Private Split for Improved Synthetic Data
 Generation", section "Conditional generation" (arXiv 2504.10987).

@@ -1,6 +1,6 @@
 """Fixed: measure the marginals the user names, once, with one scale of noise.
 
-AllKWay: measure every marginal of k attributes once.
+`AllKWay` measures every marginal of k attributes once.
 """
 
 from __future__ import annotations

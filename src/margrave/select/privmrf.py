@@ -2,9 +2,8 @@
 
 Cai, Lei, Wei and Xiao 2021, "Data Synthesis via Differentially Private Markov Random Fields" (VLDB 14, 2190).
 
-Triangulation: a chordal graph of attributes, grown edge by edge for what its edges are worth.
-
-Useful: small marginals inside the cliques of a graph, for PrivMRF.
+The chordal graph of attributes is grown edge by edge for what its edges are worth; the candidates are small
+marginals inside its cliques.
 """
 
 from __future__ import annotations

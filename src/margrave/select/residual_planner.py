@@ -1,6 +1,6 @@
 """ResidualPlanner: all marginals of k attributes, with the noise that makes them together most accurate.
 
-Design: how to share rho over marginals so that all of a workload's tables come out with least variance.
+The design shares rho over marginals so that all of a workload's tables come out with least variance.
 
 ResidualPlanner (Xiao, He, Zhang and Kifer 2023, arXiv 2305.08175) gives every residual its own noise. Here
 noise is bought on whole marginals: one with variance s^2 a cell tells of the residual over each part T of

@@ -1,8 +1,8 @@
 """Strategy: the base of what decides which marginals to buy. Needs and shares are declared.
 
-Pace: how a strategy's rounds stand with a deadline. All its times are differences of `Deadline.left`, which
-stands still while the curator is asked: what a round is thought to cost is the time of its post-processing
-alone.
+`Pace` says how a strategy's rounds stand with a deadline. All its times are differences of `Deadline.left`,
+which stands still while the curator is asked: what a round is thought to cost is the time of its post-
+processing alone.
 """
 
 from __future__ import annotations

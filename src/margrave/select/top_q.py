@@ -87,8 +87,7 @@ class TopQ(Strategy):
 
     def __post_init__(self) -> None:
         check_counts(rounds=self.rounds, q=self.q, degree=self.degree)
-        for param in ("choosing", "count", "told"):
-            share = getattr(self, param)
+        for param, share in (("choosing", self.choosing), ("count", self.count), ("told", self.told)):
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share between 0 and 1", "Try the default.", got=share))
 

@@ -1,8 +1,7 @@
 """Columns of an ibis table as codes: what `schema.encode.encode_column` does, as expressions. Not private.
 
-Differences and quotients of two columns of an ibis table, and codes made of them. Not private.
-
-They mirror `schema.columns.relative`; the contract suite compares the two.
+Differences and quotients of two columns mirror `schema.columns.relative`; the contract suite compares the
+two.
 """
 
 from __future__ import annotations

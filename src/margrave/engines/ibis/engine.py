@@ -1,6 +1,6 @@
 """PushdownEngine: marginals counted where the table is, many in one scan. Not private.
 
-Which rows of each owner a backend keeps, whatever the rows of other owners are. Not private.
+`draw_rows` says which rows of each owner a backend keeps, whatever the rows of other owners are.
 
 Write a row's content for the storage forms of its columns, all that any later answer depends on. Rows
 with the same owner and the same content are numbered 0, 1, ... by the backend, in any order. Each row

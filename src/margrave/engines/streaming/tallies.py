@@ -1,6 +1,6 @@
 """Distinct texts of a table that is read in batches, and the rows of each. Not private.
 
-Owners' rows in a table that is read in batches: which to keep, and how many each has. Not private.
+The same for owners: which of their rows to keep, and how many each has.
 
 Both are exact. Where the owners are too many for memory they are split in two by a hash of their names and
 the batches are read again for each half, and so on: nothing is written to disk.

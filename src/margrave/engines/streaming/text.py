@@ -2,7 +2,8 @@
 
 The dialect, the checks and their errors are those of `files`, piece by piece. Not private.
 
-Arrays for codes: in memory while they fit, else in files without a name. Private rows lie in both.
+`Scratch` makes arrays for codes: in memory while they fit, else in files without a name. Private rows lie in
+both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Risk: how much more often an attack succeeds on the rows of a table than on rows that are not in it.
 
-How far mixed rows are from each other. **Not private** where rows are real.
+`Closeness` says how far rows of mixed columns are from each other. **Not private** where rows are real.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """SinglingOut: does a description of one synthetic row describe just one person of the table?
 
-Predicates that single out one synthetic row, and how often they single out one of other rows.
+A description is a predicate that singles out one synthetic row. The attack counts how often such predicates
+single out one real row as well.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
 """Scores that see dependence, which a mean of total variations hides. **Not private**.
 
-ordered  columns of numbers, dates and ordered codes as numbers
-ranks    rank correlations of all pairs, and the slope of the synthetic ones on the real ones
-kernels  dependence of all pairs of codes, above what independence and sampling noise give
-shares   the share of it that a synthetic table keeps, and what it invents
-orders   rows that break an order which no real row breaks
-table    the metrics, with what each says about itself
-
-The share of a real table's dependence that a synthetic one keeps; what it invents. **Not private**.
-
-Kernels over pairs of columns: dependence of codes, orders of numbers. Exact counts: **not private**.
+Kernels over pairs of columns sum, for all pairs of codes, the dependence above what independence and sampling
+noise give, from exact counts. The metrics say what share of the real table's dependence a synthetic table
+keeps, and how much it invents. Orders and rank correlations of columns are in
+`margrave.evaluation.metrics.orders`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """MeanDistance: how far the marginals of two tables are from each other, on average. **Not private**.
 
-KSComplement and TVComplement: how alike single columns are, as SDMetrics counts it. **Not private**.
-
-SlicedTransport: the sliced Wasserstein distance of pairs, from tables of counts. **Not private**.
+`KSComplement` and `TVComplement` say how alike single columns are, as SDMetrics counts it, and
+`SlicedTransport` is the sliced Wasserstein distance of pairs, from tables of counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Orders such as admitted <= discharged that no real row breaks, rows that break them. **Not private**.
+"""Orders of columns, in a real and in a synthetic table. **Not private**.
 
-Columns that stand in an order, as numbers: of a real and a synthetic table. **Not private**.
-
-Rank correlations of all pairs of ordered columns, and how much of them is kept. **Not private**.
+Columns that stand in an order are read as numbers (`read_ordered`). Two things are asked of all their pairs:
+which orders, such as admitted <= discharged, no real row breaks and how many synthetic rows do, and how much
+of their rank correlations is kept.
 """
 
 from __future__ import annotations

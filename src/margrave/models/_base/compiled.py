@@ -1,4 +1,4 @@
-"""compiled: the one decorator of every kernel here, typed so that mypy still checks the bodies."""
+"""The one decorator of every kernel here, typed so that mypy still checks the bodies."""
 
 from __future__ import annotations
 

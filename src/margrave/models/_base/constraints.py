@@ -1,4 +1,4 @@
-"""Ruled: what rules do to measurements, and rows of any model that obey them.
+"""What rules do to measurements, and rows of any model that obey them.
 
 A fitter knows the cells that rules rule out: nothing is there, whatever noise says. A model's rows are its
 distribution given the rules. Where a model does not hold the rules itself, that is done by drawing rows that

@@ -89,6 +89,8 @@ def _redraw_impossible(
             return
         if wrong.all() and not left:
             raise InputError(_impossible())
+        # Rows that the rules leave no number take codes and fresh numbers of a row that is sound, if there is
+        # any. In the last round they take its numbers as well, which are known to go.
         if wrong.all():
             sources = rng.integers(rows, size=rows)
         else:
@@ -105,6 +107,7 @@ def _allowed_shares(choice: Choice, rng: np.random.Generator, dtype: str) -> Flo
     shares = choice.codes.astype(np.float64)
     for code in choice.partial:
         inside = int(choice.allows(_in_bin(choice, int(code), PROBES, rng, dtype)).sum())
+        # Half a probe where none was inside: a narrow range may be met all the same.
         shares[code] = max(inside, 0.5) / PROBES
     return shares
 
@@ -117,6 +120,7 @@ def _accept_rows(
     found: dict[str, list[Longs]] = {name: [] for name in shares}
     have, rate = 0, 1.0
     for _ in range(ROUNDS if rows else 0):
+        # As many as should suffice by the rate so far, and a tenth more.
         many = min(int((rows - have) / rate * 1.1) + 64, MAX_DRAWN)
         sample = model.sample(many, rng, exact)
         chance = np.ones(many)
@@ -147,6 +151,7 @@ def _draw_from_table(
     if math.prod(model.domain.shape(clique)) > MAX_TABLE_CELLS:
         remedy = "Widen the ranges, or give fewer of them."
         raise InputError(invalid("given", "ranges and sets that some of the model's rows have", remedy))
+    # The given columns are the last axes: reading them at their codes leaves the table of the others.
     last: Any = (Ellipsis, *exact.values())
     table = np.maximum(model.project(clique)[last], 0.0)
     allowed = np.ones(table.shape)

@@ -1,6 +1,6 @@
 """What a fitted model may take of memory: figures that its limit and the plan share.
 
-Room: how many rows and cells a generator of rows may have.
+`Room` says how many rows and cells a generator of rows may have.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pooled: all measurements of one clique made into one table with one precision a cell.
 
-Splitting: two independent sets of measurements out of one, to choose between models without paying.
-
-A measurement y = truth + sigma z is public. Fresh noise z' makes A = y + g sigma z' and B = y - sigma z' / g,
+`halves` makes two independent sets of measurements out of one, to choose between models without paying. A
+measurement y = truth + sigma z is public. Fresh noise z' makes A = y + g sigma z' and B = y - sigma z' / g,
 whose noises have covariance sigma^2 - sigma^2 = 0: for Gaussian noise they are independent, A with variance
 sigma^2 (1 + g^2), B with sigma^2 (1 + 1 / g^2). What is fitted on A is judged on B without bias, as on a
 second release that was never bought. The discrete Gaussian is Gaussian enough for this wherever sigma is a

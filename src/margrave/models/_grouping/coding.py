@@ -75,6 +75,7 @@ class CodeGrouping:
     def drawn(self, name: str, codes: Longs, rng: np.random.Generator) -> Longs:
         """A code for each row's group, counts within 1 of their expectation."""
         groups = self.groups[name]
+        # Codes sorted by group, and a table with a row a group: the shares of its codes, side by side.
         order = np.argsort(groups, kind="stable")
         firsts = np.searchsorted(groups[order], np.arange(int(groups.max()) + 2))
         widest = int(np.diff(firsts).max())
@@ -175,6 +176,8 @@ def _share_in_group(ways: Floats, groups: Longs) -> Floats:
 
 def _runs(low: NDArray[np.bool_], ordered: int) -> Longs:
     """The group of each code: low neighbours among the ordered ones together, and all other low ones."""
+    # `new` marks codes that begin a group. A code that is high does; so does an ordered one behind a high
+    # one. Low codes without an order all belong to the group that the first of them begins.
     new = ~low
     new[:ordered] |= ~np.concatenate([[False], low[:-1]])[:ordered]
     rest = np.flatnonzero(low[ordered:]) + ordered
@@ -187,12 +190,15 @@ def _runs(low: NDArray[np.bool_], ordered: int) -> Longs:
 def _group_codes(ways: Floats, ordered: int, largest: int) -> Longs:
     """The group of each code: frequent codes alone and the rest together, or runs of ordered neighbours."""
     groups = np.zeros(len(ways), dtype=np.int64)
+    # Mostly ordered: runs of equal length, so that a group is a range; codes behind the order share what is
+    # left.
     if ordered > largest // 2:
         rest = len(ways) - ordered
         runs = max(largest - rest, 1)
         groups[:ordered] = np.arange(ordered) * runs // ordered
         groups[ordered:] = np.minimum(runs + np.arange(rest), largest - 1)
         return groups
+    # Without an order: the most frequent codes alone, the others dealt out in runs of like frequency.
     order = np.argsort(-ways, kind="stable")
     own = int(SINGLE_CODE_SHARE * largest)
     groups[order[:own]] = np.arange(own)

@@ -63,10 +63,12 @@ class WidePair:
         """
         table = self.shares if child == self.names[1] else self.shares.T
         count = int(groups.max()) + 1
+        # Shuffled first, so that among equals chance decides which row gets which code.
         rows = rng.permutation(len(parent))
         rows = rows[np.argsort(parent[rows] * count + drawn[rows], kind="stable")]
         have = parent[rows] * count + drawn[rows]
         kept, codes = _codes_by_parent(table, np.bincount(parent, minlength=len(table)), rng)
+        # The codes that the table wants for each parent, sorted by group in the same way as the rows are.
         order = rng.permutation(len(codes))
         order = order[np.argsort(kept[order] * count + groups[codes[order]], kind="stable")]
         kept, codes = kept[order], codes[order]
@@ -83,6 +85,7 @@ class WidePair:
     def spread(self, table: Floats, clique: Clique) -> Floats:
         """A table that holds both attributes, brought to their distribution."""
         others = tuple(i for i, name in enumerate(clique) if name not in self.names)
+        # A pair that the model holds for impossible could otherwise not be raised at all.
         table = np.maximum(table, 1e-12 * float(table.sum()) / table.size)
         have = table.sum(axis=others)
         wanted = self.shares if clique.index(self.names[0]) < clique.index(self.names[1]) else self.shares.T
@@ -151,6 +154,9 @@ def merge_cells(expected: Floats, values: Floats, sigma: Floats) -> Floats:
     expected = np.maximum(expected, 1e-12)
     rest = table = expected
     for _ in range(TURNS):
+        # Cells that noise does not explain keep their own count. The others are fitted to what is left of the
+        # margins (iterative proportional fitting), after which more or fewer cells may stand out: hence
+        # several turns.
         sure = np.abs(values - rest) > OWN_COUNT_DEVIATIONS * sigma
         own = np.where(sure, np.maximum(values, 0.0), 0.0)
         left = np.where(sure, 0.0, expected)
@@ -174,6 +180,8 @@ def _codes_by_parent(table: Floats, counts: Longs, rng: np.random.Generator) -> 
     whole = table.sum(axis=1)
     shares = np.where(whole[:, None] > 0, table, 1.0)
     ends = np.cumsum(shares, axis=1)
+    # Systematic sampling: one uniform shift a parent, and a code is drawn as often as its interval on [0,
+    # rows] contains a shifted whole number: within 1 of what is expected.
     ends *= (counts / ends[:, -1])[:, None]
     ends += rng.random(len(table))[:, None]
     ends[:, -1] = counts + 0.5

@@ -1,6 +1,7 @@
 """Generator: a small network from Gaussian noise to a product distribution over the attributes.
 
-Training: steps of Adam that grow short like a cosine, weights averaged over their second half.
+It is trained by steps of Adam that grow short like a cosine; weights are averaged over the second half of
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Misfit: how far a mixture of products is from measured tables, on PyTorch, with gradients.
 
-Panels: measured pairs as few products of matrices, with their gradient written out.
-
-ConstrainedShares: relaxed rows under rules, on PyTorch, as `condition_block` in
-`margrave.models._mixture.constraint_blocks` has them.
+Measured pairs are few products of matrices, with their gradient written out. `ConstrainedShares` has relaxed
+rows under rules, as `condition_block` in `margrave.models._mixture.constraint_blocks` does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Products: relaxed rows as the mixture of products that they are, and the same mixture loaded again.
+"""Relaxed rows as the mixture of products that they are, and the same mixture loaded again.
 
-Blocks: each attribute's part of a relaxed row, kept a distribution by softmax or by projection.
+Each attribute's part of a relaxed row is a block, kept a distribution by softmax or by projection.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Descent: Adam until the loss stands still, with steeper sigmoids and smaller steps on the way.
+"""Adam until the loss stands still, with steeper sigmoids and smaller steps on the way.
 
-Adam: steps of the optimiser of that name, in a few operations a tensor.
+`Adam` takes the steps of the optimiser of that name, in a few operations a tensor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""device: where a fit runs, and PyTorch where that is not the processor's own kernels.
+"""Where a fit runs, and PyTorch where that is not the processor's own kernels.
 
-Serial: PyTorch on one thread of the processor.
+`serial` keeps PyTorch to one thread of the processor.
 """
 
 from __future__ import annotations

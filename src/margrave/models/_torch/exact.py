@@ -1,4 +1,4 @@
-"""Exact: dense layers in which no row is rounded differently beside others, forward and backward.
+"""Dense layers in which no row is rounded differently beside others, forward and backward.
 
 Products of float matrices do not have that: their last bits can change with the rows beside. Here every
 number that goes into a product is a whole multiple of a power of two, so small that all partial sums are

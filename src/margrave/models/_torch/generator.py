@@ -1,6 +1,6 @@
 """RowGenerator: a network of dense layers from Gaussian noise, and a label where there is one, to rows.
 
-Dense: layers with leaky ReLU between them, as matrices that an optimiser changes.
+Its layers are matrices that an optimiser changes, with leaky ReLU between them.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ times T would swamp the numbers once gradients are clipped.
 up in a table of whole numbers below 2^30. All else are single operations on single numbers, which IEEE
 arithmetic fixes.
 
-Drawing: rows from noise, step by step back, by a trained denoiser.
-
-Schedule: how fast rows turn into noise, and the way back, step by step.
+Rows are drawn from noise, step by step back, by a trained denoiser; `Schedule` says how fast rows turn into
+noise.
 """
 
 from __future__ import annotations
@@ -104,6 +103,8 @@ class Schedule:
             start: x_0, as a distribution, [rows, K].
         """
         size, beta, before = start.shape[1], self.betas[t], self.before[t]
+        # The first factor is beta_t / K for every value but x_t, where 1 - beta_t is added: divide both by
+        # beta_t / K, and only the column of x_t is multiplied.
         found = before * start + (1.0 - before) / size
         found[np.arange(len(now)), now] *= 1.0 + (1.0 - beta) * size / beta
         return np.asarray(found / found.sum(axis=1, keepdims=True))
@@ -199,6 +200,8 @@ class Denoiser:
 
     def start(self) -> State:
         """Normal weights of variance 2 over the inputs, and 0 in the last layer."""
+        # He et al. 2015 for layers with ReLU; the last layer begins at 0, so that the first steps draw from
+        # the released one-ways.
         rng = np.random.default_rng(self.seed)
         weights = []
         for out, into in self.shapes[:-1]:
@@ -223,11 +226,13 @@ class Denoiser:
         """A step of Adam on the noisy mean gradient (Kingma and Ba 2015, Algorithm 1)."""
         step = state.step + 1
         means, squares, weights, average = [], [], [], []
+        # Early weights are poor: the running mean forgets them faster than it does later on.
         stay = min(self.average, step / (10.0 + step))
         for k, gradient in enumerate(gradients):
             slope = gradient / self.rows
             means.append(0.9 * state.means[k] + 0.1 * slope)
             squares.append(0.999 * state.squares[k] + 0.001 * slope**2)
+            # Both means begin at 0 and are divided by what of their weights has come in so far.
             scale = np.sqrt(squares[k] / (1.0 - 0.999**step)) + 1e-12
             moved = state.weights[k] - self.rate * means[k] / (1.0 - 0.9**step) / scale
             weights.append(np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT))
@@ -245,6 +250,7 @@ class Denoiser:
         """Noised scores, v and whether there is one [rows, draws, numbers]; times [rows, draws]; noised and
         true values [rows, draws, categories]."""
         coding, numbers = self.coding, len(self.coding.numbers)
+        # Each row comes with uniform numbers of its own, so nothing here depends on other rows.
         own = uniform.reshape(len(codes), self.draws, 1 + 2 * numbers + len(coding.categories))
         times = np.minimum((own[..., 0] * self.schedule.times).astype(np.int64), self.schedule.times - 1)
         kept = self.schedule.kept[times]
@@ -254,6 +260,8 @@ class Denoiser:
         for k, number in enumerate(coding.numbers):
             mine = np.broadcast_to(codes[:, number.place, None], times.shape)
             start, known[..., k] = number.scores(mine, own[..., 1 + k])
+            # x_t and v = sqrt(kept) e - sqrt(1 - kept) x_0 are the two coordinates of (x_0, e), turned by one
+            # angle.
             noise = ndtri(own[..., 1 + numbers + k])
             scores[..., k] = signal * start + spread * noise
             velocity[..., k] = signal * noise - spread * start
@@ -261,6 +269,8 @@ class Denoiser:
         first = np.zeros_like(now)
         for k, category in enumerate(coding.categories):
             first[..., k] = category.values[codes[:, category.place]][:, None]
+            # One uniform number decides both: below `kept` the value stays, and above it is spread over all K
+            # values.
             drawn = own[..., 1 + 2 * numbers + k]
             other = ((drawn - kept) / (1.0 - kept) * category.size).astype(np.int64)
             now[..., k] = np.where(drawn < kept, first[..., k], np.minimum(other, category.size - 1))
@@ -283,16 +293,22 @@ class Denoiser:
         numbers, parts = len(coding.numbers), []
         if numbers:
             wanted = on.put(np.rint(velocity * INPUT) / INPUT, torch.float64)
+            # |e - e_hat|^2 is kept_t |v - v_hat|^2, and its derivative has a factor 2; missing numbers count
+            # nothing.
             weights = known * (self.schedule.kept[times] * (2.0 / numbers / self.draws))[..., None]
             parts.append((out[..., :numbers] - wanted) * on.put(weights, torch.float64))
         if coding.categories:
             table = on.put(SOFTMAX, torch.float64)
+            # The network adds to what the one-way and the value's own x_t say, by Bayes' rule; see the head
+            # of the file.
             logits = out[..., numbers:] + on.put(offsets(coding, self.schedule, times, now), torch.float64)
             logits, truth = (logits * LOGIT).round(), on.put(one_hot(coding, first), torch.float64)
             share, start = 1.0 / len(coding.categories) / self.draws, 0
             for category in coding.categories:
                 end = start + category.size
                 mine = logits[..., start:end]
+                # Whole steps below the largest logit are looked up, so that the sums of exponentials are
+                # exact.
                 depth = (mine.amax(dim=-1, keepdim=True) - mine).clamp(max=float(DEEPEST * LOGIT))
                 grown = table[depth.long()]
                 said = grown / grown.sum(dim=-1, keepdim=True)
@@ -306,6 +322,7 @@ def offsets(coding: Coding, schedule: Schedule, times: Longs, now: Longs) -> Flo
 
     times and now are of shapes [...] and [..., categories].
     """
+    # ln q(x_t | x_0 = x_t) - ln q(x_t | x_0 other), by step and category.
     least = (1.0 - schedule.kept)[:, None] / np.array([category.size for category in coding.categories])
     gain = np.rint(np.log((schedule.kept[:, None] + least) / least) * LOGIT) / LOGIT
     found: Floats = np.broadcast_to(prior(coding), (*times.shape, coding.values)).copy()
@@ -388,6 +405,7 @@ def draw_codes(
         scores = rng.standard_normal((len(own), len(coding.numbers)))
         sizes = np.array([category.size for category in coding.categories], dtype=np.int64)
         values = rng.integers(0, sizes, (len(own), len(sizes)))
+        # Start from pure noise, and go back step by step: numbers and categories of a step see the same x_t.
         for t in range(schedule.times - 1, -1, -1):
             out = said(t, scores, values, own)
             scores, values = (
@@ -403,6 +421,7 @@ def _scores(
 ) -> Floats:
     """x_{t-1} of the numbers; without noise at the last step, where it is the estimate of x_0."""
     kept = schedule.kept[t]
+    # Solve x_t and v for x_0.
     start = np.sqrt(kept) * now - np.sqrt(1.0 - kept) * out[:, : len(coding.numbers)]
     weight, stay, variance = schedule.back(t)
     mean = weight * np.clip(start, -MAX_SCORE, MAX_SCORE) + stay * now
@@ -425,6 +444,7 @@ def _values(
         said /= said.sum(axis=1, keepdims=True)
         back = schedule.posterior(t, now[:, k], said)
         sums = np.cumsum(back, axis=1)
+        # Inversion by row: how many partial sums lie at or below the drawn point.
         places = (rng.random((len(now), 1)) * sums[:, -1:] >= sums).sum(axis=1)
         found[:, k] = np.minimum(places, category.size - 1)
     return found

@@ -1,6 +1,6 @@
 """Diffusion: TabDDPM's denoiser, trained at the door by noisy gradients, and the rows it draws.
 
-DiffusionModel: rows that a trained denoiser has drawn, with its weights.
+`DiffusionModel` holds rows that a trained denoiser has drawn, with its weights.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Embedding: where the codes of each attribute lie, and the directions in which particles are looked at.
 
-Projection: a noisy table, whose cells may be negative, made into the nearest distribution by SW1.
+A noisy table, whose cells may be negative, is projected onto the nearest distribution by SW1.
 """
 
 from __future__ import annotations

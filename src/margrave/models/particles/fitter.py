@@ -1,6 +1,6 @@
 """Particles: PrivPGD, particles moved by gradient descent to the nearest distributions of noisy marginals.
 
-Finalisation: particles as codes, the nearest ones that the rules allow together.
+At last particles become codes, the nearest ones that the rules allow together.
 """
 
 from __future__ import annotations
@@ -145,8 +145,7 @@ class Particles(Estimator[RowModel]):
             max_cells=self.max_cells,
             projection_steps=self.projection_steps,
         )
-        for param in ("rate", "last"):
-            value = getattr(self, param)
+        for param, value in (("rate", self.rate), ("last", self.last)):
             if not (np.isfinite(value) and value > 0):
                 raise InputError(invalid(param, "a finite number above 0", "Try the default.", got=value))
         if not 0 < self.kept <= 1:

@@ -1,6 +1,6 @@
 """Transport: particles moved until their marginals are those of the projected tables, by sliced W2.
 
-Ordering: which particle is the lowest, the next and so on, in each direction.
+`lowest_first` says which particle is the lowest, the next and so on, in each direction.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calibration: what the optimiser and the model ask of an engine of inference, compiled or on a device.
 
-Held: inference with some potentials that the optimiser does not move: those of cells that rules forbid.
+`Held` is inference with some potentials that the optimiser does not move: those of cells that rules forbid.
 """
 
 from __future__ import annotations

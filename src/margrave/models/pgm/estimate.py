@@ -1,8 +1,7 @@
-"""Estimate: potentials that explain the measurements, by a preconditioned L-BFGS on a smooth convex dual.
+"""Potentials that explain the measurements, by a preconditioned L-BFGS on a smooth convex dual.
 
-History: what L-BFGS remembers, and vector work in as few passes over memory as it takes.
-
-Sums run in one thread and one order: they are the same on any number of cores.
+`History` is what L-BFGS remembers, with vector work in as few passes over memory as it takes. Sums run in one
+thread and one order: they are the same on any number of cores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """PGM: fits a log-linear model on a junction tree to noisy marginals.
 
-Penalty: one-way marginals pooled from everything that holds them, and how far each table may be missed.
+The penalty says how far each table may be missed; one-way marginals are pooled first from everything that
+holds them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graph: which attributes a model ties together, their elimination, and the junction tree that results."""
+"""Which attributes a model ties together, their elimination, and the junction tree that results."""
 
 from __future__ import annotations
 

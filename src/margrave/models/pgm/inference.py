@@ -1,8 +1,8 @@
 """Inference: log Z and all measured marginals of a log-linear model, exactly, on its junction tree.
 
-Message passing in log space: slower than `kernels`, and safe for any finite potentials.
-
-Blocks: how the rows of a large node are dealt out, so that threads may work on it at the same time.
+Messages are passed in probability space by `kernels`, or in log space by `calibrate_logs`, which is slower
+and safe for any finite potentials. The rows of a large node are dealt out in blocks, so that threads may work
+on it at the same time.
 
 Blocks are the ranges of one axis of a node, or of a few axes in a row taken as one. Every block adds to other
 cells of a table that has these axes. Of any other table every block has a copy of its own, and the copies are

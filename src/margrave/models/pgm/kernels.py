@@ -1,4 +1,4 @@
-"""Kernels: adding up and spreading out tables along index maps, and message passing made of them.
+"""Adding up and spreading out tables along index maps, and message passing made of them.
 
 A table of a clique is stored as rows of its trailing axes. A map takes the cells of a source table to a
 target table over fewer attributes: cell (r, j) goes to outer[r] + inner[j]. Since all tables order their

@@ -1,11 +1,10 @@
-"""Project: the marginal of any attributes from a calibrated junction tree.
+"""Marginals of a calibrated junction tree: of any attributes, and of very many pairs at once.
 
-Pairs: the marginals of very many pairs at once, by passing conditionals along the tree as matrix products.
-
-Seen from a node, everything beyond a separator T matters through p(A | T) alone. So the rows p(T, a) of
-the attributes a beyond T lie side by side, and one product with p(S, T) / p(T) takes them all to the next
-separator S. Pairs that share a clique are summed up there; the others meet once, in the topmost clique of the
-one that a walk through the tree reaches later, and only what is still to meet somewhere is carried on.
+Pairs are found by passing conditionals along the tree as matrix products. Seen from a node, everything beyond
+a separator T matters through p(A | T) alone. So the rows p(T, a) of the attributes a beyond T lie side by
+side, and one product with p(S, T) / p(T) takes them all to the next separator S. Pairs that share a clique
+are summed up there; the others meet once, in the topmost clique of the one that a walk through the tree
+reaches later, and only what is still to meet somewhere is carried on.
 """
 
 from __future__ import annotations
@@ -52,12 +51,14 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
     links = _links(layout)
     steps: dict[Clique, list[Step]] = {}
     asked: list[set[Clique]] = [set() for _ in layout.tree.cliques]
+    # First say what is needed: of which tree clique each answer takes which of its attributes.
     for wanted in cliques:
         _guard(layout, wanted)
         home = layout.home(wanted)
         steps[wanted] = [] if home >= 0 else _steps(layout, links, wanted)
         for node, needed in [(home, wanted)] if home >= 0 else [step[:2] for step in steps[wanted]]:
             asked[node].add(needed)
+    # Then sum each tree clique once to all that is asked of it, since it is the largest thing read here.
     tables: list[dict[Clique, Floats]] = []
     found: dict[Clique, Floats] = {}
     for k, clique in enumerate(layout.tree.cliques):
@@ -83,7 +84,9 @@ def _steps(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: Clique
     steps = []
     for k in sorted(keep):
         clique, parent = layout.tree.cliques[k], layout.tree.parents[k]
+        # A root of what is kept sends nothing up, even where it has a parent in the whole tree.
         separator = layout.tree.separators[k] if parent in keep else ()
+        # Its own table keeps what was wanted, what it sends, and what messages from below join it by.
         needed = tuple(v for v in clique if v in below[k] or v in wanted or v in separator)
         out = tuple(sorted(set(separator) | (below[k] | set(clique)) & set(wanted)))
         _guard(layout, out)
@@ -112,11 +115,15 @@ def _eliminate_nodes(
         received = messages.pop(k)
         sent = known.get((k, out)) if parent in keep else None
         if sent is None:
+            # p(x) is the product over nodes of p(clique | separator to the parent); roots keep their
+            # marginals.
             if parent in keep:
                 table = _condition_table(table, needed, layout.tree.separators[k])
             sent = contract_tables([(table, needed), *received], out)
             if parent in keep and sent.size <= MAX_CACHED_CELLS:
                 known[k, out] = sent
+        # Parts of the tree that nothing joins are independent: each ends in a table of its own, and these
+        # multiply.
         (messages[parent] if parent in keep else finished).append((sent, out))
     return contract_tables(finished, wanted)
 
@@ -128,6 +135,7 @@ def sums(table: Floats, names: tuple[int, ...], asked: set[tuple[int, ...]]) -> 
     about k passes over the table instead of k (k - 1) / 2.
     """
     found = {names: table} if names in asked else {}
+    # The longest axis goes first, as what is left of the table is the smallest then.
     rest = asked - {names}
     for axis in sorted(range(len(names)), key=lambda i: -table.shape[i]):
         without = {clique for clique in rest if names[axis] not in clique}
@@ -141,6 +149,7 @@ def contract_tables(tables: Sequence[Table], out: tuple[int, ...]) -> Floats:
     """The product of tables, summed down to some attributes: two at a time, smallest results first."""
     left = list(tables)
     while len(left) > 1:
+        # Greedy is enough: a node has few tables, and their order changes the time only.
         choices = [(i, j, _attributes_kept(left, i, j, out)) for j in range(len(left)) for i in range(j)]
         i, j, kept = min(choices, key=lambda choice: _cells(left, choice))
         second, first = left.pop(j), left.pop(i)
@@ -166,6 +175,8 @@ def _cells(tables: Sequence[Table], choice: tuple[int, int, tuple[int, ...]]) ->
 def _product(a: Table, b: Table, out: tuple[int, ...]) -> Floats:
     """The product of two tables summed down to `out`, as a batch of matrix products."""
     shared = set(a[1]) & set(b[1])
+    # Attributes of both tables that stay are batched over; those of both that go are summed by the product
+    # itself; those of one table alone are its rows, or are summed out of it beforehand.
     batch = [v for v in out if v in shared]
     inner = sorted(shared - set(out))
     (x, x_own), (y, y_own) = (_reduce_table(table, names, shared, out) for table, names in (a, b))
@@ -217,6 +228,7 @@ def _prune_tree(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: s
     keep = set(range(len(links)))
     held = [wanted.intersection(clique) for clique in layout.tree.cliques]
     degree = [len(near) for near in links]
+    # Leaves are cut off as long as all that is wanted of them is in their neighbour, too.
     queue = [k for k in keep if degree[k] <= 1]
     while queue:
         k = queue.pop()
@@ -260,6 +272,7 @@ def pair_marginals(layout: Layout, belief: Floats, pairs: Iterable[Pair]) -> dic
     Costs about one pass over the tree's cells for each attribute of a clique and one matrix product for each
     two separators of a clique, whatever the number of pairs.
     """
+    # Rows of an attribute lie beside those of the others at every separator: the widest bounds how many fit.
     walk = _Walk(layout, belief, set(pairs))
     widest = max((layout.cells(s) for s in layout.tree.separators), default=1)
     most = max(MAX_STACK_CELLS // widest, 1)
@@ -290,6 +303,7 @@ class _Walk:
             if parent >= 0:
                 self.children[parent].append(k)
         self._number()
+        # Pairs inside a tree clique are read off it. The others are `far`, and are what the walks are for.
         homes = {pair: layout.home(pair) for pair in wanted}
         self.far = {pair for pair, home in homes.items() if home < 0}
         self.partners: dict[int, set[int]] = {}
@@ -311,6 +325,7 @@ class _Walk:
         """Fill `turn`, `last`, `top` and `below`: attributes whose topmost clique is a node or under it."""
         tree = self.layout.tree
         self.turn, self.last = [0] * len(tree.cliques), [0] * len(tree.cliques)
+        # Depth first, so that all below a node have numbers in a row: from its own turn to `last`.
         count, stack = 0, list(reversed(self.roots))
         while stack:
             k = stack.pop()
@@ -331,10 +346,13 @@ class _Walk:
         """Find all far pairs of which the one reached first is one of some attributes."""
         self.rows = rows & self.partners.keys()
         tree = self.layout.tree
+        # Up: every node sends its parent the rows of attributes below it that somebody later is to meet.
         for k in range(len(tree.cliques)):
             if tree.parents[k] >= 0:
                 parts = [(tree.separators[c], self.up[c]) for c in self.children[k]]
                 self.up[k] = self._carry_rows(k, parts, tree.separators[k], self._leaving_attributes(k))
+        # Down: every node meets what reached it, and hands on what was reached before each child.
+        # Attributes of trees walked before are independent of all in this one.
         before: list[int] = []
         for root in self.roots:
             stack: list[tuple[int, Rows]] = [(root, ((), np.zeros((1, 0))))]
@@ -364,6 +382,8 @@ class _Walk:
     def _joints(self, k: int, belief: Floats, near: set[Clique]) -> dict[Clique, Floats]:
         """All small tables of a node: pairs found in it, pairs of its separators, each with one attribute."""
         layout, tree = self.layout, self.layout.tree
+        # Products need p(S, T) for any two separators of the node, and p(S, v) for each attribute that is to
+        # meet another.
         clique, parent = tree.cliques[k], tree.separators[k]
         ends = {parent, *(tree.separators[c] for c in self.children[k])}
         far = [v for v in clique if v in self.partners]
@@ -377,6 +397,8 @@ class _Walk:
     def _hand_down(self, k: int, down: Rows) -> list[tuple[int, Rows]]:
         """What each child is told: the rows of all that the walk reaches before it."""
         tree = self.layout.tree
+        # A child is told what came from above and from the children before it, never what comes back from
+        # itself.
         parts = [(tree.separators[k], down)]
         told = []
         for child in self.children[k]:
@@ -417,6 +439,9 @@ class _Walk:
         if source == target:
             return stacked
         layout = self.layout
+        # Axes in three groups: in both separators (batched over), in the target alone, in the source alone
+        # (summed over): p(target | source) times the stacked rows is one matrix product for each cell of the
+        # first group.
         kept = [v for v in source if v in target]
         gone = [v for v in source if v not in target]
         fresh = [v for v in target if v not in source]
@@ -443,6 +468,7 @@ class _Walk:
         for v in clique:
             if v in separator or v not in self.partners:
                 continue
+            # With attributes of trees walked before, the pair is the product of the two one-ways.
             single = self.joints[k][(v,)]
             for u in before:
                 if u in self.partners[v]:

@@ -1,11 +1,9 @@
-"""Sample: synthetic rows from a calibrated junction tree, against the elimination order.
+"""Synthetic rows from a calibrated junction tree, drawn against the elimination order.
 
-Conditional: rows of a calibrated junction tree that are each given codes of their own.
-
-The tree stands for the directed model prod p(v | parents of v), the parents being the neighbours that are
-eliminated after v. Given codes are carried up by variable elimination: a message for every distinct set of
-codes below, and none from parts of the tree without given codes. Going back, every attribute is drawn from
-its exact distribution given all codes and the attributes drawn before.
+Each row may be given codes of its own. The tree stands for the directed model prod p(v | parents of v), the
+parents being the neighbours that are eliminated after v. Given codes are carried up by variable elimination:
+a message for every distinct set of codes below, and none from parts of the tree without given codes. Going
+back, every attribute is drawn from its exact distribution given all codes and the attributes drawn before.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ def condition_layout(layout: Layout, theta: Floats, evidence: Mapping[int, int])
     Returns:
         The smaller layout, on the same tree, and its calibrated beliefs.
     """
+    # The tree stays as it is, so that nothing has to be triangulated anew.
     sizes = [1 if v in evidence else size for v, size in enumerate(layout.sizes)]
     smaller = Layout(sizes, layout.measured, layout.node_starts[-1], layout.tree)
     inference = Inference(smaller)
@@ -93,21 +92,28 @@ def draw(
     codes = np.zeros((count, rows), dtype=code_dtype(max(layout.sizes, default=1)))
     if rows == 0:
         return codes
+    # All pairs are wanted: they say which parent tells most, and what rows are balanced towards.
     pairs, tables = pair_marginals(layout, belief, combinations(range(count), 2)), _choose_steered(layout)
     passes = PASSES if rows <= MAX_ROWS_ALL_PASSES else PASSES // 2
+    # Against the elimination order the parents of an attribute, its later neighbours, are drawn before it.
     inwards = layout.tree.order[::-1]
     for at, v in enumerate(inwards):
+        # 1. The attribute given its parents: rows that agree on these are a group, and get whole numbers of
+        # codes.
         joint = marginal(layout, belief, tuple(sorted((v, *layout.tree.later[v]))))
         ordered, table = _conditional(joint, v, layout.tree.later[v], pairs)
         keys = _keys(codes, ordered, layout.sizes)
         by = order_by_group(keys, len(table))
         found = round_counts(keys, by, table, rng)
+        # 2. Which cells are rounded up is chosen so that measured tables come out near their expectations.
         steer(found, table, *_expected_tables(layout, belief, rows, v, ordered, tables[v]))
+        # 3. Within a group any row may get any of its codes: which one does is free to bring pairs nearer.
         hand_out(found, by, codes[v], rng)
         if at and not _late(deadline):
             expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in inwards[:at]]
             balance_column(codes, v, inwards[:at], by, keys, table, expected, passes, rng)
     if not _late(deadline):
+        # 4. What rounding has left of the measured tables is mended code by code.
         wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
         repair(codes, layout.sizes, layout.measured, np.concatenate([np.zeros(0), *wanted]), theta, rng)
     order = rng.permutation(rows)
@@ -126,6 +132,8 @@ def _choose_steered(layout: Layout) -> list[list[tuple[int, ...]]]:
     watched: list[set[tuple[int, ...]]] = [{(v,)} for v in range(len(layout.sizes))]
     for clique in layout.measured:
         part = clique
+        # Take away the attribute that is drawn last, again and again: each part is complete where its last
+        # one is.
         while part:
             last = min(part, key=place.__getitem__)
             watched[last].add(part)
@@ -150,6 +158,7 @@ def _expected_tables(
     for clique in cliques:
         given = [u for u in ordered if u in clique]
         table = marginal(layout, belief, clique).transpose([clique.index(u) for u in (*given, v)])
+        # A parent outside the clique has stride 0: its code does not change the cell.
         steps, step = {}, 1
         for u in reversed(given):
             steps[u] = step
@@ -230,6 +239,7 @@ def draw_given(
         codes[v] = own
     if rows == 0:
         return codes
+    # Rows with the same given codes share all tables, so that work is done by distinct set and not by row.
     work = _Work(layout, belief, set(given))
     sets, which = distinct(given, layout.tree.order)
     by = np.argsort(which, kind="stable")
@@ -238,6 +248,7 @@ def draw_given(
         here = by[ends[first] : ends[last]]
         held = {v: own[first:last] for v, own in sets.items()}
         work.draw(codes, here, which[here] - first, work.products(held, last - first), rng)
+    # What given codes reach through its parents alone is drawn from those, for all rows at once.
     for v in reversed(layout.tree.order):
         if v not in given and v not in work.told:
             work.draw_rest(codes, v, rng)
@@ -253,6 +264,8 @@ class _Work:
         self.belief = belief
         self.place = {v: i for i, v in enumerate(layout.tree.order)}
         self.told: dict[int, tuple[int, ...]] = {}
+        # A given code speaks of its free parents, and through a message of theirs in turn: all these are
+        # `told`.
         for v in layout.tree.order:
             scope = self._free(v)
             if scope and (v in given or v in self.told):
@@ -280,9 +293,12 @@ class _Work:
                 factor = self._join_factors([factor, *waiting.pop(v)], self.told[v])
                 found[v] = factor
                 scope = tuple(u for u in factor.scope if u != v)
+                # Sum the attribute out: what is left is a message on its parents.
                 summed = factor.tables.sum(axis=1 + factor.scope.index(v))
                 factor = Factor(scope, summed, factor.ids)
             if factor.scope:
+                # Only ratios within a table matter; dividing by the largest keeps long products from
+                # vanishing.
                 flat = factor.tables.reshape(len(factor.tables), -1).max(axis=1)
                 peak = np.where(flat > 0, flat, 1.0).reshape(-1, *[1] * len(factor.scope))
                 waiting[self._next(factor.scope)].append(
@@ -356,6 +372,7 @@ class _Work:
 
     def _join_factors(self, factors: Sequence[Factor], scope: tuple[int, ...]) -> Factor:
         """The product of factors, one table for each distinct choice of theirs."""
+        # Sets that share all factors' tables share the product: it is worked out once for each such choice.
         ids, firsts = factors[0].ids, np.arange(len(factors[0].ids))
         for factor in factors[1:]:
             _, ids = np.unique(ids * len(factor.tables) + factor.ids, return_inverse=True)

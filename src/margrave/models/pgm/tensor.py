@@ -1,4 +1,4 @@
-"""Tensor: inference on PyTorch, where every table of the junction tree is a dense array of its axes.
+"""Inference on PyTorch, where every table of the junction tree is a dense array of its axes.
 
 The formulas are those of `kernels.calibrate`: factors and messages are scaled to a largest entry of 1, and
 where that could lose precision the pass is repeated in log space. Tables meet by broadcasting and are added
@@ -103,6 +103,8 @@ class TensorInference:
         logs = self._group_potentials(theta)
         log_z = 0.0
         if logs:
+            # Each factor's largest entry becomes 1, so that exponentials cannot overflow; what was taken off
+            # is part of log Z.
             peaks = [table.max() for table in logs]
             logs = [table - peak for table, peak in zip(logs, peaks, strict=True)]
             log_z = float(self._device.torch.stack(peaks).sum())
@@ -139,16 +141,19 @@ class TensorInference:
         messages: list[Any] = [None] * len(parents)
         scales: list[Any] = []
         beliefs: list[Any] = []
+        # Up the tree, children first: a node is the product of its factors and of its children's messages.
         for k, parent in enumerate(parents):
             near = [factors[g].reshape(fold.shape) for g, fold in self._hosted[k]]
             near += [messages[c].reshape(self._theirs[c].shape) for c in self._children[k]]
             beliefs.append(self._product(near, k))
             sent = _add_axes(beliefs[k], self._own[k].summed)
+            # A message is scaled to a largest entry of 1. A root sends its sum, which is the rest of Z.
             scales.append(sent.max() if parent >= 0 else sent)
             messages[k] = sent / scales[k]
         if not scales:
             self._beliefs = []
             return 0.0
+        # One transfer for all nodes: asking for each scale by itself would wait for the device every time.
         scale = torch.stack(scales).cpu().numpy()
         if not (scale > LOST_PROBABILITY).all() or self._lost(scale) > MAX_SAFE_LOG:
             return None
@@ -157,6 +162,8 @@ class TensorInference:
             if parent < 0:
                 beliefs[k] /= scales[k]
                 continue
+            # Down the tree: a node takes the ratio of what its separator should be to what it sent up
+            # (Hugin).
             before = messages[k] * scales[k]
             fresh = _add_axes(beliefs[parent], self._theirs[k].summed)
             ratio = torch.where(before > LOST_PROBABILITY, fresh / before, torch.zeros_like(before))
@@ -169,6 +176,8 @@ class TensorInference:
         torch = self._device.torch
         filled = torch.ones(self._shapes[k], dtype=torch.float64, device=self._device.place)
         if tables:
+            # Small tables are multiplied with one another first, so that the large node is passed over twice
+            # at most.
             tables = sorted(tables, key=lambda table: int(table.numel()))
             filled *= reduce(torch.mul, tables[:-1]) if len(tables) > 1 else tables.pop()
             if len(tables) > 1:

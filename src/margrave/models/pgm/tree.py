@@ -1,6 +1,7 @@
 """Layout: a junction tree and the measured tables that live on it, as flat arrays and index maps.
 
-Sizes: cells of the junction tree a model would need, for many one-clique additions at once.
+`tree_cells` and what follows count the cells that the junction tree of a model would need, for many one-
+clique additions at once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Liu, Tang, Vietri and Wu 2023, "Generating Private Synthetic Data with Genetic Algorithms" (arXiv 2306.03257).
 
-The compiled loop of the genetic search: single codes changed while that brings rows nearer to tables.
+The compiled loop comes first: single codes are changed while that brings the rows nearer to the tables.
 """
 
 from __future__ import annotations

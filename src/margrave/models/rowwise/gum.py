@@ -3,7 +3,7 @@
 Zhang, Wang, Li, Honorio, Backes, He, Chen and Zhang 2021, "PrivSyn: Differentially Private Data Synthesis",
 section 5 (consistency, then the gradually update method).
 
-The compiled loop of GUM: one table's counts brought nearer to its target by moving whole rows.
+The compiled loop comes first: one table's counts are brought nearer to its target by moving whole rows.
 """
 
 from __future__ import annotations

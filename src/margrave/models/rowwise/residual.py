@@ -1,21 +1,18 @@
 """Residual: marginals rebuilt from all noisy tables at once, in closed form, and rows that have them.
 
-Marginals put together from residuals: sums of squares over tables without a junction tree.
-
-Reconstruct: the best unbiased marginals from noisy ones, and the nearest that are counts.
+`combine_tables` finds the best unbiased marginals from all noisy ones, and `local` the nearest that are
+counts:
 
 Mullins, Fuentes, Xiao, Kifer, Musco and Sheldon 2024, "Efficient and Private Marginal Reconstruction with
 Local Non-Negativity" (arXiv 2410.01091): GReM-MLE and GReM-LNN.
 
-Basis: a marginal as a sum of residuals, one for each set of its attributes.
-
-The residual of a table of counts over a set T of its attributes is what it says about them that no smaller
-set
-says: summed over all other attributes, then centred along every attribute of T. Residuals over different
-sets are orthogonal, and together they are the table (analysis of variance). In the terms of Xiao, He, Zhang
-and Kifer 2023, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss Functions"
-(arXiv 2305.08175), the residual here is Sub^+ Sub applied along the attributes of T: same information, no
-choice of Sub.
+A marginal is a sum of residuals, one for each set of its attributes, so that no junction tree is needed. The
+residual of a table of counts over a set T of its attributes is what it says about them that no smaller set
+says: summed over all other attributes, then centred along every attribute of T. Residuals over different sets
+are orthogonal, and together they are the table (analysis of variance). In the terms of Xiao, He, Zhang and
+Kifer 2023, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss Functions" (arXiv
+2305.08175), the residual here is Sub^+ Sub applied along the attributes of T: same information, no choice of
+Sub.
 """
 
 from __future__ import annotations
@@ -125,11 +122,14 @@ def combine_tables(tables: Sequence[Pooled], total: float | None = None) -> Resi
     precisions: dict[Clique, float] = {}
     for table in tables:
         variance = float((table.sigma**2).mean())
+        # Summing over the other attributes adds up their cells' noise, and centring projects it: along every
+        # direction that is left the variance is s^2 times the cells of the other attributes.
         for part in subsets(table.clique):
             weight = 1.0 / (variance * others(table.values, table.clique, part))
             sums[part] = sums.get(part, 0.0) + weight * residual(table.values, table.clique, part)
             precisions[part] = precisions.get(part, 0.0) + weight
     values = {part: value / precisions[part] for part, value in sums.items()}
+    # The residual over no attribute is the number of rows.
     if total is not None and () in values:
         values[()], precisions[()] = np.asarray(float(total)), math.inf
     return Residuals(values, precisions)
@@ -166,6 +166,7 @@ def local(
         if negative <= NEGATIVE_TOLERANCE * rows or stop():
             break
         after = {c: np.maximum(ahead[c] - length * tables[c], 0.0) for c in shapes}
+        # Nesterov's sequence: t' = (1 + sqrt(1 + 4 t^2)) / 2, and a push of (t - 1) / t'.
         faster = 0.5 + math.sqrt(0.25 + pace**2)
         push = (pace - 1.0) / faster
         # Momentum is dropped when it points downhill (O'Donoghue and Candes 2015, gradient scheme).
@@ -181,6 +182,8 @@ def _step(best: Residuals, shapes: Mapping[Clique, tuple[int, ...]]) -> float:
     """One over the dual's largest curvature."""
     bent = dict.fromkeys(best.values, 0.0)
     for clique, shape in shapes.items():
+        # A multiplier reaches the residual over T spread over the cells it was summed from, and weighs 1 /
+        # precision.
         for part in subsets(clique):
             bent[part] += 1.0 / (best.precisions[part] * others(np.empty(shape), clique, part))
     return 1.0 / max(max(bent.values(), default=1.0), 1e-300)

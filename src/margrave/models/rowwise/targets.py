@@ -1,11 +1,10 @@
-"""Targets: what a row generator is to meet.
+"""Targets: what a row generator is to meet, and the rows that it begins with.
 
-Consistent: noisy tables made to agree with one another, and to be counts that can be.
+Noisy tables are made to agree with one another, and to be counts that can be, as in section 5.1 of PrivSyn
+(Zhang et al. 2021): tables that share attributes A are given the same marginal over A, the mean of theirs
+weighted by its precision; then none may be negative; and again, until both hold.
 
-Zhang et al. 2021, PrivSyn, section 5.1: tables that share attributes A are given the same marginal over A,
-the mean of theirs weighted by its precision; then none may be negative; and again, until both hold.
-
-Starting: the rows that a generator begins with, from the tables they are to have.
+The rows to begin with are drawn from the tables they are to have; see `STARTS`.
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ def find_shared(cliques: Sequence[Clique]) -> list[Clique]:
         >>> find_shared([("a", "b"), ("b", "c"), ("a", "b", "c")])
         [(), ('b',), ('a', 'b'), ('b', 'c')]
     """
+    # Close the sets under intersection: what two share, then what those have in common with the others.
     sets = [frozenset(clique) for clique in dict.fromkeys(cliques)]
     found: dict[frozenset[str], None] = {frozenset(): None}
     fresh = list(sets)
@@ -55,6 +55,7 @@ def find_shared(cliques: Sequence[Clique]) -> list[Clique]:
         found.update(dict.fromkeys(fresh))
     places = {name: i for i, name in enumerate(dict.fromkeys(n for clique in cliques for n in clique))}
     ordered = [tuple(sorted(s, key=places.__getitem__)) for s in found]
+    # A set that one table alone holds asks for no agreement; the empty one stands for the number of rows.
     held = [a for a in ordered if sum(set(a) <= s for s in sets) > 1 or not a]
     return sorted(held, key=lambda a: (len(a), [places[name] for name in a]))[:MOST_SHARED]
 
@@ -87,10 +88,14 @@ def make_agree(
     """
     for a, mine in common.items():
         marginals = [_over(values[k], tables[k].clique, a) for k in mine]
+        # A cell of the marginal sums cells of the table, so its variance is the sum of theirs, in the mean
+        # over cells.
         weights = [m.size / float((tables[k].sigma ** 2).sum()) for k, m in zip(mine, marginals, strict=True)]
         target = sum(w * m for w, m in zip(weights, marginals, strict=True)) / (sum(weights) or 1.0)
         for k, marginal in zip(mine, marginals, strict=True):
             cells = _over(rooms[k].astype(np.float64), tables[k].clique, a)
+            # Each cell over A is short by so much: its cells in the table get equal parts of it, those ruled
+            # out none.
             missing = ((target if a else total) - marginal) / np.maximum(cells, 1.0)
             values[k] += _spread(missing, tables[k].clique, a) * rooms[k]
 
@@ -108,6 +113,7 @@ def consistent(tables: Sequence[Pooled], total: float, rooms: Sequence[Truths] |
     open_ = [np.ones(table.values.shape, dtype=np.bool_) for table in tables] if rooms is None else rooms
     values = [table.values * room for table, room in zip(tables, open_, strict=True)]
     common = holders([table.clique for table in tables])
+    # Agreement makes counts negative and cutting them breaks agreement: both again, until little is cut.
     for _ in range(ROUNDS):
         make_agree(tables, values, open_, total, common)
         negative = max((float(-np.minimum(table, 0.0).sum()) for table in values), default=0.0)
@@ -235,6 +241,8 @@ def link_rows(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
     while len(drawn) < len(wanted.names):
         best: tuple[float, str, Clique, Clique] | None = None
         for clique in tables:
+            # How much each attribute that is left hangs on what is drawn already, by the one table that holds
+            # both. A tie is worked out again only when more of its table has been drawn.
             given = tuple(name for name in clique if name in drawn)
             for name in clique if given else ():
                 if name in drawn:
@@ -285,6 +293,7 @@ def _condition_table(table: Floats, clique: Clique, name: str, given: Clique) ->
 
 def _information(table: Floats, clique: Clique, name: str, given: Clique) -> float:
     """Mutual information of an attribute and others, in nats."""
+    # sum p(x, y) ln(p(x, y) / (p(x) p(y))) over cells that hold something.
     joint = _condition_table(table, clique, name, given)
     apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     some = joint > 0

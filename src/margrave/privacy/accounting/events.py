@@ -3,9 +3,8 @@
 An event describes one randomised answer completely enough to price it under any accounting. Parameters
 are exact (`int` and `Fraction`), so that totals are equalities and not comparisons of floats.
 
-Events as plain JSON objects and back; fractions are written "p/q", so nothing is rounded.
-
-Appraisals in the ledger: the public words by which one is recorded, and what they say to a reader.
+Events go to plain JSON objects and back; fractions are written "p/q", so nothing is rounded. An appraisal is
+recorded by public words, and what these say to a reader is read off them here.
 """
 
 from __future__ import annotations

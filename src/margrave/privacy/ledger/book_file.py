@@ -11,15 +11,13 @@ network one.
 Only answers skip the sync (`durable=False`): a kill loses none, a power failure those after the last sync;
 the log is then cut at a commit.
 
-A copy of a book is a record, not a budget: `margrave.privacy.ledger.book_file` says how a book that was put
-back from an older copy is noticed.
+A copy of a book is a record, not a budget.
 
-How far a book has come, in a small file beside it, so that a book put back from an older copy is noticed.
-
-A book that is restored from a backup does not know the runs and spends that came after the backup was made.
-Going on with it would spend the same budget again. Rows of runs, attempts and events are never deleted, so
-their greatest numbers only grow. After each commit they are written to `BOOK.progress`; a book that has
-fewer than this file says has been put back, and is refused until it is retired.
+*Copies.* How far a book has come stands in a small file beside it, so that a book put back from an older copy
+is noticed. A book that is restored from a backup does not know the runs and spends that came after the backup
+was made. Going on with it would spend the same budget again. Rows of runs, attempts and events are never
+deleted, so their greatest numbers only grow. After each commit they are written to `BOOK.progress`; a book
+that has fewer than this file says has been put back, and is refused until it is retired.
 
 *No sound book is ever refused.* The file is written after the commit is on disk, and read before the book
 is: what it says was in the book at some earlier time. *What is not noticed:* a copy that brings its own file

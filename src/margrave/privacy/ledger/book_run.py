@@ -1,6 +1,4 @@
-"""BookRun: one run in a book; where its ledger is kept.
-
-Attempts: every time somebody asked about a data set of a book, from before its table is opened to the end.
+"""BookRun and Attempt: one run in a book, where its ledger is kept, and each time that somebody asked.
 
 A run that ends in an error has told its caller which error it was, and errors can follow the rows: an owner
 column with gaps, a ragged file, too many distinct values. Epsilon does not cover that. The book therefore

@@ -14,7 +14,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -282,7 +282,7 @@ class DatasetHistory:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON; an infinite epsilon is null."""
-        runs = [{name: getattr(run, name) for name in EarlierRun.__slots__} for run in self.earlier]
+        runs = [asdict(run) for run in self.earlier]
         epsilon = self.epsilon if math.isfinite(self.epsilon) else None
         return {"earlier": runs, "epsilon": epsilon, "delta": self.delta, "cap": self.cap}
 

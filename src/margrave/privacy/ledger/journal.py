@@ -2,14 +2,13 @@
 
 The first line is the header; each further line is one event. A line counts once it ends in a newline. A
 torn last line is one whose write never finished: `Journal.append` did not return, so no noise was drawn
-for it, and readers leave it out. Answers are kept beside it: see `margrave.privacy.ledger.journal`.
+for it, and readers leave it out.
 
-AnswerFile: the answers of one run, beside its ledger of JSON lines, so that the run can be resumed.
-
-The file begins with the key of its ledger; then come frames: the index of a call's first event, how many
-events it has, the answer's length, a checksum, the answer. A frame that is torn or fails its checksum ends
-the file: the answers from there on are lost, their events stay spent. An answer is written right after it is
-drawn. A killed process loses none that was written; a power failure may lose those of the last seconds.
+`AnswerFile` keeps the answers of the run beside its ledger, so that it can be resumed. The file begins with
+the key of its ledger; then come frames: the index of a call's first event, how many events it has, the
+answer's length, a checksum, the answer. A frame that is torn or fails its checksum ends the file: the answers
+from there on are lost, their events stay spent. An answer is written right after it is drawn. A killed
+process loses none that was written; a power failure may lose those of the last seconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Ledger: every spend, priced and written down before any noise is drawn.
 
-Purse: an amount that plans share out, and what becomes of the plans when part of it is lost.
+An amount of rho is shared out by plans; what becomes of the plans when part of it is lost is worked out here
+too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Drawing: run a kernel over words until an array is full, settling its doubtful draws exactly.
+"""What all exact samplers share: fast kernels in floating point, and exact arithmetic where these are in
+doubt.
 
-LazyUniform and the exact comparisons that settle a draw when floating point cannot.
-
-HalfTable: integers k >= 0 drawn with probability proportional to exp(-k^2 / (2 s^2)), by inversion.
-
-Compiled loops that turn 64-bit words into draws, and stop at any draw that floating point cannot settle.
+`draw` runs a kernel over random words until an array is full. A kernel turns 64-bit words into draws and
+stops at any draw that floating point cannot settle; `LazyUniform` and the comparisons beside it settle that
+one exactly, with more random bits. `HalfTable` draws integers k >= 0 with probability proportional to
+exp(-k^2 / (2 s^2)), by inversion.
 
 Each kernel fills `out` from position `filled` on and returns (filled, used, doubtful): how far `out` is
 filled, how many words are used up, and whether it stopped at a draw in doubt, whose words begin at

@@ -1,6 +1,6 @@
 """Numbers inside bins that obey the rules about them, and numbers that are known beforehand.
 
-Numbers of relative columns: those of the base, plus a difference or times a quotient that is drawn.
+The numbers of relative columns are those of the base, plus a difference or times a quotient that is drawn.
 """
 
 from __future__ import annotations

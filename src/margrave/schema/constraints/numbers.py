@@ -67,6 +67,7 @@ class NumberRules:
         low, high = np.empty((2, len(self.numbers), rows))
         for i, name in enumerate(self.numbers):
             least, most = self.spans[name]
+            # A bin says between which ends the number is; without a code it may be anywhere in its column.
             if name in columns:
                 low[i], high[i] = least[columns[name]], most[columns[name]]
             else:
@@ -135,8 +136,10 @@ class NumberRules:
         rng, inside = np.random.default_rng(0), np.zeros(rows)
         whole = np.array([self.whole[name] for name in self.numbers])
         for _ in range(draws):
+            # Whole numbers from low to high, both included: even on [low, high + 1), and rounded down.
             values = low + rng.random(low.shape) * (high - low + whole[:, None])
             values[whole] = np.floor(values[whole])
+            # Totals follow from their parts; drawn by themselves they would hardly ever agree.
             for rule in self.sums:
                 total, parts = self.numbers.index(rule.total), [self.numbers.index(n) for n in rule.parts]
                 added = values[parts].sum(axis=0)
@@ -205,6 +208,7 @@ class NumberRules:
         unit = min((grain for grain in grains if grain), default=1.0)
         multiples = [round(grain / unit) if grain else 1 for grain in grains]
         order, stepped = self._order(grains), [grain > 0.0 for grain in grains]
+        # Which numbers of a row are missing, as the bits of one number: rows alike share one system.
         patterns = (1 << np.arange(len(low))) @ np.isnan(low)
         towers = []
         for pattern in np.unique(patterns):
@@ -222,6 +226,7 @@ class NumberRules:
         count, system = len(low), []
         for i in range(count):
             own = tuple(multiples[i] if i == j else 0 for j in range(count))
+            # x <= high and -x <= -low; a missing number has both at 0 and takes part in no rule.
             system.append(Inequality(own, high[i]))
             system.append(Inequality(tuple(-factor for factor in own), -low[i]))
         for factors, bound, _ in self.linear:
@@ -258,6 +263,7 @@ class NumberRules:
         factors = [0] * len(self.numbers)
         if isinstance(rule, Ordered):
             factors[place[rule.low]], factors[place[rule.high]] = 1, -1
+            # low - high <= -apart: strictly below means 1 apart for whole numbers, a margin for others.
             apart = 1.0 if self.whole[rule.low] and self.whole[rule.high] else STRICT_MARGIN * self.scale
             return [(tuple(factors), -apart if rule.strict else 0.0, 0.0)]
         if isinstance(rule, Sum):
@@ -332,6 +338,8 @@ def spans(column: Column) -> tuple[Floats, Floats]:
     low, high = np.full((2, column.size), np.nan)
     if isinstance(column, Binned):
         edges = column.edge_array
+        # Bins are half open, [edge, next edge): of numbers on a line the greatest is the float below the next
+        # edge, of whole numbers the next edge less 1. The last bin of numbers on a line has its end.
         low[: column.present] = edges[:-1]
         if isinstance(column, Real):
             high[: column.present] = np.nextafter(edges[1:], -np.inf)

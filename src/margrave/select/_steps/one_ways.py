@@ -1,6 +1,6 @@
 """One-ways: bought once, and what the released ones say about each attribute and the rows.
 
-What the strategies share: which one-way marginals are still worth buying.
+It also says which one-way marginals are still worth buying, which all strategies ask.
 """
 
 from __future__ import annotations

@@ -5,14 +5,12 @@ in each, in proportions of the rows, is off by c s E|z| / 2 = c s / sqrt(2 pi) f
 that hold next to nothing do not count, since no table goes below 0: a pair has as many cells as the
 perplexities of its one-ways, exp of their entropies, multiply to.
 
-Triples: dependence of three attributes that none of their pairs shows, such as c = a xor b.
+A triple may hold dependence that none of its pairs shows, such as c = a xor b. What the pairs of a triple
+imply is its table of most entropy under them, started from a rough model's. How far the rows are from that is
+appraised for many triples at once, with noise that grows with the root of their number. A triple that stands
+above this noise has an interaction, and is measured by itself.
 
-What the pairs of a triple imply is its table of most entropy under them, started from a rough model's. How
-far the rows are from that is appraised for many triples at once, with noise that grows with the root of their
-number. A triple that stands above this noise has an interaction, and is measured by itself.
-
-Distances are total variations here: half the L1 distance over the rows. The noise of a table in total
-variation is as in `margrave.select._steps.screening`.
+Distances are total variations here: half the L1 distance over the rows.
 """
 
 from __future__ import annotations
