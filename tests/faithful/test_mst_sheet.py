@@ -98,7 +98,7 @@ def test_codes_that_are_kept_come_back_as_they_went_in() -> None:
     groups = coarse.groups["a"]
     assert len(set(groups[kept])) == 3
     assert set(groups[kept]).isdisjoint(groups[[1, 3, 4]])
-    drawn = coarse.drawn("a", groups[np.array(kept)], np.random.default_rng(0))
+    drawn = coarse.draw_codes("a", groups[np.array(kept)], np.random.default_rng(0))
     np.testing.assert_array_equal(drawn, kept)
     model = Compressed().fit(domain, [one, pair])
     rows = model.sample(4400, np.random.default_rng(0))

@@ -227,7 +227,7 @@ def test_settling_one_table_minimises_over_its_potentials(seed):
     theta = rng.normal(size=len(target))
     before, gradient = dual(theta)
     worst = int(np.argmax(np.add.reduceat(np.abs(gradient), dual.starts)))
-    fresh = dual.settled(theta, gradient)
+    fresh = dual.solve_worst_table(theta, gradient)
     after, gradient = dual(fresh)
     cut = slice(layout.starts[worst], layout.starts[worst + 1])
     assert after < before

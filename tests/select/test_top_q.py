@@ -86,8 +86,8 @@ def test_three_quarters_of_the_workload_are_drawn_where_q_is_not_given(rounds, e
 def test_without_a_number_there_are_five_rounds_an_attribute_or_three_quarters_of_the_workload():
     strategy = TopQ(rounds=None, q=1)
     assert [strategy.turns(17, 136), strategy.turns(10, 45), strategy.turns(1, 1)] == [85, 34, 1]
-    assert strategy.drawn(17, 136) == 1
-    assert TopQ(rounds=None).drawn(17, 136) == 2
+    assert strategy.count_drawn(17, 136) == 1
+    assert TopQ(rounds=None).count_drawn(17, 136) == 2
     bought = [m.clique for m in run(strategy, epsilon=0.1).measurements if m.clique]
     assert len(set(bought)) == len(bought) == 5
 

@@ -6,16 +6,13 @@ import datetime
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from twin_runs import audited, fitting
-from twins import Run
+from twin_runs import LookAudit
 
 from margrave.engines.memory import MemorySource
 from margrave.measure.discovery.discover import Discovery
 from margrave.privacy.unit import Adjacency
 
-OWNERS, LAST = 400, "z-last"
 COLUMNS = ("paid", "born", "people")
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
@@ -35,34 +32,12 @@ def row(owner: int) -> Row:
     return {"paid": f"${paid:,.2f}", "born": day.strftime("%m/%d/%Y"), "people": f"{people:,}"}
 
 
-def pair(kind: str, adjacency: Adjacency, k: int) -> tuple[pa.Table, pa.Table]:
-    """Two tables, and in the second the rows of one owner more, or in place of another's."""
-    shared = [{"who": f"o{owner}", **row(owner)} for owner in range(OWNERS)]
-    odd = [{"who": LAST, **row(0), **ODD[kind]}] * max(k, 1)
-    other = [] if adjacency == "add_remove" else [{"who": LAST, **row(1)}] * max(k, 1)
-    names = [*COLUMNS, *(["who"] if k else [])]
-    first, second = (
-        pa.table({n: pa.array([r[n] for r in rows], pa.string()) for n in names})
-        for rows in (shared + other, shared + odd)
-    )
-    return first, second
-
-
-def audit(kinds: list[str], adjacency: Adjacency, k: int) -> tuple[list[str], list[str]]:
-    """What the run asked for, and the findings."""
-    pairs = [pair(kind, adjacency, k) for kind in kinds]
-
-    def run(data: Any) -> Run:
-        return fitting(data, "independent", COLUMNS, adjacency, k, whole=False, epsilon=40.0)
-
-    tape, found = audited(run(pairs[0][0]), *(run(second) for _, second in pairs), rows=OWNERS + max(k, 1))
-    assert tape.error is None
-    return [event.what for question in tape.questions for event in question.events], found
+AUDIT = LookAudit(COLUMNS, row, ODD, owners=400)
 
 
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
 def test_the_look_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
-    asked, found = audit(list(ODD), adjacency, k)
+    asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert {f"format of {name}" for name in COLUMNS} < set(asked)
     assert {"bounds of paid", "bounds of born", "bounds of people"} < set(asked)
     assert found == []
@@ -96,4 +71,4 @@ def by_the_rows(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("fault", [twice, by_the_rows])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
-    assert audit(["a row as all others", "another format"], "add_remove", 0)[1] != []
+    assert AUDIT.run(["a row as all others", "another format"], "add_remove", 0)[1] != []

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from twin_runs import audited, fitting
-from twins import Run
+from twin_runs import LookAudit
 
 from margrave.measure.discovery.relations import Relations
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
 from margrave.schema.columns import relative
 
-OWNERS, LAST = 600, "z-last"
 COLUMNS = ("net", "tax", "total", "kind")
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
@@ -34,35 +32,12 @@ def row(owner: int) -> Row:
     return {"net": net, "tax": tax, "total": net + tax, "kind": ("a", "b")[owner % 2]}
 
 
-def pair(kind: str, adjacency: Adjacency, k: int) -> tuple[pa.Table, pa.Table]:
-    """Two tables, and in the second the rows of one owner more, or in place of another's."""
-    shared = [{"who": f"o{owner}", **row(owner)} for owner in range(OWNERS)]
-    odd = [{"who": LAST, **row(0), **ODD[kind]}] * max(k, 1)
-    other = [] if adjacency == "add_remove" else [{"who": LAST, **row(1)}] * max(k, 1)
-    names = [*COLUMNS, *(["who"] if k else [])]
-    types = dict.fromkeys(("net", "tax", "total"), pa.float64())
-    found = [
-        pa.table({n: pa.array([r[n] for r in rows], types.get(n, pa.string())) for n in names})
-        for rows in (shared + other, shared + odd)
-    ]
-    return found[0], found[1]
-
-
-def audit(kinds: list[str], adjacency: Adjacency, k: int) -> tuple[list[str], list[str]]:
-    """What the run asked for, and the findings."""
-    pairs = [pair(kind, adjacency, k) for kind in kinds]
-
-    def run(data: Any) -> Run:
-        return fitting(data, "independent", COLUMNS, adjacency, k, whole=False, epsilon=30.0)
-
-    tape, found = audited(run(pairs[0][0]), *(run(second) for _, second in pairs), rows=OWNERS + max(k, 1))
-    assert tape.error is None
-    return [event.what for question in tape.questions for event in question.events], found
+AUDIT = LookAudit(COLUMNS, row, ODD, dict.fromkeys(("net", "tax", "total"), pa.float64()), epsilon=30.0)
 
 
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
 def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
-    asked, found = audit(list(ODD), adjacency, k)
+    asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert [what for what in asked if "columns with sums of others" in what]
     assert "relation of total to net + tax" in asked
     assert found == []
@@ -100,4 +75,4 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     kinds = ["a row as all others", "a total that is not its parts"]
-    assert audit(kinds, "add_remove", 0)[1] != []
+    assert AUDIT.run(kinds, "add_remove", 0)[1] != []

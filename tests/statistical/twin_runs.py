@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import twin_tables
 from torch_fitters import NEEDS_TORCH, TINY, TRAINED
@@ -24,7 +26,7 @@ from margrave.select.from_rows.votes import Votes
 from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.top_q import TopQ
 
-__all__ = ["COLUMNS", "FEW", "NAMES", "SLICED", "audited", "columns_of", "fitting", "refused"]
+__all__ = ["COLUMNS", "FEW", "NAMES", "SLICED", "LookAudit", "audited", "columns_of", "fitting", "refused"]
 
 COLUMNS = ("city", "age", "pay", "day", "sold")
 FEW = ("city", "age")
@@ -98,3 +100,49 @@ def audited(first: Run, *others: Run, rows: int | None = None, seed: int = 0) ->
     tape = record(first, seed)
     found = [finding for other in others for finding in findings(tape, replay(other, tape, seed), rows)]
     return tape, found
+
+
+@dataclass(frozen=True)
+class LookAudit:
+    """The audit of one look of discovery, where there is something to be found.
+
+    Args:
+        columns: Of the tables, the owners' column left out.
+        row: The row of an owner by a fixed rule; each owner has one.
+        odd: What the last owner's rows have in place of that, by what is odd about them.
+        types: Of the columns that are not text.
+        owners: How many others there are.
+        epsilon: Of each run, large enough for the look to find what is there.
+    """
+
+    columns: tuple[str, ...]
+    row: Callable[[int], dict[str, Any]]
+    odd: Mapping[str, dict[str, Any]]
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    owners: int = 600
+    epsilon: float = 40.0
+
+    def pair(self, kind: str, adjacency: Adjacency, k: int) -> tuple[pa.Table, pa.Table]:
+        """Two tables, and in the second the rows of one owner more, or in place of another's."""
+        last = "z-last"
+        shared = [{"who": f"o{owner}", **self.row(owner)} for owner in range(self.owners)]
+        odd = [{"who": last, **self.row(0), **self.odd[kind]}] * max(k, 1)
+        other = [] if adjacency == "add_remove" else [{"who": last, **self.row(1)}] * max(k, 1)
+        names = [*self.columns, *(["who"] if k else [])]
+        first, second = (
+            pa.table({n: pa.array([row[n] for row in rows], self.types.get(n, pa.string())) for n in names})
+            for rows in (shared + other, shared + odd)
+        )
+        return first, second
+
+    def run(self, kinds: Sequence[str], adjacency: Adjacency, k: int) -> tuple[list[str], list[str]]:
+        """What the run asked for, and the findings."""
+        pairs = [self.pair(kind, adjacency, k) for kind in kinds]
+
+        def fit(data: Any) -> Run:
+            return fitting(data, "independent", self.columns, adjacency, k, whole=False, epsilon=self.epsilon)
+
+        rows = self.owners + max(k, 1)
+        tape, found = audited(fit(pairs[0][0]), *(fit(second) for _, second in pairs), rows=rows)
+        assert tape.error is None
+        return [event.what for question in tape.questions for event in question.events], found

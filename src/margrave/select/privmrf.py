@@ -212,6 +212,7 @@ def first_marginals(
         most: Cells of a marginal.
         rng: Of the first attribute of each network and of what fills up.
     """
+    # Every maximal clique proposes a network of its own; an attribute takes the best marginal of all of them.
     best: dict[str, tuple[float, Clique]] = {}
     for clique in cliques:
         for name, (score, marginal) in _network(domain, clique, scores, most, rng).items():
@@ -393,6 +394,7 @@ class PrivMRF(Strategy):
         scores, rows = self._scores(curator, total * Fraction(self.structure))
         # What one of the marginals costs that the rest is planned for.
         left = curator.remaining - total * Fraction(self.errors)
+        # Step 4: the noise of one marginal decides how large a useful one may be.
         each = left / (len(domain) + math.prod(_turns(len(domain))))
         most = rows / max(self.theta * curator.sigma(each) * NOISE_L1, 1e-9)
         cliques = self._graph(domain, scores)
@@ -491,6 +493,7 @@ class PrivMRF(Strategy):
         chosen = [names[i] for i in rng.choice(len(names), size, replace=False, p=weights / weights.sum())]
         errors = curator.appraise(chosen, model.project_many(chosen), rho)
         ranked = [chosen[i] for i in np.argsort(-errors, kind="stable").tolist()]
+        # Twice as many as are wanted, as some of the worst may not fit into the model.
         return self._cliques_that_fit(curator, fitter, ranked[: 2 * wanted])[:wanted]
 
     def _buy(self, curator: Curator, batch: Sequence[Clique], later: int, look: Fraction, last: bool) -> None:
@@ -499,6 +502,7 @@ class PrivMRF(Strategy):
             bought = list(batch) or list(dict.fromkeys(m.clique for m in curator.measurements))
             curator.measure(bought, curator.remaining / len(bought))
         elif batch:
+            # What later rounds need for their looks is set aside; the rest is dealt out evenly over them.
             share = (curator.remaining - later * look) / (later + 1)
             curator.measure(batch, share / len(batch))
 

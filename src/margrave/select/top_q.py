@@ -111,7 +111,7 @@ class TopQ(Strategy):
         fresh = max(math.comb(columns, 2), 1)
         if self.target is not None and not self.again:
             fresh = max(fresh - (columns - 1), 1)
-        drawn = self.turns(columns, fresh) * self.drawn(columns, fresh)
+        drawn = self.turns(columns, fresh) * self.count_drawn(columns, fresh)
         return {PAIR: self.split_rho(True)[MEASURE] / drawn}
 
     def run(
@@ -134,7 +134,7 @@ class TopQ(Strategy):
             curator.measure(told, curator.remaining * Fraction(self.told) / len(told))
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
         fresh = len([c for c in workload if self.again or c not in told]) or len(workload)
-        turns, each = self.turns(len(domain), fresh), self.drawn(len(domain), fresh)
+        turns, each = self.turns(len(domain), fresh), self.count_drawn(len(domain), fresh)
         for turn in range(1, turns + 1):
             last = turn == turns or pace.ends
             share = curator.remaining / (turns - turn + 1)
@@ -159,7 +159,7 @@ class TopQ(Strategy):
         most = math.ceil(PART * marginals / (self.q or 1))
         return self.rounds or max(min(ROUNDS_AN_ATTRIBUTE * attributes, most), 1)
 
-    def drawn(self, attributes: int, marginals: int) -> int:
+    def count_drawn(self, attributes: int, marginals: int) -> int:
         """How many of so many marginals are drawn in a round."""
         each = math.ceil(PART * marginals / self.turns(attributes, marginals))
         return min(self.q or each, marginals)

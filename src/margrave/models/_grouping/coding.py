@@ -72,7 +72,7 @@ class CodeGrouping:
                 table = np.take(table, self.groups[name], axis=axis) * self.shares[name].reshape(shape)
         return table
 
-    def drawn(self, name: str, codes: Longs, rng: np.random.Generator) -> Longs:
+    def draw_codes(self, name: str, codes: Longs, rng: np.random.Generator) -> Longs:
         """A code for each row's group, counts within 1 of their expectation."""
         groups = self.groups[name]
         # Codes sorted by group, and a table with a row a group: the shares of its codes, side by side.

@@ -85,7 +85,7 @@ class GroupedModel(Model, Generic[Inner]):
             if name in given:
                 codes = np.array(np.broadcast_to(given[name], rows), dtype=np.int64)
             elif name in groups:
-                codes = self.grouping.drawn(name, codes, rng)
+                codes = self.grouping.draw_codes(name, codes, rng)
             columns[name] = codes
         fixed = set(given)
         for wide in self.wide:

@@ -167,7 +167,7 @@ class ConstrainedShares:
             found.append(self.device.torch.softmax(logs, 0))
         return found
 
-    def settled(self, shares: Any, tables: Sequence[Any]) -> Any:
+    def condition_shares(self, shares: Any, tables: Sequence[Any]) -> Any:
         """The shares with those of tied attributes as the rules leave them, shape [codes, rows]."""
         if not self.constraint_blocks:
             return shares
@@ -261,7 +261,7 @@ class Misfit:
             shares: Each row's distribution over the codes of each attribute, shape [codes, rows].
         """
         tied = self.tied.tables(shares)
-        shares = self.tied.settled(shares, tied)
+        shares = self.tied.condition_shares(shares, tied)
         value, slope = self._small(shares.detach())
         # Of that value and with the gradient `slope`.
         line = (slope * shares).sum()

@@ -255,6 +255,8 @@ class Particles(Estimator[RowModel]):
         how = Projection(self.projection_directions, 10, max(self.projection_steps // part, 1))
         shares = project(embedding, tables, rows, how, device, rng, stop)
         sigmas = [float(np.sqrt((table.sigma**2).mean())) for table in tables]
+        # A table weighs by 1 / variance, over that of the least noisy one; a table that is known for certain
+        # weighs 1.
         best = min((s for s in sigmas if s > 0), default=1.0)
         goals = [
             Goal(
@@ -274,6 +276,8 @@ class Particles(Estimator[RowModel]):
 
     def _start(self, embedding: Embedding, warm: RowModel | None, rng: np.random.Generator) -> Floats:
         """Particles anywhere on lines and maps, on any of the axes; or where an earlier model's rows are."""
+        # Anywhere in the unit box, which is right for lines and maps; attributes with an axis a code start on
+        # an axis.
         start = rng.random((self.particles, embedding.width))
         held = {} if warm is None or warm.rows != self.particles else _columns(warm)
         for name in embedding.domain.names:

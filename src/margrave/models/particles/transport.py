@@ -157,9 +157,9 @@ def move(
         order = rng.permutation(len(goals))
         for first in range(0, len(goals), how.batch):
             if stop():
-                return moved.found()
+                return moved.copy_particles()
             moved.step([goals[k] for k in order[first : first + how.batch]], penalty, rate)
-    return moved.found()
+    return moved.copy_particles()
 
 
 class _Moving:
@@ -182,7 +182,7 @@ class _Moving:
         self.chance.manual_seed(int(rng.integers(1 << 62)))
         self.low, self.high = _bounds(embedding, device)
 
-    def found(self) -> NDArray[np.float32]:
+    def copy_particles(self) -> NDArray[np.float32]:
         """The particles, shape [particles, width]."""
         return np.ascontiguousarray(self.at.cpu().numpy().T)
 

@@ -239,6 +239,7 @@ class Dual:
         """
         if not len(self.starts):
             return target
+        # Each table moves along its own ridge until it sums to 1.
         lengths = np.diff([*self.starts.tolist(), len(target)])
         missing = (1.0 - np.add.reduceat(target, self.starts)) / np.add.reduceat(self.ridge, self.starts)
         return target + np.repeat(missing, lengths) * self.ridge
@@ -255,7 +256,7 @@ class Dual:
         """The largest L1 norm of the gradient over one measured table."""
         return float(largest(gradient, self._ends))
 
-    def settled(self, theta: Floats, gradient: Floats) -> Floats:
+    def solve_worst_table(self, theta: Floats, gradient: Floats) -> Floats:
         """theta with the potentials of one table solved for, that of the largest gradient, all others held.
 
         The table that was measured last is nearly always the one: a warm start is most of the way then.
@@ -301,6 +302,7 @@ def approach(
         near = tolerance if last else max(tolerance, 1e-3)
         found = minimise(dual, theta, max_iterations - steps, near, deadline)
         steps, calls = steps + found.iterations, calls + found.evaluations
+        # A smaller ridge that leaves a gap so much larger has led nowhere: what was found before it stays.
         lost = found.gap > 10.0 * max(gap, 1e-3)
         theta, gap = (theta, gap) if lost else (found.theta, found.gap)
         if last or lost or (deadline is not None and deadline.passed):
@@ -326,6 +328,8 @@ def minimise(
         slope = float(dot(step, gradient))
         found = _search(dual, theta, value, gradient, step, slope) if slope < 0.0 else None
         if found is None:
+            # No step goes down along this direction. Once more along the gradient alone, with a history that
+            # is empty; if that fails as well, rounding leaves no descent.
             if not history.count:
                 break
             history = History(len(theta))
@@ -346,7 +350,7 @@ def _start_descent(
     value, gradient = dual(theta)
     if not max_iterations or dual.gap(gradient) <= tolerance:
         return theta, value, gradient
-    trial = dual.settled(theta, gradient)
+    trial = dual.solve_worst_table(theta, gradient)
     lower, fresh = dual(trial)
     if lower < value:
         return trial, lower, fresh
@@ -410,6 +414,8 @@ def _search(
         place = ahead(theta, length, step)
         trial, fresh = dual(place)
         end = float(dot(fresh, step))
+        # Too far: the value has risen, or fallen by less than the first condition asks. `slack` is what
+        # rounding may hide of it.
         if not np.isfinite(trial) or trial > value + 1e-4 * length * slope + slack:
             high = length
             near = np.isfinite(trial) and tried < 4
@@ -418,6 +424,7 @@ def _search(
         best = (length, trial, fresh, place)
         if abs(end) <= 0.9 * abs(slope):
             return best
+        # Still going down steeply: farther on, doubling until something bounds the step from above.
         if end < 0.0:
             low, low_slope = length, end
             length = 2.0 * length if not np.isfinite(high) else 0.5 * (low + high)

@@ -111,12 +111,15 @@ class Listing(Restriction):
             if None not in codes and (self.only or all(map(is_own, parts, entry)))
         ]
         self.combinations = np.unique(np.asarray(kept, dtype=np.int64).reshape(-1, len(clique)), axis=0)
+        # A list of allowed combinations that never mentions a missing value says nothing of rows that lack
+        # it.
         speaks = [any(entry[i] is None for entry in entries) for i in range(len(clique))]
         self.silent = [None if spoken else c.missing_code for c, spoken in zip(parts, speaks, strict=True)]
 
     def judge_rows(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
         """See `Restriction.judge_rows`."""
         known = [i for i, name in enumerate(self.clique) if name in columns]
+        # With an attribute left open some combination is always free: only a few are forbidden.
         if not self.only and len(known) < len(self.clique):
             return np.ones(rows, dtype=np.bool_)
         listed = np.unique(self._keys([self.combinations[:, i] for i in known], known))

@@ -102,7 +102,7 @@ def agreed_numbers(
     found: dict[str, NDArray[Any]] = {}
     for joint in [] if rules is None else rules.numbers:
         together = _Together(joint, encoded, schema, dtypes, known)
-        found |= together.drawn(rng)
+        found |= together.draw_numbers(rng)
     for name, numbers in known.items():
         column = schema[name]
         if name not in found and isinstance(column, Binned):
@@ -132,7 +132,7 @@ class _Together:
         self.storage = [Storage.of(self.columns[name], dtypes.get(name, "")) for name in joint.numbers]
         self.rounding = SINGLE_ROUNDING if any(storage.single for storage in self.storage) else ROUNDING
 
-    def drawn(self, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    def draw_numbers(self, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         values = np.zeros_like(self.low)
         rows = np.arange(values.shape[1])
         for _ in range(ROUNDS):

@@ -94,12 +94,12 @@ class Tower:
                 a = inequality.coefficients[v]
                 limit = (inequality.bound[rows] - rest) / a
                 low, high = (low, np.minimum(high, limit)) if a > 0 else (np.maximum(low, limit), high)
-            found[v], empty = _drawn(low, high, self.stepped[v], rng)
+            found[v], empty = _draw_between(low, high, self.stepped[v], rng)
             failed |= empty
         return found, failed
 
 
-def eliminated(
+def eliminate_variables(
     system: Sequence[Inequality], order: Sequence[int], stepped: Sequence[bool], rounding: float = 0.0
 ) -> Tower:
     """The system with the variables eliminated in some order.
@@ -161,7 +161,7 @@ def _near(size: Floats) -> Floats:
     return np.minimum(ROUNDING * np.abs(size), 1e-3)
 
 
-def _drawn(
+def _draw_between(
     low: Floats, high: Floats, stepped: bool, rng: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """A number in each interval, whole where it is stepped, and which intervals hold none."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Real, Temporal
 from margrave.schema.columns.temporal import iso_number
-from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminated
+from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
 from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within
 
 Floats = NDArray[np.float64]
@@ -216,7 +216,7 @@ class NumberRules:
             live = [not (int(pattern) >> i) & 1 for i in range(len(low))]
             least, most = np.nan_to_num(low[:, rows], nan=0.0), np.nan_to_num(high[:, rows], nan=0.0)
             system = self._system(least / unit, most / unit, live, multiples, unit)
-            towers.append((rows, eliminated(system, order, stepped, self.rounding)))
+            towers.append((rows, eliminate_variables(system, order, stepped, self.rounding)))
         return towers
 
     def _system(

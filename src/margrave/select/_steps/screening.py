@@ -92,14 +92,14 @@ def summarise_one_ways(curator: Curator) -> OneWays:
     return OneWays(shares, off, codes, rows)
 
 
-def appraisal_noise(curator: Curator, pairs: int, rows: float, rho: Fraction) -> float:
-    """Standard deviation of the total variation that an appraisal of so many pairs for rho finds, foretold.
+def appraisal_noise(curator: Curator, tables: int, rows: float, rho: Fraction) -> float:
+    """Standard deviation of the total variation that an appraisal of so many tables for rho finds, foretold.
 
     An L1 distance is twice the total variation times the rows. Its noise is that of a marginal times the
-    root of the number of pairs (`margrave.measure.mechanisms.appraise`); under replace_one it is a root of 2
+    root of the number of tables (`margrave.measure.mechanisms.appraise`); under replace_one it is a root of 2
     larger still, which is left out.
     """
-    return math.sqrt(pairs) * curator.sigma(rho) / (2.0 * rows)
+    return math.sqrt(tables) * curator.sigma(rho) / (2.0 * rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +265,8 @@ class KnownPairs:
         tables, floors = [], []
         for triple, table in zip(triples, self.model.project_many(triples), strict=True):
             pairs = [(triple[1], triple[2]), (triple[0], triple[2]), (triple[0], triple[1])]
+            # Proportional fitting only multiplies: what the rough model holds for impossible could not be
+            # raised.
             table = np.maximum(table, 0.0) + 1e-9 * self.model.total / table.size
             for _ in range(PASSES):
                 for axis, pair in enumerate(pairs):
@@ -287,6 +289,7 @@ def estimate_pairs(model: Model, measured: Sequence[NoisyMarginal]) -> KnownPair
     cliques = [table.clique for table in measured]
     shares, off = {}, {}
     for table, expected in zip(measured, model.project_many(cliques), strict=True):
+        # What the table says beyond the model, shrunk by its noise, is added to the model.
         shares[table.clique] = _nearest_distribution(table.beyond(expected) / model.total)
         alive = shares[table.clique] > 0
         off[table.clique] = 0.5 * MEAN_ABSOLUTE * float(table.sigmas[alive].sum()) / model.total
@@ -327,17 +330,18 @@ def plan_query(
     cells = np.cumsum([domain.size(triple) for triple in able])
     most = min(MAX_TRIPLES, int(MAX_UPDATES / ways.rows), int(np.searchsorted(cells, MAX_CELLS, "right")))
     bound = {name: 2.0 * (1.0 - float(ways.shares[name].max())) for name in domain.names}
+    # Leaving out triples that could not be seen lowers the noise of the others: again, until all can be.
     asked, before, visible = able[:most], -1, 0.0
     while asked and len(asked) != before:  # fewer triples have less noise
         before = len(asked)
-        visible = _largest_of(before) * _deviation(curator, before, ways.rows, largest)
+        visible = _largest_of(before) * appraisal_noise(curator, before, ways.rows, largest)
         asked = [triple for triple in asked if min(bound[name] for name in triple) > visible]
     if not asked or visible > COARSE_INTERACTION:
         return None
     asked.sort(key=lambda triple: [domain.index(name) for name in triple])
     # The deviation falls with the root of rho.
     rho = largest * min(Fraction(math.ceil(1000 * (visible / FINE_INTERACTION) ** 2), 1000), Fraction(1))
-    deviation = _deviation(curator, len(asked), ways.rows, rho)
+    deviation = appraisal_noise(curator, len(asked), ways.rows, rho)
     return TripleQuery(tuple(asked), tuple(noise[triple] for triple in asked), rho, deviation)
 
 
@@ -365,13 +369,6 @@ def find_triples(curator: Curator, query: TripleQuery, known: KnownPairs) -> dic
             bought[triple] = curator.total * part
             left -= part
     return bought
-
-
-def _deviation(curator: Curator, triples: int, rows: float, rho: Fraction) -> float:
-    """Standard deviation of an appraised total variation, for rho in all
-    (`margrave.measure.mechanisms.appraise`).
-    """
-    return math.sqrt(triples) * curator.sigma(rho) / (2.0 * rows)
 
 
 def _largest_of(count: int) -> float:
