@@ -15,7 +15,6 @@ from margrave.errors import InputError
 from margrave.privacy.accounting.accountants import GDP
 from margrave.schema.domain import Domain
 from margrave.select.privmrf import (
-    NOISE_L1,
     PrivMRF,
     chordal_cliques,
     correlation,
@@ -23,6 +22,7 @@ from margrave.select.privmrf import (
     grown,
     useful_subsets,
 )
+from margrave.select.strategy import NOISE_L1
 
 SIZES = {"a": 4, "b": 3, "c": 5, "d": 3, "e": 2}
 

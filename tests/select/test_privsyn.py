@@ -13,7 +13,8 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.rowwise.gum import GUM
 from margrave.schema.domain import Domain
-from margrave.select.privsyn import NOISE_L1, POWER, PrivSyn, combine_pairs, dense
+from margrave.select.privsyn import POWER, PrivSyn, combine_pairs, dense
+from margrave.select.strategy import NOISE_L1
 
 
 def indif(table):

@@ -201,6 +201,8 @@ class Findings:
         facts = self.facts(metric)
         if facts.better == "lower":
             return found.mean
+        # Higher is better: the error is what is missing to the score of equal tables, or to the best there
+        # can be.
         best = facts.goal if facts.goal is not None else facts.high
         return None if best is None else best - found.mean
 

@@ -10,7 +10,6 @@ Generation", section "Conditional generation" (arXiv 2504.10987).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,15 +23,13 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select._steps.one_ways import all_cliques, closure, find_unmeasured
-from margrave.select.strategy import CHOOSE, MEASURE, ONE, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import CHOOSE, MEASURE, NOISE_L1, ONE, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 DRAWS = Fraction(1, 10)
 """Share of a round's rho for its draw."""
-NOISE_L1 = math.sqrt(2 / math.pi)
-"""Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
 
 
 @final

@@ -24,7 +24,7 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select._steps.one_ways import all_cliques, buy_one_ways, released_one_ways
-from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import APPRAISE, NOISE_L1, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -286,8 +286,6 @@ def _subsets(domain: Domain, clique: Clique, most: float, degree: int) -> list[C
     return found[:MAX_SUBSETS]
 
 
-NOISE_L1 = math.sqrt(2 / math.pi)
-"""Mean of the absolute value of a standard normal."""
 MARGINALS_AN_ATTRIBUTE = 0.8
 """Marginals chosen by error, for each attribute."""
 STEPS = 8

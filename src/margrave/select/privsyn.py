@@ -20,15 +20,13 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select._steps.one_ways import all_cliques, apportion_rho, buy_one_ways, released_one_ways
-from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Shares, Strategy
+from margrave.select.strategy import APPRAISE, NOISE_L1, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
 POWER = 2.0 / 3.0
 """A marginal's rho grows with this power of its cells, which minimises the sum of sigma * cells."""
-NOISE_L1 = math.sqrt(2 / math.pi)
-"""Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
 MOST_CLIQUES = 20_000
 """Cliques of pairs looked at for combining, at most."""
 

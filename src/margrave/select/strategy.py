@@ -26,6 +26,8 @@ ONE_WAYS, MEASURE, CHOOSE, APPRAISE = "one-way marginals", "measure", "choose", 
 """Stages that several strategies have."""
 ONE, PAIR = "one-way marginal", "pair"
 """What a plan foretells the noise of."""
+NOISE_L1 = math.sqrt(2 / math.pi)
+"""Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell, over sigma."""
 Own = TypeVar("Own", bound="Strategy")
 Shares = dict[str, Fraction]
 """Shares of rho by stage, or by what is measured."""

@@ -72,6 +72,8 @@ def tally(batches: Iterator[Texts], part: Part, most: int) -> Tally | None:
         mine = np.flatnonzero(part.has(names) & (counts > 0))
         waiting.append(Tally(names.take(pa.array(mine)), counts[mine]))
         fresh += len(mine)
+        # Merged only once as much is waiting as is held, so that each text is merged a few times and not once
+        # a batch.
         if fresh > max(len(held.counts), most // 4):
             held = _add_tallies(waiting)
             if len(held.counts) > most:
@@ -123,6 +125,7 @@ def kept_rows(
         part = todo.pop()
         held = _find_survivors(batches(), part, max_rows, most, key)
         if held is None:
+            # Too many to hold: the batches are read again for either half of the owners.
             todo += part.halves()
             continue
         np.bitwise_or.at(kept, held >> 3, (1 << (held & 7)).astype(np.uint8))
@@ -144,6 +147,8 @@ def _find_survivors(
     waiting, fresh, first = [held], 0, 0
     for codes, names in batches:
         mine = np.flatnonzero(part.has(names)[codes])
+        # Drawn for all rows of the batch and not for this part's alone: with a key, a row gets the same bits
+        # however often the owners are split.
         bits = generator.integers(0, 1 << 63, len(codes), dtype=np.int64)[mine]
         waiting.append(_Held(names.take(pa.array(codes[mine])), bits, first + mine))
         first, fresh = first + len(codes), fresh + len(mine)
@@ -171,6 +176,7 @@ def _keep_least(parts: list[_Held], max_rows: int) -> tuple[_Held, int]:
     rows = np.concatenate([part.rows for part in parts])
     coded = pc.dictionary_encode(names)
     codes = np.asarray(coded.indices.to_numpy(zero_copy_only=False))
+    # Sorted by owner and then by bits, a row's rank is its distance from where its owner begins.
     order = np.lexsort((bits, codes))
     starts = np.zeros(len(codes), dtype=np.int64)
     ends = np.flatnonzero(np.diff(codes[order])) + 1

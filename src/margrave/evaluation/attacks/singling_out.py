@@ -151,10 +151,13 @@ def alone(held: NDArray[np.int64], rows: int, wanted: int) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # Begin at predicates as rare as one row, scaled so that the curve passes through what was
+            # counted.
             start = (1 / rows, here / float(_integrate_curve(np.array(float(rows)), 1 / rows, 1.0)))
             (weight, scale), _ = curve_fit(_integrate_curve, sizes, means, p0=start, bounds=(0, (1, np.inf)))
     except RuntimeError:
         return here
+    # The fitted curve only says by what factor the count changes; never more than there are predicates.
     now = float(_integrate_curve(np.array(float(rows)), weight, scale))
     there = float(_integrate_curve(np.array(float(wanted)), weight, scale))
     return min(here * there / now, float(len(held))) if now > 0 else here

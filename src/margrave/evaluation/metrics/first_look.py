@@ -24,6 +24,11 @@ from margrave.evaluation.task import Task
 from margrave.schema.columns import Binned, Listed, Temporal
 from margrave.schema.columns.identifier import shape_of
 
+Numbers = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+Counts = NDArray[np.int64]
+
 KINDS = ("order", "equality", "dependency", "missing", "rank", "codes", "new values", "spelling")
 """The kinds of findings, in the order in which they are told."""
 
@@ -59,9 +64,6 @@ def share_kept(real: float, synthetic: float, chance: float) -> float:
         return 0.0
     return min(max(1.0 - abs(synthetic - real) / abs(chance - real), 0.0), 1.0)
 
-
-Numbers = NDArray[np.float64]
-Truths = NDArray[np.bool_]
 
 EXCEPTIONS = 0.01
 """Most real rows, as a share, that break an order which the real table is still said to keep."""
@@ -239,8 +241,6 @@ def find_ranks(columns: Sequence[OrderedColumn]) -> list[Finding]:
     return found
 
 
-Codes = NDArray[np.int64]
-
 MIN_ROWS_A_VALUE = 10.0
 """Real rows a value of the column that decides in the mean; from fewer, anything would follow."""
 MAX_CHANCE = 0.9
@@ -325,8 +325,6 @@ def _obey_by_chance(function: Codes, base: Codes, column: Codes) -> float:
     held = np.bincount(column, minlength=size) / len(column)
     return float(wanted @ held)
 
-
-Counts = NDArray[np.int64]
 
 MIN_UNIQUE_SHARE = 0.5
 """Share of the real rows with a value that no other real row has, above which a column is a key: its values

@@ -21,6 +21,7 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Column, Ordinal, Temporal
+from margrave.schema.storage import iso
 
 Numbers = NDArray[np.float64]
 
@@ -79,7 +80,6 @@ def _number_codes(column: Ordinal, rows: Rows) -> Numbers:
 EXPECTED_BREAKS = 10.0
 """An order counts if independent columns of the same numbers would break it in as many rows or more, which
 they all keep by chance with probability exp(-10) at most."""
-MICROSECONDS_A_DAY = 86_400_000_000
 DAY = " (day)"
 
 
@@ -111,7 +111,7 @@ def _find_all(task: Task) -> tuple[tuple[OrderedColumn, OrderedColumn], ...]:
 
 def take_day(column: OrderedColumn) -> OrderedColumn:
     """The dates of a column of moments, to hold against columns of dates."""
-    days = [np.floor(values / MICROSECONDS_A_DAY) for values in (column.real, column.synthetic)]
+    days = [np.floor(values / iso.DAY) for values in (column.real, column.synthetic)]
     return OrderedColumn(column.name + DAY, "date", days[0], days[1])
 
 

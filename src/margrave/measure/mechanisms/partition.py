@@ -141,6 +141,7 @@ def _passing_values(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: i
     kept: list[tuple[str, float]] = []
     public: list[float] = []
     for texts, counts in parts:
+        # Only the first part has the public cell, which is released whatever its noisy count is.
         noisy = gaussian.noisy(counts[: len(texts) + (not public)], variance)
         kept += [
             (texts[place], float(noisy[place]))
@@ -188,6 +189,8 @@ def _label(taken: set[str]) -> str:
 
 def _marginal(column: Listed, values: list[float], absent: float, sigma: float) -> NoisyMarginal:
     """The listed counts as a measurement; `other` is not seen, so it gets a flat guess and a wide sigma."""
+    # Nothing is known of `other` yet: as many rows as all that was listed, give or take, until `rest_of`
+    # knows.
     seen = sum(values) + max(absent, 0.0)
     wide = max(seen, sigma)
     cells = [*values, 0.0, *([absent] if column.missing else [])]

@@ -28,6 +28,17 @@ MIN_MEMORY = 400_000_000
 """The least max_memory that leaves room for a model."""
 
 
+def check_memory(max_memory: int | None) -> None:
+    """Check that a limit on memory leaves room for a model.
+
+    Raises:
+        InputError: It is below MIN_MEMORY.
+    """
+    if max_memory is not None and max_memory < MIN_MEMORY:
+        least = f"at least {MIN_MEMORY // 10**6} MB"
+        raise InputError(invalid("max_memory", least, "Give more.", got=max_memory))
+
+
 A_TABLE_CELL, A_ROW = 64, 40
 """Bytes at most of a cell of all tables together, measured and consistent, and of a row beside its codes."""
 MIN_DEFAULT_ROWS = 10_000
@@ -61,9 +72,7 @@ class Room:
         ):
             if value is not None and value < 1:
                 raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
-        if self.max_memory is not None and self.max_memory < MIN_MEMORY:
-            least = f"at least {MIN_MEMORY // 10**6} MB"
-            raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
+        check_memory(self.max_memory)
 
     @property
     def most_cells(self) -> int:

@@ -20,6 +20,7 @@ from margrave.schema.encoded import Encoded
 
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class PublicRows:
         lines = np.stack(
             [np.asarray(c, np.int32) + np.int32(s) for c, s in zip(columns, starts, strict=False)]
         )
+        # Equal rows stand together once sorted; where a row differs from the one before, a distinct one
+        # begins.
         order = np.lexsort(lines)
         ranked = lines[:, order]
         fresh = np.concatenate([[True], (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)])
@@ -114,9 +117,6 @@ class PublicRows:
 
 def _damaged() -> str:
     return invalid("state", "public rows over the domain", "The release is damaged.")
-
-
-Floats = NDArray[np.float64]
 
 
 def pack_tables(domain: Domain, tables: Sequence[NoisyMarginal]) -> dict[str, NDArray[Any]]:

@@ -188,6 +188,7 @@ def project(
         rng: Of the directions.
         stop: Whether to take no more steps.
     """
+    # Tables whose cells lie at the same places share directions and sorting, and are projected together.
     alike = defaultdict(list)
     for k, table in enumerate(tables):
         alike[embedding.kind(table.clique)].append(k)
@@ -217,6 +218,7 @@ def _project_tables(
 ) -> Floats:
     """Tables of one kind, shape [tables, cells]; scores [directions, cells]."""
     torch = device.torch
+    # Where rules leave a table no cell at all, none is ruled out: some distribution has to come back.
     barred = barred & ~barred.all(axis=1, keepdims=True)
     order = np.argsort(scores, axis=1, kind="stable")
     gaps = np.diff(np.take_along_axis(scores, order, 1), axis=1)
@@ -232,6 +234,7 @@ def _project_tables(
         at = device.put(picked, torch.int64)
         shares = torch.softmax(logits, 1)
         pull = _pull(torch, shares - goal, orders[at], lengths[at])
+        # Through the softmax: the derivative by a logit is share * (pull - mean pull under the shares).
         pull = shares * (pull - (shares * pull).sum(1, keepdim=True))
         slope = 0.9 * slope + 0.1 * pull
         bend = 0.999 * bend + 0.001 * pull * pull
@@ -269,6 +272,7 @@ def quantise_shares(shares: Floats, particles: int) -> NDArray[np.int64]:
     """Numbers of particles in the cells, their sum exact and each within 1 of its share (equation 6)."""
     wanted = shares.ravel() * particles
     counts = np.floor(wanted).astype(np.int64)
+    # The particles that rounding down left over go to the cells that lost most.
     left = particles - int(counts.sum())
     counts[np.argsort(counts - wanted, kind="stable")[:left]] += 1
     return counts

@@ -17,7 +17,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Effort
 from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.memory import CELL_BYTES, MIN_MEMORY, PROGRAM
+from margrave.models._base.memory import CELL_BYTES, PROGRAM, check_memory
 from margrave.models._base.pooling import Pooled, one_ways, pool
 from margrave.models._torch.device import open_device
 from margrave.models.pgm.calibration import Held, forbid_cells, rule_tables
@@ -130,10 +130,7 @@ class PGM(Estimator["GraphicalModel"]):
             raise InputError(invalid("penalty", f"one of {PENALTIES}", "Try noise_aware.", got=self.penalty))
         if not 1 <= self.max_cells < 1 << 31:
             raise InputError(invalid("max_cells", "from 1 to 2^31 - 1", "Try 2**28.", got=self.max_cells))
-        if self.max_memory is not None and self.max_memory < MIN_MEMORY:
-            raise InputError(
-                invalid("max_memory", f"at least {MIN_MEMORY // 10**6} MB", "Give more.", got=self.max_memory)
-            )
+        check_memory(self.max_memory)
         device = open_device(self.device)
         if device is not None and not device.double:
             remedy = "Leave it out for the processor."

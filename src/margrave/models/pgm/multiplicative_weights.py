@@ -18,7 +18,7 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
 from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.memory import MIN_MEMORY, PROGRAM
+from margrave.models._base.memory import PROGRAM, check_memory
 from margrave.models._base.pooling import Pooled, pool
 from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import PGM
@@ -94,9 +94,7 @@ class PMW(Estimator["GraphicalModel"]):
         check_counts(passes=self.passes, max_cells=self.max_cells)
         if not 0 < self.rate <= 1:
             raise InputError(invalid("rate", "above 0 and at most 1", "Try 1.", got=self.rate))
-        if self.max_memory is not None and self.max_memory < MIN_MEMORY:
-            least = f"at least {MIN_MEMORY // 10**6} MB"
-            raise InputError(invalid("max_memory", least, "Give more.", got=self.max_memory))
+        check_memory(self.max_memory)
 
     @property
     def most_cells(self) -> int:

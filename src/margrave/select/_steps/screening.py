@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Clique
 from margrave.select._steps.one_ways import released_one_ways
+from margrave.select.strategy import NOISE_L1
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model
@@ -217,8 +218,6 @@ MAX_ATTRIBUTES = 80
 list of all triples of 400 columns takes a minute."""
 PASSES = 5
 """Passes of iterative proportional fitting over the three pairs of a triple; it starts near its end."""
-MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)
-"""Of a standard normal number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +272,7 @@ class KnownPairs:
                     ratio = self.shares[pair] / np.maximum(table.sum(axis=axis), 1e-300)
                     table = table * np.expand_dims(ratio, axis)
             table = table / max(float(table.sum()), 1e-300)
-            drawn = 0.5 * MEAN_ABSOLUTE * float(np.sqrt(table / self.model.total).sum())
+            drawn = 0.5 * NOISE_L1 * float(np.sqrt(table / self.model.total).sum())
             tables.append(self.model.total * table)
             floors.append(math.sqrt(drawn**2 + math.fsum(self.off[pair] ** 2 for pair in pairs)))
         return tables, floors
@@ -292,7 +291,7 @@ def estimate_pairs(model: Model, measured: Sequence[NoisyMarginal]) -> KnownPair
         # What the table says beyond the model, shrunk by its noise, is added to the model.
         shares[table.clique] = _nearest_distribution(table.beyond(expected) / model.total)
         alive = shares[table.clique] > 0
-        off[table.clique] = 0.5 * MEAN_ABSOLUTE * float(table.sigmas[alive].sum()) / model.total
+        off[table.clique] = 0.5 * NOISE_L1 * float(table.sigmas[alive].sum()) / model.total
     return KnownPairs(model, shares, off)
 
 
