@@ -64,6 +64,7 @@ LOOKS = (
     "spelling",
     "marks",
     "values",
+    "counts",
     "shapes",
     "distinct",
 )

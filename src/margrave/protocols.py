@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Source(Protocol):
     depends on that row alone: the answer on a table is the sum of the answers on its parts. The names that
     `values` gives are part of this: a row counts for its own value, spelt as it is. Every sensitivity that
     the door claims rests on it; tests/contracts/test_additivity_contract.py holds every engine to it.
-    `bound_owners` keeps rows of one owner in a way that does not depend on other owners' rows.
+    `bound_owners` keeps rows of one owner in a way that does not depend on other owners' rows. In one answer,
+    `unlisted_parts`, a row counts for several cells, for each of them by a weight that depends on that row
+    alone.
     """
 
     @property
@@ -140,6 +142,19 @@ class Source(Protocol):
 
         Shape of each part's counts: [values + 1]. The last cell holds the rows without a value, in the first
         part; it is 0 in the others. How many parts there are follows from what memory holds, never an error.
+        """
+
+    @property
+    def joins_texts(self) -> bool:
+        """Whether it answers `unlisted_parts`. Public: it follows from the engine."""
+
+    def unlisted_parts(
+        self, listed: Mapping[str, Collection[str]], weights: Sequence[int]
+    ) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """Texts of several columns that are not listed, and the weights of the rows that hold them.
+
+        As `schema.queries.weigh_unlisted`, in parts without a text in common, one at least. Shape of each
+        part's counts: [texts + 1]; the last cell is 0.
         """
 
     def bind(self, schema: Schema) -> Engine:

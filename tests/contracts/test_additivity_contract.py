@@ -116,6 +116,41 @@ def test_columns_of_more_values_than_are_listed_are_counted_in_parts(
     check_small(backends, engine, SOME // 4, in_memory)
 
 
+WEIGHTS = (10, 7)
+"""Of a row that holds one text that is not listed, and two."""
+
+
+@pytest.mark.parametrize("engine", [name for name in STREAMED if name != "duckdb-file"])
+@pytest.mark.parametrize("most", [1 << 22, 2])
+def test_texts_of_several_columns_are_weighed_row_by_row(
+    backends: Backends, engine: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row adds the weight of all its texts that are not listed to each of them, whatever other rows are."""
+    monkeypatch.setattr("margrave.engines.streaming.engine.MOST_VALUES", most)
+    tables = nasty(engine, SOME // 4)
+    for table, source in zip(tables, open_small(backends, engine, tables), strict=True):
+        listed = {"t": frozenset(source.values("t")[0][:2]), "x": frozenset[str]()}
+        expected: Counter[tuple[int, str]] = Counter()
+        for place in range(len(table.texts)):
+            row = Nasty(table.kind, [table.texts[place], "-"], [table.others[place], table.others[place]])
+            kind = "memory-csv" if engine.endswith("csv") else "memory"  # a second row keeps the first one
+            values = {name: backends.open(kind, row.arrow().select([name]))[0].values(name) for name in "tx"}
+            texts, counts = values["t"]
+            held = {("t", text) for text in texts if text != "-" or counts.reveal()[texts.index("-")] > 1}
+            held |= {("x", text) for text in values["x"][0]}
+            fresh = [(name, text) for name, text in held if text not in listed[name]]
+            for name, text in fresh:
+                expected["tx".index(name), text] += WEIGHTS[len(fresh) - 1]
+        found: Counter[tuple[int, str]] = Counter()
+        for names, counts in source.unlisted_parts(listed, WEIGHTS):
+            assert counts.reveal()[-1] == 0
+            for name, sums in zip(names, counts.reveal().tolist(), strict=False):
+                place, _, text = name.partition(":")
+                assert (int(place), text) not in found
+                found[int(place), text] = sums
+        assert found == expected
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", STREAMED)

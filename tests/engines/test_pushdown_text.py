@@ -16,7 +16,7 @@ from margrave.engines.opening import open_source
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import listed_values
+from margrave.measure.mechanisms.partition import search_values
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
@@ -60,7 +60,7 @@ def ledger() -> Ledger:
 
 def released_values(rows: list[str]) -> tuple[object, ...]:
     spent = ledger()
-    column, _ = listed_values(
+    found = search_values(
         Categorical(name="t"),
         open_source(collated({"t": rows}))[0],
         Gaussian(spent, SeededSource(1)),
@@ -68,8 +68,7 @@ def released_values(rows: list[str]) -> tuple[object, ...]:
         Fraction(1, 4),
         Fraction(1, 10**7),
     )
-    assert isinstance(column, Categorical)
-    return column.values or ()
+    return found.texts
 
 
 def test_a_row_names_no_group() -> None:

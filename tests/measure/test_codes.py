@@ -149,10 +149,10 @@ def test_marks_of_missing_values_do_not_make_numbers_text(found: tuple[Schema, L
     assert _kind(found[0], "count", Integer).missing is True
 
 
-def test_a_column_of_a_few_values_asks_nothing_more(found: tuple[Schema, Ledger, Curator]) -> None:
+def test_a_column_of_a_few_values_asks_for_their_counts_alone(found: tuple[Schema, Ledger, Curator]) -> None:
     assert _kind(found[0], "city", Categorical).values == ("Aachen", "Bonn")
     asked = {event.what for event in found[1].events if event.what.endswith("of city")}
-    assert asked == {"profile of city", "values of city"}
+    assert asked == {"profile of city", "values of city", "counts of city"}
 
 
 def test_each_look_is_in_the_ledger_and_within_the_share(found: tuple[Schema, Ledger, Curator]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import listed_values, threshold
+from margrave.measure.mechanisms.partition import search_values, threshold
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
@@ -38,7 +38,7 @@ def _listed(rare: float, rows: float = 0.0, seed: int = 0) -> dict[str, float]:
     gaussian = Gaussian(ledger, SeededSource(seed))
     column = Categorical(name="t", rare=rare)
     rho = Fraction(1, 2 * SIGMA**2)
-    known, marginal = listed_values(column, source, gaussian, ledger, rho, DELTA, rows)
+    known, marginal = search_values(column, source, gaussian, ledger, rho, DELTA).list_for(column, rows)
     assert isinstance(known, Listed)
     assert known.values is not None
     assert (marginal.sigmas[: len(known.values)] == SIGMA).all()
@@ -100,9 +100,9 @@ def test_parts_are_searched_as_the_whole_is() -> None:
             epsilon=5.0, delta=0.5, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=DELTA
         )
         gaussian = Gaussian(ledger, SeededSource(1))
-        column, marginal = listed_values(
-            Categorical(name="t"), asked, gaussian, ledger, Fraction(1, 2 * SIGMA**2), Fraction(1, 10**9)
-        )
+        asked_column, delta = Categorical(name="t"), Fraction(1, 10**9)
+        texts = search_values(asked_column, asked, gaussian, ledger, Fraction(1, 2 * SIGMA**2), delta)
+        column, marginal = texts.list_for(asked_column, 0.0)
         assert isinstance(column, Listed)
         assert (column.values, column.missing) == (("a", "b", "c", "d"), True)
         assert len(ledger.events) == 1

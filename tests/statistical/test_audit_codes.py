@@ -1,4 +1,7 @@
-"""The twin audit of codes, keys and free text: the looks at shapes, distinct values and beginnings."""
+"""The twin audit of codes, keys and free text: the looks at shapes, distinct values and beginnings.
+
+And of the search of several columns together, in which a row counts for each of its texts.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,14 @@ from margrave.privacy.unit import Adjacency
 COLUMNS = ("city", "icd", "key", "note")
 EPSILON = 150.0
 """At which 150 rows are enough for each of the looks."""
-LOOKS = {"beginnings of icd, 3 letters", "distinct values of key", "keys of key", "shapes of note"}
+TOGETHER = "values of 2 columns of text together"
+LOOKS = {"distinct values of key", "keys of key", "shapes of note", TOGETHER, "counts of city"}
+ALONE = ("city", "icd")
+"""Too few columns to be searched together."""
 
 
-def _run(data: Any, adjacency: Adjacency, k: int) -> Run:
-    return fitting(data, "independent", COLUMNS, adjacency, k, whole=False, epsilon=EPSILON, delta=0.01)
+def _run(data: Any, adjacency: Adjacency, k: int, columns: tuple[str, ...] = COLUMNS) -> Run:
+    return fitting(data, "independent", columns, adjacency, k, whole=False, epsilon=EPSILON, delta=0.01)
 
 
 def _asked(tape: Any) -> set[str]:
@@ -41,6 +47,20 @@ def test_no_look_at_codes_loses_more_than_it_declares(kind: str, adjacency: Adja
     assert found == []
     if not k:
         assert _asked(tape) >= LOOKS
+
+
+@pytest.mark.parametrize("kind", ["the same row again", "a new category"])
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 3)])
+def test_no_look_at_columns_one_by_one_loses_more_than_it_declares(
+    kind: str, adjacency: Adjacency, k: int
+) -> None:
+    tables = pair(kind, ALONE, adjacency, k)
+    first, second = (_run(table, adjacency, k, ALONE) for table in tables)
+    tape, found = audited(first, second, rows=max(table.num_rows for table in tables))
+    assert tape.error is None
+    assert found == []
+    if not k:
+        assert "beginnings of icd, 3 letters" in _asked(tape)
 
 
 @pytest.mark.parametrize(
@@ -68,18 +88,20 @@ def test_no_vote_on_spellings_loses_more_than_it_declares(
     assert _asked(tape) >= {"spelling of score", "marks of gaps", "shapes of icd"}
 
 
-def _events(adjacency: Adjacency, k: int, keys: int = 1) -> list[tuple[Any, Any]]:
+def _events(
+    adjacency: Adjacency, k: int, keys: int = 1, columns: tuple[str, ...] = COLUMNS
+) -> list[tuple[Any, Any]]:
     """True and declared events of a run on a table, answered on a neighbour with other codes as well.
 
     The odd unit, which stands last, has so many different keys in its rows.
     """
-    tables = list(pair("a new category", COLUMNS, adjacency, k))
+    tables = list(pair("a new category", columns, adjacency, k))
     if keys > 1:
         names = tables[1]["key"].to_pylist()
         names[-keys:] = [f"W{place}" for place in range(keys)]
         place = tables[1].column_names.index("key")
         tables[1] = tables[1].set_column(place, "key", pa.array(names, tables[1]["key"].type))
-    first, second = (_run(table, adjacency, k) for table in tables)
+    first, second = (_run(table, adjacency, k, columns) for table in tables)
     tape = record(first)
     again = replay(second, tape)
     assert tape.error is again.error is None
@@ -94,7 +116,11 @@ def test_what_is_declared_is_reached(adjacency: Adjacency) -> None:
     reached = {b.what: (a.l2_squared, b.l2_squared) for a, b in _events(adjacency, 0)}
     whole = 2 if adjacency == "replace_one" else 1
     assert reached["shapes of key"] == reached["keys of key"] == (whole, whole)
-    assert reached["beginnings of icd, 3 letters"] == (whole, whole)
+    true, declared = reached[TOGETHER]
+    assert declared == whole * codes.WEIGHT**2
+    assert 0.999 * declared < true <= declared
+    alone = {b.what: (a.l2_squared, b.l2_squared) for a, b in _events(adjacency, 0, columns=ALONE)}
+    assert alone["beginnings of icd, 3 letters"] == (1, whole)
     if adjacency == "add_remove":
         assert reached["distinct values of key"] == (1, 1)
 
@@ -110,10 +136,14 @@ def test_an_owner_moves_the_number_of_distinct_values_by_all_its_rows() -> None:
     [
         ("distinct", "sensitivity"),
         ("shape", "sensitivity"),
+        ("weights", "sensitivity"),
+        ("bar", "delta"),
     ],
 )
 def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number of distinct values that counts each twice; shapes that count a row once for each letter."""
+    """A number of distinct values that counts each twice; shapes that count a row once for each letter; a row
+    that counts whole for each of its texts; a bar as if a row added 1 to a text.
+    """
     if fault == "distinct":
         honest = codes.TextSearch._are_unlike
 
@@ -124,6 +154,15 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
                 return honest(search, column, rest, spread)
 
         monkeypatch.setattr(codes.TextSearch, "_are_unlike", doubled)
+    elif fault == "weights":
+        monkeypatch.setattr(codes, "weight_of", lambda held: codes.WEIGHT)
+    elif fault == "bar":
+        honest_search = codes.find_texts
+        monkeypatch.setattr(
+            codes,
+            "find_texts",
+            lambda *given, **more: honest_search(*given, **(more | {"weight": 1, "cells": 1})),
+        )
     else:
         seen = codes.TextSearch._rest
         monkeypatch.setattr(
@@ -132,7 +171,7 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
             lambda one, known: [(text, count * len(text)) for text, count in seen(one, known)],
         )
     first, second = (_run(table, "add_remove", 0) for table in pair("the same row again", COLUMNS))
-    if fault == "distinct":
+    if fault != "shape":
         first, second = (_run(table, "add_remove", 0) for table in pair("a new category", COLUMNS))
     _, found = audited(first, second)
     assert any(finding in text for text in found), found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -30,7 +30,7 @@ from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import TEXT_FILE, Frame, stored_column
 from margrave.schema.profile import profile
-from margrave.schema.queries import grids, histogram
+from margrave.schema.queries import grids, histogram, weigh_unlisted
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
@@ -236,6 +236,18 @@ class MemorySource:
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
         """`values` with the rows without one, in one part."""
         yield self.values(column, absent=True)
+
+    @property
+    def joins_texts(self) -> bool:
+        """Whether it answers `unlisted_parts`: yes. Public."""
+        return True
+
+    def unlisted_parts(
+        self, listed: Mapping[str, Collection[str]], weights: Sequence[int]
+    ) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """Texts of several columns that are not listed, weighted, in one part; see `Source`."""
+        names, sums = weigh_unlisted({name: self._array(name) for name in listed}, listed, weights)
+        yield tuple(names), Counts(np.append(sums, 0))
 
     def bind(self, schema: Schema) -> MemoryEngine:
         """The table encoded under a known schema.

@@ -1,12 +1,12 @@
 """What discovery asks about one column: exact answers on one Arrow array, such as a batch. **Not private.**
 
 In each answer a cell of the column is counted once at most, and answers for parts of a column add up to the
-answer for the whole.
+answer for the whole. `weigh_unlisted` alone is about several columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,3 +151,42 @@ def _multiple(values: Numbers, step: float) -> Truths:
     with np.errstate(over="ignore"):
         near = np.rint(values * float(parts))
     return np.asarray((near / parts == values) & np.isfinite(near))
+
+
+def weigh_unlisted(
+    arrays: Mapping[str, Any], listed: Mapping[str, Collection[str]], weights: Sequence[int]
+) -> tuple[list[str], NDArray[np.int64]]:
+    """Texts of several columns that are not listed, and the weights of the rows that hold them.
+
+    A row that holds m such texts adds weights[m - 1] to each of them. **Not private.**
+
+    Args:
+        arrays: An Arrow array of each column, of as many rows each.
+        listed: The listed texts of each of these columns.
+        weights: Of a row that holds 1, 2, ... texts that are not listed, one for each column: shape
+            [columns].
+
+    Returns:
+        The texts, each as the place of its column and itself, as in "0:Bonn", and the sums: shape [texts].
+    """
+    cells = []
+    for name, known in listed.items():
+        codes, distinct = forms.texts(forms.list_values(arrays[name], name))
+        fresh = ~np.append(_is_among(distinct, known), True)
+        cells.append((codes, distinct, fresh[codes]))
+    held = np.sum([inside for _, _, inside in cells], axis=0, dtype=np.int64)
+    each = np.array([0, *weights], dtype=np.int64)[held]
+    names, sums = list[str](), [np.zeros(0, dtype=np.int64)]
+    for place, (codes, distinct, inside) in enumerate(cells):
+        total = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(total, codes[inside], each[inside])
+        found = np.flatnonzero(total)
+        names += [f"{place}:{text}" for text in distinct.take(pa.array(found)).to_pylist()]
+        sums.append(total[found])
+    return names, np.concatenate(sums)
+
+
+def _is_among(distinct: Any, known: Collection[str]) -> Truths:
+    """Which of some texts are among others: shape [texts]."""
+    found = pc.is_in(distinct, value_set=pa.array(sorted(known), distinct.type))
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)

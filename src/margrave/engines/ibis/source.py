@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, final
 
 import ibis
@@ -332,6 +332,22 @@ class PushdownSource:
         np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
         held = np.flatnonzero(counts)
         return names.take(pa.array(held)), counts[held], int(rows[codes < 0].sum())
+
+    @property
+    def joins_texts(self) -> bool:
+        """Whether it answers `unlisted_parts`: no, texts are grouped one column at a time. Public."""
+        return False
+
+    def unlisted_parts(
+        self, listed: Mapping[str, Collection[str]], weights: Sequence[int]
+    ) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """Refuses: texts are grouped one column at a time.
+
+        Raises:
+            InputError: Always.
+        """
+        remedy = "Ask `joins_texts` first."
+        raise InputError(invalid("columns", "one at a time where a backend counts", remedy, got=[*listed]))
 
     def bind(self, schema: Schema) -> PushdownEngine:
         """The table encoded under a known schema, by expressions; strict columns are checked in one scan.

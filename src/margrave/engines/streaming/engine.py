@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, final
 
@@ -22,7 +22,17 @@ from margrave.engines.frames import (
 )
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.engines.streaming.batches import Batches
-from margrave.engines.streaming.tallies import MOST_VALUES, Part, Texts, kept_rows, ones, owner_sizes, tally
+from margrave.engines.streaming.tallies import (
+    MOST_VALUES,
+    Part,
+    Tally,
+    Texts,
+    count_texts,
+    kept_rows,
+    ones,
+    owner_sizes,
+    tally,
+)
 from margrave.engines.streaming.text import MAX_CODE_BYTES, Scratch
 from margrave.errors import InputError, invalid
 from margrave.limits import count_cores
@@ -30,6 +40,7 @@ from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.encode import coded_from, encode, encode_from
 from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.queries import weigh_unlisted
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 
@@ -220,7 +231,7 @@ class StreamSource:
     def _parts(self, column: str) -> Iterator[tuple[list[tuple[str, int]], int]]:
         """Sorted values with their rows, and the rows without a value, which are told with the first part."""
         self._check_known(column)
-        none, todo, first = 0, [Part()], True
+        none, first = 0, True
 
         def read() -> Iterator[Texts]:
             nonlocal none
@@ -230,14 +241,41 @@ class StreamSource:
                 none += int((codes < 0).sum())
                 yield codes, names
 
+        for held in self._tally_parts(lambda: count_texts(read())):
+            yield sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True)), none if first else 0
+            first = False
+
+    def _tally_parts(self, read: Callable[[], Iterator[Tally]]) -> Iterator[Tally]:
+        """Sums of texts, in parts of at most MOST_VALUES of them, each of which takes a pass of its own."""
+        todo = [Part()]
         while todo:
             part = todo.pop()
             held = tally(read(), part, MOST_VALUES)
             if held is None:
                 todo += part.halves() if part.parts > 1 else part.split(self._rows // MOST_VALUES)
                 continue
-            yield sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True)), none if first else 0
-            first = False
+            yield held
+
+    @property
+    def joins_texts(self) -> bool:
+        """Whether it answers `unlisted_parts`: yes. Public."""
+        return True
+
+    def unlisted_parts(
+        self, listed: Mapping[str, Collection[str]], weights: Sequence[int]
+    ) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """Texts of several columns that are not listed, weighted; parted as `value_parts` is."""
+        for name in listed:
+            self._check_known(name)
+
+        def read() -> Iterator[Tally]:
+            for table in self._tables(list(listed)):
+                part = {name: table.column(name) for name in listed}
+                names, sums = weigh_unlisted(part, listed, weights)
+                yield Tally(pa.array(names, pa.large_string()), sums)
+
+        for held in self._tally_parts(read):
+            yield tuple(held.names.to_pylist()), Counts(np.append(held.counts, 0))
 
     def _sum(self, column: str, look: Callable[[MemorySource], Counts]) -> Counts:
         self._check_known(column)

@@ -60,17 +60,22 @@ class Tally:
     counts: NDArray[np.int64]
 
 
-def tally(batches: Iterator[Texts], part: Part, most: int) -> Tally | None:
-    """The rows of each text of one part, missing ones left out; None if there are more than `most` texts.
+def count_texts(batches: Iterator[Texts]) -> Iterator[Tally]:
+    """The rows of each text by batch, missing ones left out."""
+    for codes, names in batches:
+        yield Tally(names, np.bincount(codes[codes >= 0], minlength=len(names)))
+
+
+def tally(batches: Iterator[Tally], part: Part, most: int) -> Tally | None:
+    """The sums of each text of one part over all batches; None if there are more than `most` texts.
 
     What it holds at a time is about twice the result, and one batch.
     """
     held = Tally(pa.array([], pa.large_string()), np.empty(0, dtype=np.int64))
     waiting, fresh = [held], 0
-    for codes, names in batches:
-        counts = np.bincount(codes[codes >= 0], minlength=len(names))
-        mine = np.flatnonzero(part.has(names) & (counts > 0))
-        waiting.append(Tally(names.take(pa.array(mine)), counts[mine]))
+    for batch in batches:
+        mine = np.flatnonzero(part.has(batch.names) & (batch.counts > 0))
+        waiting.append(Tally(batch.names.take(pa.array(mine)), batch.counts[mine]))
         fresh += len(mine)
         # Merged only once as much is waiting as is held, so that each text is merged a few times and not once
         # a batch.
@@ -198,7 +203,7 @@ def owner_sizes(batches: Batches, most_rows: int, most: int = MAX_ROWS_HELD) -> 
     todo = [Part()]
     while todo:
         part = todo.pop()
-        held = tally(batches(), part, most)
+        held = tally(count_texts(batches()), part, most)
         if held is None:
             todo += part.halves()
             continue

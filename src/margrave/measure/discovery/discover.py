@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from margrave.measure.discovery.kinds import (
 from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
 from margrave.measure.discovery.pairs import may_relate
 from margrave.measure.discovery.relations import SHARE, Relations
-from margrave.measure.discovery.text import TextSearch
+from margrave.measure.discovery.text import Purse, TextSearch
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
 from margrave.privacy.ledger.ledger import Ledger
@@ -171,8 +171,9 @@ class Discovery:
     6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
-       threshold are released (`listed_values`), which costs a share of delta as well. Where they leave many
-       rows without a code, *shapes*, *distinct values* and *beginnings* (`margrave.measure.discovery.text`).
+       threshold are released (`search_values`), which costs a share of delta as well. Where they leave many
+       rows without a code, *shapes*, *distinct values*, a search in several columns together, *counts* of
+       what was found or is on a public list, and *beginnings* (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
     9. *dependencies* of columns of labels and of few whole numbers, see `Dependencies`.
 
@@ -240,21 +241,17 @@ class Discovery:
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
         depends = rho * dependencies.SHARE if may_depend(profiled.columns, ruled) else Fraction(0)
-        open_columns.sort(key=lambda column: isinstance(column, Listed) != bool(self._totals))
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
-        found, completed = [], []
-        weights = [self._weight(column) for column in open_columns]
-        weight, searches = sum(weights, Fraction(0)), sum("values" in needs(one) for one in open_columns)
-        for column, own in zip(open_columns, weights, strict=True):
-            delta = self._ledger.planned_delta / searches if searches else Fraction(0)
-            known, marginal = self._complete(
-                column, (self._ledger.planned - left - reserve - depends) / weight, delta
-            )
-            # What this column has left of its share goes to those that follow it.
-            weight, searches = weight - own, searches - ("values" in needs(column))
-            completed.append(known)
-            found += [] if marginal is None else [marginal]
+        weight = sum((self._weight(column) for column in open_columns), Fraction(0))
+        purse = Purse(self._ledger, left + reserve + depends, weight)
+        texts = [column for column in open_columns if isinstance(column, Listed)]
+        others = [column for column in open_columns if not isinstance(column, Listed)]
+        completed, found = list[Column](), list[NoisyMarginal]()
+        for group in (texts, others) if self._totals else (others, texts):
+            known, marginals = self._complete(group, purse)
+            completed += known
+            found += marginals
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
@@ -330,23 +327,32 @@ class Discovery:
         )
         return settle_format(column, noisy, sigma)
 
-    def _complete(
-        self, column: Column, unit: Fraction, delta: Fraction
-    ) -> tuple[Column, NoisyMarginal | None]:
-        if isinstance(column, Binned):
-            text = isinstance(self._stored.get(column.name), Unknown)
-            (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
-            looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
-            known, marginal = Looking(self._source, column, *looks).run()
-            if not text or not isinstance(known, Binned):
-                return known, marginal
-            ask = functools.partial(self._look, every_row=False)
-            return as_written(known, self._source, ask, unit, SHARES, needs(column)), marginal
-        if not isinstance(column, Listed):
+    def _complete(self, columns: Sequence[Column], purse: Purse) -> tuple[list[Column], list[NoisyMarginal]]:
+        """Some columns known, all of text or none, and the marginals released on the way."""
+        texts = [column for column in columns if isinstance(column, Listed)]
+        if texts:
+            where = (self._source, self._gaussian, self._ledger)
+            search = TextSearch(*where, purse, SHARES, rows_of(self._totals), self._tell)
+            known, marginals = zip(*search.run(texts, self._attributes), strict=True)
+            return list(known), [marginal for marginal in marginals if marginal is not None]
+        done = []
+        for column in columns:
+            done.append(self._look_at(column, purse.unit))
+            purse.pass_by(self._weight(column))  # what it has left of its share goes to those that follow it
+        return [known for known, _ in done], [marginal for _, marginal in done]
+
+    def _look_at(self, column: Column, unit: Fraction) -> tuple[Column, NoisyMarginal]:
+        """A column of numbers, dates or times with bounds and bins, and the marginal of these."""
+        if not isinstance(column, Binned):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
-        where = (self._source, self._gaussian, self._ledger)
-        search = TextSearch(*where, unit, SHARES, delta, rows_of(self._totals), self._tell)
-        return search.run(column, attribute=column.name in self._attributes)
+        text = isinstance(self._stored.get(column.name), Unknown)
+        (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
+        looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
+        known, marginal = Looking(self._source, column, *looks).run()
+        if not text or not isinstance(known, Binned):
+            return known, marginal
+        ask = functools.partial(self._look, every_row=False)
+        return as_written(known, self._source, ask, unit, SHARES, needs(column)), marginal
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""

@@ -18,8 +18,25 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    by their first letters, over all texts of a released shape cut to that length. The cells are fixed before
    the look, and a row is in one at most: a marginal's sensitivity, no threshold and no delta.
 
-The exact answers of 2 to 5 are made from the values and their counts, so they are additive on every engine on
-which `Source.value_parts` is.
+6. *values together*: columns whose values are still open, all at once. Cells are a column with a text each.
+   A row in which m of their texts are not listed adds w(m), the whole part of WEIGHT / sqrt(m), to the cell
+   of each of these m texts. So its part is a vector without negative numbers of length sqrt(m) w(m) <=
+   WEIGHT, which depends on that row and on released lists alone. By the triangle inequality the k rows of an
+   owner add up to at most k WEIGHT where they come or go. Where they are exchanged for k others, what is
+   taken and what is put have no negative numbers, so their inner product is not below 0 and the squared
+   length of the difference is at most the sum of both squares, 2 k^2 WEIGHT^2. Where values are erased, the
+   row's own part alone goes. So the squared sensitivity is WEIGHT^2 times that of a marginal in each case. An
+   owner alone holds at most k c new cells, c the number of columns, of at most k WEIGHT each: with that
+   threshold the proof at the head of `partition` holds. A first search of each column finds what is frequent,
+   so that few of a row's texts are left and each of them counts for more, as in the iterative search of
+   Swanberg, Desfontaines and Haney 2023 (arXiv 2301.01998).
+7. *counts*: rows by their text over listed texts, which are released by then or on a public list, and rows
+   without a text: each row is in one cell at most. Which public list is taken is post-processing: one that
+   released values fit (`margrave.schema.columns.public_lists`). Its other values need no threshold and no
+   delta: the names are public, and only noisy counts tell whether a row has one.
+
+The exact answers of 2 to 5 and 7 are made from the values and their counts, so they are additive on every
+engine on which `Source.value_parts` is; 6 is `Source.unlisted_parts`.
 """
 
 from __future__ import annotations
@@ -30,7 +47,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -40,11 +57,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import Parts, find_texts, listed_values
+from margrave.measure.mechanisms.partition import FoundTexts, Parts, find_texts, search_values
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
 from margrave.schema.columns.identifier import cut_shape, shape_of, shape_parts, widen_shape
+from margrave.schema.columns.public_lists import find_list
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -53,7 +71,19 @@ Counts = NDArray[np.int64]
 
 
 SHARES_OF_DELTA = {"values": Fraction(1, 2), "shapes": Fraction(1, 4), "keys": Fraction(1, 4)}
-"""Parts of a column's delta for the search of each sort."""
+"""Parts of a column's delta for the search of each sort, where columns are searched one by one alone."""
+SHARES_TOGETHER = {"values": Fraction(1, 4), "shapes": Fraction(1, 4), "keys": Fraction(1, 4)}
+"""The same where they are searched together, too, for which the rest is left."""
+LEAST_TOGETHER = 3
+"""Columns of text from which they are searched together, too."""
+FIRST, TOGETHER, COUNTED = Fraction(1, 4), Fraction(1, 2), Fraction(1, 4)
+"""Parts of the rho for values: the search of each column alone, the search together, and the counts."""
+WEIGHT = 1000
+"""What a row adds to a text in the search together if it holds no other that is not listed."""
+SPREAD, LEAST_MEAN_WEIGHT = 0.15, 0.3
+"""How far mean weights of a column's texts differ from each other, about; the least mean reckoned with."""
+EVIDENT = 1.0
+"""Noise standard deviations from which a value of a public list, not seen otherwise, has a code."""
 MOST_BEGINNINGS = 1 << 16
 """Most cells of a look at beginnings; where there were more, a shorter one is looked at."""
 LEAST_REST = 0.02
@@ -71,17 +101,72 @@ NO_VALUE = "no text in it is frequent enough to be told"
 NO_PATTERN = "nearly every row has a text of its own, without a common pattern"
 
 
+@dataclasses.dataclass(slots=True)
+class Purse:
+    """What is left of discovery's rho, shared out by the weights of the looks that may still come.
+
+    Args:
+        ledger: Where spends are recorded.
+        kept: rho that stays for what follows.
+        weight: Weights of all looks that may still come.
+    """
+
+    ledger: Ledger
+    kept: Fraction
+    weight: Fraction
+
+    @property
+    def unit(self) -> Fraction:
+        """rho of a look of weight 1."""
+        return (self.ledger.planned - self.kept) / self.weight
+
+    def pass_by(self, weight: Fraction) -> None:
+        """Looks of this weight were taken or will not be: what they left goes to those that follow."""
+        self.weight -= weight
+
+
+@dataclasses.dataclass(slots=True)
+class _Found:
+    """What is known of a column by now.
+
+    Args:
+        asked: The column without values.
+        texts: Its released texts.
+        known: The column with these, or what else it turned out to be; `marginal`, the counts of its codes.
+        attribute: Whether it has to stay an attribute.
+        rest: Rows without a code after the first look, 0 where there are next to none.
+        shapes: The shapes of their texts.
+        unlike: Whether nearly every one of them has a text of its own; `coded`, whether most have a shape.
+        done: Whether it holds keys or is left out.
+        list_name: The public list that its values are from; `fresh`, the other values of that list.
+        weighed: Texts that the search of all columns found, with their noisy sum of weights and its noise.
+    """
+
+    asked: Listed
+    texts: FoundTexts
+    known: Column
+    marginal: NoisyMarginal | None
+    attribute: bool
+    rest: float = 0.0
+    shapes: dict[str, float] = dataclasses.field(default_factory=dict)
+    unlike: bool = False
+    coded: bool = False
+    done: bool = False
+    list_name: str = ""
+    fresh: tuple[str, ...] = ()
+    weighed: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextSearch:
-    """The looks at one column of text whose values are not declared.
+    """The looks at the columns of text whose values are not declared.
 
     Args:
         source: The private table.
         gaussian: The mechanism.
         ledger: Where spends are recorded.
-        unit: rho of a look of weight 1.
+        purse: Shares out discovery's rho.
         weights: The weight of each sort of look.
-        delta: What all searches of the column may cost of delta.
         rows: A released guess of the row count and its variance; 0 rows where there is none.
         tell: Called with the name of each look before it.
     """
@@ -89,55 +174,176 @@ class TextSearch:
     source: Source
     gaussian: Gaussian
     ledger: Ledger
-    unit: Fraction
+    purse: Purse
     weights: dict[str, Fraction]
-    delta: Fraction
     rows: tuple[float, float]
     tell: Callable[[str], None]
 
-    def run(self, column: Listed, *, attribute: bool = False) -> tuple[Column, NoisyMarginal | None]:
-        """The known column and its marginal; None for a column that is no attribute.
+    def run(
+        self, columns: Sequence[Listed], attributes: Collection[str] = ()
+    ) -> list[tuple[Column, NoisyMarginal | None]]:
+        """The known columns and their marginals; None for a column that is no attribute.
 
         Args:
-            column: Categorical without values; of another kind, only its values are looked for.
-            attribute: Whether it has to stay an attribute, whatever it holds.
+            columns: Categorical without values; of another kind, only its values are looked for.
+            attributes: Names of those that have to stay attributes, whatever they hold.
         """
-        known, marginal = self._find(column, attribute)
+        together = self._search_together(columns)
+        delta = self.ledger.planned_delta / len(columns) if columns else Fraction(0)
+        first = FIRST if together else Fraction(1)
+        shares = SHARES_TOGETHER if together else SHARES_OF_DELTA
+        found = [
+            self._search_alone(column, first, delta * shares["values"], column.name in attributes)
+            for column in columns
+        ]
+        for one in found:
+            self._sort_out(one, delta * shares["shapes"], delta * shares["keys"])
+            if not one.coded and (together or not one.fresh):
+                self.purse.pass_by(self.weights["prefixes"])  # no beginnings will be asked for
+        if together:
+            self._look_together(found)
+        for one in found:
+            self._count(one, together)
+        return [self._end(one, together) for one in found]
+
+    def _search_together(self, columns: Sequence[Listed]) -> bool:
+        """Whether columns are searched together, too: several, all of one kind, and a row count is known."""
+        alike = all(isinstance(column, Categorical) for column in columns)
+        return alike and self.source.joins_texts and self.rows[0] > 0 and len(columns) >= LEAST_TOGETHER
+
+    def _search_alone(self, column: Listed, share: Fraction, delta: Fraction, attribute: bool) -> _Found:
+        """The frequent values of one column, by a search for it alone."""
+        self.tell(f"values of {column.name}")
+        rho = self.purse.unit * self.weights["values"] * share
+        texts = search_values(column, self.source, self.gaussian, self.ledger, rho, delta)
+        self.purse.pass_by(self.weights["values"] * share)
+        known, marginal = texts.list_for(column, self.rows[0])
+        return _Found(column, texts, known, marginal, attribute)
+
+    def _sort_out(self, found: _Found, delta: Fraction, delta_of_keys: Fraction) -> None:
+        """What the rows without a code hold: more of a public list, or texts of which shapes.
+
+        Keys and free text are done with it.
+        """
+        looks = self.weights["shapes"] + self.weights["distinct"]
+        rest, spread = self._rest_rows(found)
+        known = found.known
+        if not isinstance(known, Categorical) or rest < max(4.0 * spread, LEAST_REST * self.rows[0], 1.0):
+            self.purse.pass_by(looks)
+            return
+        found.rest, fitting = rest, None if known.rare else find_list(found.texts.texts)
+        if fitting is not None:
+            found.list_name, members = fitting
+            found.fresh = tuple(sorted(set(members) - set(found.texts.texts)))
+        elif not found.attribute:
+            found.shapes = self._shapes(f"shapes of {known.name}", known, "shapes", delta)
+            few = self.rows[0] - rest < MOSTLY_LISTED * rest
+            found.unlike = few and self._are_unlike(known, rest, spread)
+        self.purse.pass_by(looks)
+        if found.unlike and not known.values:
+            found.known = self._keys(known, found.shapes, rest, delta_of_keys)
+            found.marginal, found.done = None, True
+        found.coded = not found.unlike and sum(found.shapes.values()) >= MIN_CODED_SHARE * rest
+
+    def _rest_rows(self, found: _Found) -> tuple[float, float]:
+        """Rows without a code of their own, about, and the standard deviation of that; 0 for no row count."""
+        if self.rows[0] <= 0 or not isinstance(found.known, Categorical) or found.marginal is None:
+            return 0.0, 0.0
+        listed = len(found.known.values or ())
+        absent = float(found.marginal.values[-1]) if found.known.missing else 0.0
+        spread = math.sqrt(self.rows[1] + float((found.marginal.sigmas[:listed] ** 2).sum()))
+        return self.rows[0] - float(found.marginal.values[:listed].sum()) - absent, spread
+
+    def _look_together(self, found: Sequence[_Found]) -> None:
+        """One more search for values, in all columns at once that have rows without a code.
+
+        **Privacy.** Proof at the head of this file, 6.
+        """
+        searched = [one for one in found if not one.list_name]
+        share = self.weights["values"] * TOGETHER * len(searched)
+        columns = [one for one in searched if not one.done and not one.unlike]
+        if columns:
+            listed = {one.asked.name: frozenset(one.texts.texts) for one in columns}
+            what = f"values of {len(listed)} columns of text together"
+            self.tell(what)
+            gaussian = self.gaussian.with_sensitivity(self.gaussian.l2_squared * WEIGHT**2)
+            weights = [weight_of(held) for held in range(1, len(listed) + 1)]
+
+            def exact() -> Parts:
+                parts = (
+                    (texts, counts.reveal()) for texts, counts in self.source.unlisted_parts(listed, weights)
+                )
+                return itertools.chain([next(parts)], parts)
+
+            rho, delta = self.purse.unit * share, self.ledger.planned_delta
+            answer, sigma = find_texts(
+                what, exact, gaussian, self.ledger, rho, delta, cells=len(listed), weight=WEIGHT
+            )
+            for name, weighed in zip(answer.texts, answer.arrays[0].tolist(), strict=False):
+                place, _, text = name.partition(":")
+                columns[int(place)].weighed[text] = weighed / WEIGHT, sigma / WEIGHT
+        self.purse.pass_by(share)
+
+    def _count(self, found: _Found, together: bool) -> None:
+        """Count the values of a column, those of a public list and of the search together among them.
+
+        **Privacy.** Proof at the head of this file, 7.
+        """
+        share = self.weights["prefixes"]
+        if together:
+            share = self.weights["values"] * (COUNTED + (TOGETHER if found.list_name else 0))
+        name, texts = found.asked.name, tuple(sorted({*found.texts.texts, *found.fresh, *found.weighed}))
+        if (together and texts and not found.done) or found.fresh:
+            what = f"counts of {name}" + (
+                f" by the public list {found.list_name!r}" if found.list_name else ""
+            )
+            self.tell(what)
+            exact = functools.partial(self._listed_rows, name, texts)
+            (noisy,), sigma = self.gaussian.ask([what], self.purse.unit * share, exact)
+            found.texts = _merge_counts(found, texts, noisy, sigma)
+            found.known, found.marginal = found.texts.list_for(found.asked, self.rows[0])
+        if together or found.fresh:
+            self.purse.pass_by(share)
+
+    def _listed_rows(self, name: str, texts: Sequence[str]) -> list[Counts]:
+        """Rows by listed text, and those without one in the last cell: shape [texts + 1]. **Not private.**"""
+        places, result = {text: place for place, text in enumerate(texts)}, np.zeros(len(texts) + 1, np.int64)
+        for part, counts in self.source.value_parts(name):
+            held = counts.reveal()
+            result[-1] += held[-1]
+            for text, count in zip(part, held[:-1].tolist(), strict=True):
+                if text in places:
+                    result[places[text]] += count
+        return [result]
+
+    def _end(self, found: _Found, together: bool) -> tuple[Column, NoisyMarginal | None]:
+        """The column with codes for beginnings where many rows have none, and a shape for what is left."""
+        known, marginal = found.known, found.marginal
+        if not found.done and isinstance(known, Categorical) and marginal is not None:
+            known, marginal = self._with_beginnings(found, known, marginal)
+        if found.coded:
+            self.purse.pass_by(self.weights["prefixes"])
         if not isinstance(known, Categorical) or not known.values:
             return known, marginal
         shapes = {widen_shape(shape_of(str(value)) or "-") for value in known.values}
         alike = len(shapes) == 1 and NUMBERS.fullmatch(min(shapes)) is not None
         return dataclasses.replace(known, others=min(shapes) if alike else ""), marginal
 
-    def _find(self, column: Listed, attribute: bool) -> tuple[Column, NoisyMarginal | None]:
-        """As `run`, without a shape for other texts."""
-        self.tell(f"values of {column.name}")
-        known, marginal = self._values(column)
-        if not isinstance(known, Categorical) or attribute or self.rows[0] <= 0:
+    def _with_beginnings(
+        self, found: _Found, known: Categorical, marginal: NoisyMarginal
+    ) -> tuple[Column, NoisyMarginal | None]:
+        """The column with codes for frequent beginnings; left out where it has no code at all."""
+        rest, spread = self._rest_rows(found)
+        if found.attribute or rest < max(4.0 * spread, LEAST_REST * self.rows[0], 1.0):
             return known, marginal
-        listed = len(known.values or ())
-        counted = float(marginal.values[:listed].sum())
-        absent = float(marginal.values[-1]) if known.missing else 0.0
-        spread = math.sqrt(self.rows[1] + float((marginal.sigmas[:listed] ** 2).sum()))
-        rest = self.rows[0] - counted - absent
-        if rest < max(4.0 * spread, LEAST_REST * self.rows[0]):
-            return known, marginal
-        shapes = self._shapes(f"shapes of {known.name}", known, "shapes")
-        unlike = counted < MOSTLY_LISTED * rest and self._are_unlike(known, rest, spread)
-        if unlike and not listed:
-            return self._keys(known, shapes, rest), None
-        covered = sum(shapes.values())
-        if shapes and not unlike and covered >= MIN_CODED_SHARE * rest:
-            known, marginal = self._beginnings(known, marginal, max(shapes, key=lambda one: shapes[one]))
+        if found.coded:
+            shape = max(found.shapes, key=lambda one: found.shapes[one])
+            known, marginal = self._beginnings(known, marginal, shape)
         if known.values or known.prefixes:
             return known, marginal
-        return Omitted(name=known.name, reason=NO_PATTERN if unlike else NO_VALUE), None
+        return Omitted(name=known.name, reason=NO_PATTERN if found.unlike else NO_VALUE), None
 
-    def _values(self, column: Listed) -> tuple[Listed, NoisyMarginal]:
-        rho, delta = self.unit * self.weights["values"], self.delta * SHARES_OF_DELTA["values"]
-        return listed_values(column, self.source, self.gaussian, self.ledger, rho, delta, self.rows[0])
-
-    def _shapes(self, what: str, column: Categorical, sort: str) -> dict[str, float]:
+    def _shapes(self, what: str, column: Categorical, sort: str, delta: Fraction) -> dict[str, float]:
         """Frequent shapes of texts without a code of their own, and their noisy counts.
 
         **Privacy.** Proof at the head of this file, 2 and 4.
@@ -146,6 +352,7 @@ class TextSearch:
             what: The look, in public words.
             column: What is known by now.
             sort: "shapes" by classes of signs, "keys" with what stands in front of the digits.
+            delta: What it may cost of delta.
         """
         self.tell(what)
 
@@ -158,8 +365,7 @@ class TextSearch:
             names = tuple(sorted(found))
             return [(names, np.array([*(found[name] for name in names), 0], dtype=np.int64))]
 
-        rho = self.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
-        delta = self.delta * SHARES_OF_DELTA[sort]
+        rho = self.purse.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
         answer, _ = find_texts(what, exact, self.gaussian, self.ledger, rho, delta)
         return dict(zip(answer.texts, answer.arrays[0][:-1].tolist(), strict=True))
 
@@ -181,15 +387,15 @@ class TextSearch:
         def exact() -> list[Counts]:
             return [np.array([sum(1 for _ in self._rest(column))], dtype=np.int64)]
 
-        (found,), sigma = gaussian.ask([what], self.unit * self.weights["distinct"], exact)
+        (found,), sigma = gaussian.ask([what], self.purse.unit * self.weights["distinct"], exact)
         doubt = 2.0 * math.hypot(sigma, spread)
         return doubt < MIN_DISTINCT_SHARE / 2 * rest and float(found[0]) >= MIN_DISTINCT_SHARE * rest - doubt
 
-    def _keys(self, column: Categorical, shapes: dict[str, float], rest: float) -> Column:
+    def _keys(self, column: Categorical, shapes: dict[str, float], rest: float, delta: Fraction) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""
         if sum(shapes.values()) < MIN_SHAPED_SHARE * rest:
             return Omitted(name=column.name, reason=NO_PATTERN)
-        closer = self._shapes(f"keys of {column.name}", column, "keys")
+        closer = self._shapes(f"keys of {column.name}", column, "keys", delta)
         if sum(closer.values()) >= MIN_SHAPED_SHARE * rest:
             shapes = closer
         total = sum(shapes.values())
@@ -210,7 +416,7 @@ class TextSearch:
             cells = _texts_of(shape, length)
             self.tell(what)
             exact = functools.partial(self._begun, column, cells, length)
-            rho = self.unit * self.weights["prefixes"] / len(lengths)
+            rho = self.purse.unit * self.weights["prefixes"] / len(lengths)
             (noisy,), sigma = self.gaussian.ask([what], rho, exact)
             bar = max(sigma * _rarest(len(cells)), column.rare * self.rows[0])
             found = {cell: float(count) for cell, count in zip(cells, noisy, strict=True) if count >= bar}
@@ -226,6 +432,60 @@ class TextSearch:
             if place is not None:
                 result[place] += count
         return [result]
+
+
+def weight_of(held: int) -> int:
+    """What a row that holds so many texts without a code adds to each: WEIGHT over the root, rounded down."""
+    return math.isqrt(WEIGHT**2 // held)
+
+
+def _merge_counts(
+    found: _Found, texts: tuple[str, ...], noisy: NDArray[np.float64], sigma: float
+) -> FoundTexts:
+    """Released counts of a column's texts, from all looks at it. Post-processing.
+
+    Looks at the same count are weighed by their precision. A text that the search of all columns found has
+    a sum of weights of at most 1 a row: over the mean weight of all such texts of the column it is a count
+    with less noise than the closer look's, but for how far the texts' own mean weights differ (SPREAD). A
+    text of a public list that has not been seen otherwise stays if its count is evident.
+
+    Args:
+        found: The column.
+        texts: All its texts, sorted.
+        noisy: Their counts in the last look, and behind them that of the rows without a text: [texts + 1].
+        sigma: Standard deviation of their noise.
+    """
+    before = dict(
+        zip(found.texts.texts, zip(found.texts.values, found.texts.variances, strict=False), strict=False)
+    )
+    counted = dict(zip(texts, noisy.tolist(), strict=False))
+    summed = sum(weighed for weighed, _ in found.weighed.values())
+    mean = summed / max(sum(counted[text] for text in found.weighed), 1.0) if summed > 0 else 1.0
+    mean = min(max(mean, LEAST_MEAN_WEIGHT), 1.0)
+    kept, values, variances = [], [], []
+    for text in texts:
+        looks = [(counted[text], sigma**2)]
+        if text in before:
+            looks.append(before[text])
+        elif text in found.weighed:
+            weighed, noise = found.weighed[text]
+            looks.append((weighed / mean, (noise / mean) ** 2 + (SPREAD * weighed / mean) ** 2))
+        elif counted[text] < EVIDENT * sigma:
+            continue
+        value, variance = _weigh_looks(looks)
+        kept.append(text)
+        values.append(value)
+        variances.append(variance)
+    value, variance = _weigh_looks(
+        [(noisy[-1], sigma**2), (found.texts.values[-1], found.texts.variances[-1])]
+    )
+    return FoundTexts(tuple(kept), np.array([*values, value]), np.array([*variances, variance]))
+
+
+def _weigh_looks(looks: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of values by their precision, and its variance."""
+    precision = math.fsum(1.0 / variance for _, variance in looks)
+    return math.fsum(value / variance for value, variance in looks) / precision, 1.0 / precision
 
 
 def _with_prefixes(

@@ -1,4 +1,4 @@
-"""listed_values: which texts occur in a column, by a noisy count and a threshold.
+"""search_values: which texts occur in a column, by a noisy count and a threshold.
 
 **Privacy.** Unit and adjacency: the ledger's; k rows an owner. Think of the histogram over all texts
 there are and one cell for missing rows: Gaussian noise on it costs rho (`Gaussian`). Releasing only
@@ -47,34 +47,72 @@ MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
 
-def threshold(k: int, sigma: float, delta: Fraction) -> int:
+def threshold(k: int, sigma: float, delta: Fraction, most: int | None = None) -> int:
     """The least noisy count at which a value may be released.
 
-    A value that one owner alone holds has at most k rows. Both noises satisfy P(Z >= t) <= Q((t - 1) /
+    A value that one owner alone holds counts at most `most`. Both noises satisfy P(Z >= t) <= Q((t - 1) /
     sigma), with Q the normal upper tail: for the discrete Gaussian by Canonne, Kamath and Steinke 2020,
     Proposition 25, for the rounded one since round(X) >= t implies X >= t - 1/2. At most k values can be
-    new, so Q((t - 1) / sigma) <= delta / k at t = threshold - k keeps the chance that any passes below
+    new, so Q((t - 1) / sigma) <= delta / k at t = threshold - most keeps the chance that any passes below
     delta.
+
+    Args:
+        k: How many values one owner alone may hold.
+        sigma: Standard deviation of the noise.
+        delta: The chance that one of them passes, at most.
+        most: What one of them counts at most; k, its rows, if left out.
     """
     if not Fraction(1, 10**300) <= delta / k <= Fraction(1, 2):
         raise InputError(invalid("delta", "above 0 to search for unknown values", "Declare the categories."))
-    return k + 1 + math.ceil(-float(ndtri(float(delta) / k)) * sigma * (1 + 1e-9))
+    most = k if most is None else most
+    return most + 1 + math.ceil(-float(ndtri(float(delta) / k)) * sigma * (1 + 1e-9))
 
 
-def listed_values(
-    column: Listed,
-    source: Source,
-    gaussian: Gaussian,
-    ledger: Ledger,
-    rho: Fraction,
-    delta: Fraction,
-    rows: float = 0.0,
-) -> tuple[Listed, NoisyMarginal]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundTexts:
+    """The released texts of a column, sorted, and their noisy counts.
+
+    Args:
+        texts: The texts.
+        values: Their counts, and behind them that of the rows without a text: shape [texts + 1].
+        variances: Of the noise of each: shape [texts + 1].
+    """
+
+    texts: tuple[str, ...]
+    values: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    def list_for(self, column: Listed, rows: float) -> tuple[Listed, NoisyMarginal]:
+        """The column with these values, but for those that are rare, and their counts as a measurement.
+
+        The count of `other` is not seen here: it is left wide open, for `rest_of` to fill in.
+
+        Args:
+            column: A column with no declared values.
+            rows: A released guess of the row count, for the column's `rare`; the texts are as many at least.
+        """
+        sigmas, (*counts, absent) = np.sqrt(self.variances), self.values.tolist()
+        least = column.rare * max(rows, float(self.values.sum()))
+        # The dual threshold: three deviations of the noise and `least` rows.
+        kept = [
+            place
+            for place, count in enumerate(counts)
+            if least <= 0 or count >= max(3 * float(sigmas[place]), least)
+        ]
+        texts = tuple(self.texts[place] for place in kept)
+        missing = may_be_missing(column, absent, float(sigmas[-1]))
+        known = dataclasses.replace(
+            column, values=texts, other=_label(set(texts)), missing=missing, strict=False
+        )
+        return known, _marginal(known, [counts[place] for place in kept], absent, sigmas[[*kept, -1]])
+
+
+def search_values(
+    column: Listed, source: Source, gaussian: Gaussian, ledger: Ledger, rho: Fraction, delta: Fraction
+) -> FoundTexts:
     """The values of a text column whose noisy count passes the threshold, and those counts.
 
     **Privacy.** Costs rho and delta; proof at the head of this file.
-
-    The count of `other` is not seen here: it is left wide open, for `rest_of` to fill in.
 
     Args:
         column: A column with no declared values.
@@ -82,16 +120,10 @@ def listed_values(
         gaussian: The mechanism.
         ledger: Where the spend is recorded.
         rho: What it may cost of rho; `delta`, of delta.
-        rows: A released guess of the row count, for the column's `rare`; the listed values are as many at
-            least.
     """
     what = f"values of {column.name}"
     found, sigma = find_texts(what, lambda: _exact(source, column.name), gaussian, ledger, rho, delta)
-    counts, absent = found.arrays[0], float(found.arrays[0][-1])
-    texts, values = _common(found, sigma, column.rare * max(rows, float(counts.sum())))
-    missing, other = may_be_missing(column, absent, sigma), _label(set(texts))
-    known = dataclasses.replace(column, values=texts, other=other, missing=missing, strict=False)
-    return known, _marginal(known, values, absent, sigma)
+    return FoundTexts(found.texts, found.arrays[0], np.full(len(found.arrays[0]), sigma**2))
 
 
 def find_texts(
@@ -101,12 +133,17 @@ def find_texts(
     ledger: Ledger,
     rho: Fraction,
     delta: Fraction,
+    *,
+    cells: int = 1,
+    weight: int = 1,
 ) -> tuple[Answer, float]:
     """The texts whose noisy count passes the threshold, by name, and the standard deviation of the noise.
 
     **Privacy.** Costs rho and delta; proof at the head of this file, for any exact answer in which each row
-    is in one cell at most, which depends on that row and on released things alone. Each cell gets noise of
-    its own, so that it makes no difference how the cells are parted.
+    is in `cells` cells at most, adds `weight` to each at most, and does so by that row and by released things
+    alone. With more than one cell or another weight than 1 the caller has to prove the mechanism's
+    sensitivity. An owner's k rows alone hold k * cells cells at most, of k * weight each. Each cell gets
+    noise of its own, so that it makes no difference how the cells are parted.
 
     Args:
         what: The search, in public words.
@@ -115,10 +152,12 @@ def find_texts(
         gaussian: The mechanism.
         ledger: Where the spend is recorded.
         rho: What it may cost of rho; `delta`, of delta.
+        cells: In how many cells a row is at most.
+        weight: What it adds to each of them at most.
     """
-    variance = gaussian.sigma_squared(rho)
+    variance, k = gaussian.sigma_squared(rho), ledger.neighbours.new_values
     delta = ledger.price_delta(delta)
-    bar = threshold(ledger.neighbours.new_values, math.sqrt(float(variance)), delta)
+    bar = threshold(k * cells, math.sqrt(float(variance)), delta, k * weight)
     event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
     found = ledger.ask([event], exact, lambda parts: _passing_values(parts, gaussian, variance, bar))
     return found, gaussian.sigma(rho)
@@ -152,17 +191,6 @@ def _passing_values(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: i
     return Answer((np.array([*(value for _, value in kept), *public]),), tuple(text for text, _ in kept))
 
 
-def _common(found: Answer, sigma: float, least: float) -> tuple[tuple[str, ...], list[float]]:
-    """The released values that are not rare, and their counts: dual threshold of 3 sigma and `least` rows."""
-    bar = max(3 * sigma, least) if least > 0 else -math.inf
-    pairs = [
-        (text, float(value))
-        for text, value in zip(found.texts, found.arrays[0][:-1], strict=True)
-        if value >= bar
-    ]
-    return tuple(text for text, _ in pairs), [value for _, value in pairs]
-
-
 def rows_of(totals: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The inverse-variance mean of noisy row counts, and its variance; (0, infinity) for none.
 
@@ -187,14 +215,16 @@ def _label(taken: set[str]) -> str:
     return label
 
 
-def _marginal(column: Listed, values: list[float], absent: float, sigma: float) -> NoisyMarginal:
+def _marginal(
+    column: Listed, values: list[float], absent: float, sigmas: NDArray[np.float64]
+) -> NoisyMarginal:
     """The listed counts as a measurement; `other` is not seen, so it gets a flat guess and a wide sigma."""
     # Nothing is known of `other` yet: as many rows as all that was listed, give or take, until `rest_of`
     # knows.
     seen = sum(values) + max(absent, 0.0)
-    wide = max(seen, sigma)
+    wide = max(seen, float(sigmas[-1]))
     cells = [*values, 0.0, *([absent] if column.missing else [])]
-    spread = [*([sigma] * len(values)), wide, *([sigma] if column.missing else [])]
+    spread = [*sigmas[:-1], wide, *(sigmas[-1:] if column.missing else [])]
     return NoisyMarginal((column.name,), np.asarray(cells), np.asarray(spread))
 
 
