@@ -5,9 +5,11 @@ All that are read hold the same table: a city, an amount, a share, a day and a n
 
 from __future__ import annotations
 
+import bz2
 import datetime
 import gzip
 import io
+import lzma
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -126,6 +128,7 @@ def zipped(content: str) -> bytes:
 
 
 PLAIN = text(lines())
+PIPE = ("--separator", "|")
 GERMAN = text(lines(";", german, comma, dotted), "\r\n")
 
 
@@ -169,6 +172,18 @@ def _readable() -> list[Messy]:
         Messy("apostrophes.csv", text(lines(city="'{}'".format)).encode()),
         Messy("mixed_line_ends.csv", PLAIN.replace("\n", "\r\n", 20).encode()),
         Messy("german_in_quotes.csv", text(lines(";", city=quoted)).encode(), ("--separator", ";")),
+        Messy("semicolons_with_mark.csv", text(lines(";"), "\r\n").encode("utf-8-sig"), ("--separator", ";")),
+        Messy(
+            "blanks_around_pipes.csv", text([" | ".join(row.split(",")) for row in lines()]).encode(), PIPE
+        ),
+        Messy("carets.csv", text(lines("^")).encode(), ("--separator", "^")),
+        Messy("tildes.csv", text(lines("~")).encode(), ("--separator", "~")),
+        Messy("hive.csv", text(lines("\x01")).encode(), ("--separator", "\\x01")),
+        Messy("unit_signs.csv", text(lines("\x1f")).encode(), ("--separator", "\\x1f")),
+        Messy("single_quotes.csv", text(lines(city="'{},'".format)).encode(), ("--quote", "'")),
+        Messy("three_line_ends.csv", PLAIN.replace("\n", "\r\n", 20).replace("\r\n", "\r", 9).encode()),
+        Messy("names_differ_by_case.csv", PLAIN.replace("amount", "City", 1).encode()),
+        Messy("line_end_in_a_name.csv", PLAIN.replace("share", '"share\nof all"', 1).encode()),
         *_found(),
         # What only the cells show cannot be named by an error, which would tell about private rows.
         Messy("months.csv", days("%d %b %Y"), ("--dates", "%d %b %Y"), named=False),
@@ -185,7 +200,9 @@ def _found() -> list[Messy]:
 
     euros, commas = (lambda v: quoted(f"{german(v)} €")), (lambda v: quoted(comma(v)))
     us = text(lines(number=amounts, day=american)).encode()
+    windows = text(lines(";", lambda v: swiss(v).replace("'", "\u2019"), day=dotted))
     return [
+        one("swiss_marks_of_windows.csv", windows.encode(), "--locale", "ch"),
         one("swiss.csv", text(lines(";", swiss, day=dotted)).encode(), "--locale", "ch"),
         one("american.csv", us, "--locale", "us"),
         one("dollars.csv", text(lines(number=dollars)).encode(), "--format", "amount=$1,234.50"),
@@ -225,6 +242,23 @@ def _unreadable() -> list[Messy]:
         Messy("page.csv", b"<html>\n<body>Please log in</body>\n</html>\n", readable=False),
         Messy("trailing_separators.csv", text([row + "," for row in rows]).encode(), readable=False),
         Messy("binary.csv", bytes(range(256)) * 40, readable=False),
+        Messy("remark_with_commas.csv", f"# written by R, 2024, again\n{PLAIN}".encode(), readable=False),
+        Messy("groups_above.csv", f"place,money,,when,\n{PLAIN}".encode(), readable=False),
+        Messy(
+            "separators_below.csv", text([rows[0], *(f"{row}," for row in rows[1:])]).encode(), readable=False
+        ),
+        Messy("separator_above.csv", text([f"{rows[0]},", *rows[1:]]).encode(), readable=False),
+        Messy("a_name_is_empty.csv", PLAIN.replace("share", "", 1).encode(), readable=False),
+        Messy("rows_in_quotes.csv", text([quoted(row) for row in rows]).encode(), readable=False),
+        Messy("end_of_file_sign.csv", f"{PLAIN}\x1a".encode(), readable=False),
+        Messy("short_row.csv", text([*rows[:9], "Bath,5", *rows[9:]]).encode(), readable=False),
+        Messy("table_of_markdown.csv", text([f"|{row}|" for row in lines("|")]).encode(), readable=False),
+        Messy("records.csv", b'[\n{"city": "Bath", "amount": 5}\n]\n', readable=False),
+        Messy("record_a_line.csv", b'{"city": "Bath", "amount": 5}\n' * 60, readable=False),
+        Messy("bzip2.csv", bz2.compress(PLAIN.encode()), readable=False),
+        Messy("xz.csv", lzma.compress(PLAIN.encode()), readable=False),
+        Messy("document.csv", b"%PDF-1.7\n1 0 obj\n", readable=False),
+        Messy("database.csv", b"SQLite format 3\0" + bytes(5000), readable=False),
     ]
 
 

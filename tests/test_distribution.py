@@ -83,13 +83,14 @@ def test_the_wheel_builds_installs_and_runs(tmp_path: Path) -> None:
 
 
 def test_what_is_published_is_named_alike_everywhere() -> None:
-    """The workflow tries every Python that the metadata names, and runs lines that there are."""
+    """The workflows try every Python that the metadata names, and run lines that there are."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    workflow = (ROOT / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8")
     named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
-    tried = re.search(r"python: \[(.*)\]", workflow)
-    assert tried is not None
-    assert re.findall(r'"(3\.\d+)"', tried[1]) == named
+    for name in ("tests.yml", "publish.yml"):
+        workflow = (ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8")
+        tried = re.search(r"python: \[(.*)\]", workflow)
+        assert tried is not None
+        assert re.findall(r'"(3\.\d+)"', tried[1]) == named
     assert 'margrave = "margrave.cli:main"' in project
     assert "id-token: write" in workflow
     assert not re.search(r"password:|secrets\.", workflow)

@@ -99,6 +99,16 @@ def test_a_page_runs_from_its_top_to_its_end(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/guide-hospital.md"])
+def test_a_page_for_newcomers_runs_with_any_noise(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fast tier draws the same noise each time; a newcomer does not."""
+    monkeypatch.chdir(tmp_path)
+    run_page(page, {})
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [line for line in commands_of("README.md") if line.startswith(SLOW)])
 def test_a_slow_command_of_the_readme_runs(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

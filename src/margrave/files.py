@@ -9,16 +9,18 @@ A spec file is a small TOML or JSON file that says something about a grid, a met
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
 import hashlib
 import importlib
+import io
 import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,21 +163,46 @@ def _write_text_file(table: pa.Table, path: Path, suffix: str, missing: str, tex
     quote = text.quote if text.quote != '"' else None
     packed = suffix == ".csv.gz"
     plain = text.encoding is None
-    relation = duckdb.connect().from_arrow(write_cells(_spell_table(table), text))
+    separator = "\t" if suffix == ".tsv" else text.separator or usual
+    cells = write_cells(_spell_table(table), text)
+    names = cells.column_names
+    # DuckDB takes names that differ in case alone for the same, and would rename all but the first.
+    alike = len({name.lower() for name in names}) < len(names)
+    if alike:
+        cells = cells.rename_columns([f"c{place}" for place in range(len(names))])
+    relation = duckdb.connect().from_arrow(cells)
     try:
         relation.write_csv(
             str(path),
-            sep="\t" if suffix == ".tsv" else text.separator or usual,
+            sep=separator,
             na_rep=missing,
-            header=text.headed,
+            header=text.headed and not alike,
             compression="gzip" if packed and plain else "none",
             quotechar=quote,
             escapechar=quote,
         )
     except duckdb.IOException:  # a RuntimeError, and its message names the hidden file
         raise OSError(errno.EIO, "the disk is full or its folder cannot be written") from None
+    if alike and text.headed:
+        _put_header(path, names, separator, text.quote, packed and plain)
     if not plain:
         _encode_file(path, str(text.encoding), packed)
+
+
+def _put_header(path: Path, names: Sequence[str], separator: str, quote: str, packed: bool) -> None:
+    """Put a first line of column names before the rows of a UTF-8 file, as another member of a gzip file."""
+    line = io.StringIO()
+    quoted: Any = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+    csv.writer(line, delimiter=separator, lineterminator="\n", **quoted).writerow(names)
+    content = line.getvalue().encode()
+    target = _beside(path)
+    try:
+        with open(path, "rb") as source, open(target, "wb") as sink:
+            sink.write(gzip.compress(content) if packed else content)
+            shutil.copyfileobj(source, sink, 1 << 20)
+        os.replace(target, path)
+    finally:
+        target.unlink(missing_ok=True)
 
 
 def _encode_file(path: Path, encoding: str, packed: bool) -> None:

@@ -122,7 +122,10 @@ def test_a_table_is_regressed_where_it_is_said_that_this_spends(
     assert "There are no intervals" in shown
     assert "noisy_newton" in shown
     assert f"{told['coefficients'][1]['estimate']:.5g}" in shown
+    assert "One row is protected, not one person." in shown
     assert (tmp_path / "c.csv.ledger.jsonl").exists()
+    # A regression cannot be resumed, so nothing is kept for that.
+    assert not list(tmp_path.glob("*.answers"))
     again = call("regress", table, *words)
     assert again.code == 2
     assert "--force" in again.err

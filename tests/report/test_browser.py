@@ -47,6 +47,8 @@ def _run(folder: Path, page: str, *options: str) -> str:
     path.write_text(page, encoding="utf-8")
     command = [
         *(str(_browser()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+        *("--disable-sync", "--disable-quic"),
         *(f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()),
     ]
     done = subprocess.run(command, capture_output=True, check=False, timeout=600)
@@ -119,6 +121,25 @@ def test_nothing_sticks_out_and_nothing_is_fetched(
     wide, shown, fetched = _asked(tmp_path, pages[name], script)  # type: ignore[misc]
     assert wide <= shown
     assert fetched == 0
+
+
+def test_each_answer_is_one_click_from_the_first_screen(pages: dict[str, str], tmp_path: Path) -> None:
+    """All links stand in the first 800 pixels of a window 1,280 wide, and each leads to its answer."""
+    script = """
+        const links = [...document.querySelectorAll('.asked a')];
+        const low = Math.max(...links.map(link => link.getBoundingClientRect().bottom)), missed = [];
+        for (const link of links) {
+            link.click();
+            await new Promise(done => setTimeout(done, 50));
+            const place = document.querySelector(link.hash).getBoundingClientRect();
+            if (location.hash !== link.hash || place.top < -1 || place.bottom > innerHeight)
+                missed.push([link.hash, place.top, place.bottom, innerHeight]);
+        }
+        return [links.length, innerWidth, low, missed];"""
+    number, wide, low, missed = _asked(tmp_path, pages["release"], script, "--window-size=1280,900")  # type: ignore[misc]
+    assert (number, missed) == (20, [])
+    assert 1200 <= wide <= 1280
+    assert low <= 800
 
 
 def test_a_definition_opens_and_all_are_open_on_paper(pages: dict[str, str], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
 from margrave.report.release.advice import headline, list_findings, list_steps
 from margrave.report.release.usefulness import BAD, FAIR, GOOD, Usefulness, judge_release
-from margrave.schema.columns import Categorical, Column, Integer
+from margrave.schema.columns import Categorical, Column, Integer, Relative
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
 
@@ -84,6 +84,19 @@ def test_a_column_of_one_value_says_nothing() -> None:
     assert state_of(letters("a"), [3600, 400, 0, 0]) == "clear"
     missing = dataclasses.replace(letters("a"), missing=True)
     assert state_of(missing, [10, 10, 10, 10, 3960]) == "one"
+
+
+def test_a_column_that_keeps_its_distance_to_another_is_not_one_of_one_value() -> None:
+    came = Integer(name="came", lower=0, upper=3, bins=4, missing=False)
+    left, days = (Integer(name="left", edges=edges, missing=False) for edges in ((0, 4, 9), (0, 1, 2, 5, 10)))
+    column = Relative(name="left", base="came", own=left, part=days, missing=False)
+    tables = [noisy(("came",), EVEN), noisy(("left",), [4000.0] + [0.0] * (column.size - 1))]
+    states = [one.state for one in judge_release(build((came, column), tables), None).columns]
+    assert states == ["clear", "clear"]
+    absent = dataclasses.replace(column, missing=True)
+    tables[1] = noisy(("left",), [0.0] * (absent.size - 1) + [4000.0])
+    states = [one.state for one in judge_release(build((came, absent), tables), None).columns]
+    assert states == ["clear", "one"]
 
 
 def test_declared_bounds_that_cut_values_off_are_found() -> None:

@@ -130,7 +130,7 @@ def test_it_is_said_wherever_the_release_is_spoken_of(tmp_path: Path) -> None:
     assert f"warning: {words}" in call("show", release).out
     assert json.loads(call("show", release, "--json").out)["rules left out"][0]["kind"] == "ordered"
     page = report.read_text(encoding="utf-8")
-    assert page.index("Rules that rows may break") < page.index("Questions that this page answers")
+    assert page.index("Rules that rows may break") < page.index("Twenty questions")
 
 
 def test_the_run_spends_its_budget_once_and_resumes_alike(tmp_path: Path) -> None:

@@ -176,7 +176,11 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
     check_names(names, head.text)
     if shape.fault == CELLS:
         constraint = f"a text file in which every row has the header's {shape.cells} cells"
-        remedy = "Put cells that hold the separator in quotes; see --separator and --quote."
+        remedy = (
+            "Put cells that hold the separator in quotes, and say which if they are not double: --quote. "
+            "Remove titles and remarks above the names, totals and remarks below the rows, and separators "
+            "at the ends of rows."
+        )
         raise InputError(invalid("data", constraint, remedy))
     columns = _read_guarded(lambda: _read_rows(data, shape, head), "a text file in UTF-8", ENCODING)
     absent = pa.array([text.strip(BLANKS) for text in missing], pa.large_string())
@@ -198,14 +202,17 @@ def check_names(names: list[str], text: TextFormat) -> None:
     if not names or "" in names:
         remedy = (
             "Complete the header: row numbers that pandas or R wrote have no name, and are left out with "
-            "index=False or row.names=FALSE. If the first line is a row, say --no-header."
+            "index=False or row.names=FALSE; separators at the ends of lines make a column without a name; "
+            "merged cells name one column alone. If the first line is a row, say --no-header."
         )
         raise InputError(invalid("data", "headed by a first line that names every column", remedy))
     if len(set(names)) != len(names):
         remedy = "Rename the columns that repeat; if the first line is a row, say --no-header."
         raise InputError(invalid("data", "headed by distinct names", remedy))
     if text.header is None and any(forms.number_of(name) is not None for name in names):
-        remedy = "If the first line is a row, say --no-header; if these are names, say --header."
+        remedy = (
+            "If the first line is a row, say --no-header; if a remark, remove it; if names, say --header."
+        )
         raise InputError(invalid("data", "headed by names, not by numbers", remedy))
 
 
@@ -303,7 +310,7 @@ def _make_table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat)
     width = len(names)
     body = [row for row in rows[1 if text.headed else 0 :] if any(cell not in (None, "") for cell in row)]
     if any(cell not in (None, "") for row in body for cell in row[width:]):
-        remedy = "Clear the cells beside the table."
+        remedy = "Clear the cells beside the table; remove titles and merged cells above the names."
         raise InputError(invalid("data", "a sheet with nothing beside its named columns", remedy))
     absent = {mark.strip() for mark in missing}
     columns = []

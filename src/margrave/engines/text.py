@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
-from margrave.schema.storage.text import TextFormat
+from margrave.schema.storage.text import SEPARATOR_WORDS, TextFormat
 
 SOUND, QUOTES, CELLS = 0, 1, 2
 """What is wrong: nothing; a quote out of place or never closed; a row with another number of cells."""
@@ -174,10 +174,24 @@ SIGNATURES = {
     b"\x1f\x8b": ("a gzip archive", "Let its name end in .csv.gz."),
     b"PAR1": ("a Parquet file", "Let its name end in .parquet."),
     b"ARROW1": ("an Arrow file", "Let its name end in .arrow."),
+    **{b"BZh%d1AY" % level: ("a bzip2 archive", "Unpack it.") for level in range(1, 10)},
+    b"\xfd7zXZ": ("an xz archive", "Unpack it."),
+    b"7z\xbc\xaf": ("a 7-Zip archive", "Unpack it."),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "Unpack it."),
+    b"SQLite format 3": ("an SQLite database", "Export its table as CSV."),
+    **dict.fromkeys((b"$FL2@", b"$FL3@"), ("an SPSS file", "Save it as CSV or Parquet.")),
+    b"<stata_dta>": ("a Stata file", "Save it as CSV or Parquet."),
+    b"\x89HDF": ("an HDF5 file", "Save its table as CSV or Parquet."),
+    b"%PDF": ("a PDF document", "Save the table that it shows as CSV."),
+    b"{\\rtf": ("a document of formatted text", "Save the table that it shows as CSV."),
+    **dict.fromkeys((b'{"', b"[{", b"[\n", b"[\r"), ("JSON", "Save its records as CSV or Parquet.")),
+    **dict.fromkeys(
+        (b"<?xml", b"<html", b"<HTML", b"<!DOCTYPE", b"<!doctype"), ("a web page", "Save its table as CSV.")
+    ),
     **dict.fromkeys(UTF_32, ("text in UTF-32", "Save it in UTF-8.")),
 }
 """First bytes of files that are no text files of rows whatever their names say; and what to do about them."""
-CANDIDATES = (";", "\t", "|", ",")
+CANDIDATES = (";", "\t", "|", ",", "^", "~", "\x01", "\x1f")
 HINT = re.compile(r'"?sep=(.)"?')
 """A first line by which spreadsheets say what parts the cells."""
 
@@ -268,6 +282,8 @@ def _first_line(raw: bytes, codec: str, text: TextFormat) -> str:
     if "\ufffd" in line:
         other = "cp1252" if codec == "utf-8" else "utf-8"
         remedy = f"Try --encoding {other}, or TextFormat(encoding={other!r})."
+        if text.separator is None and line.count(";") > line.count(","):
+            remedy += f" A German or French spreadsheet's file may need --encoding {other} --locale de or fr."
         raise InputError(invalid("data", f"a text file whose first line is in {codec}", remedy))
     return line
 
@@ -294,7 +310,7 @@ def _check_separator(line: str, separator: str, text: TextFormat) -> None:
     count = bare.count(separator)
     likely = max((sign for sign in CANDIDATES if sign != separator), key=bare.count)
     if bare.count(likely) > count and not (text.separator and count):
-        word = "tab" if likely == "\t" else likely
+        word = SEPARATOR_WORDS.get(likely, likely)
         remedy = f"Try --separator '{word}', or TextFormat(separator='{word}')."
         if likely == ";":
             remedy += " A file of a German or French spreadsheet is read by --locale de or --locale fr."
@@ -302,8 +318,12 @@ def _check_separator(line: str, separator: str, text: TextFormat) -> None:
             f"parted by {_name_separator(separator)}: its first line has more of {_name_separator(likely)}"
         )
         raise InputError(invalid("data", constraint, remedy))
+    if not count and quote and separator in line:
+        constraint = f"parted by {_name_separator(separator)}: those of its first line all stand in quotes"
+        remedy = "If whole rows stand in quotes, remove those; if the line is one name, give --separator."
+        raise InputError(invalid("data", constraint, remedy))
     if not count and text.separator is None:
-        word = "tab" if separator == "\t" else separator
+        word = SEPARATOR_WORDS.get(separator, separator)
         remedy = (
             f"Say what parts the names in its first line by --separator; for a file of one column that is "
             f"--separator '{word}'. Remove lines above the names."

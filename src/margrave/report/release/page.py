@@ -118,13 +118,13 @@ def _sections(
 
 def _summary(release: Release, sides: Sides, use: Usefulness) -> Markup:
     """The first screen: what it may be used for, whom it protects, key facts, and links to answers."""
-    return join(
-        usefulness_box(use),
-        owner_box(release),
-        rules_box(release),
-        overview(release, None if sides.synthetic is None else sides.synthetic.rows),
-        tag("h3", "Questions that this page answers"),
-        question_links(),
+    rows = None if sides.synthetic is None else sides.synthetic.rows
+    return tag(
+        "div",
+        tag("div", usefulness_box(use), owner_box(release.guarantee), rules_box(release)),
+        tag("div", tag("h3", "Twenty questions"), question_links(), class_="asked"),
+        tag("div", overview(release, rows)),
+        class_="first",
     )
 
 

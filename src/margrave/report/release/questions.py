@@ -278,7 +278,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "origin",
-        "Which data, when, by whom?",
+        "Which data, by whom?",
         "Which data set, file and day, and who did it?",
         _origin,
         "record",

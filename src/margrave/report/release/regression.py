@@ -11,7 +11,12 @@ from margrave.release import Guarantee
 from margrave.report.html import Markup, Section, document, facts, join, mark_name, row, shorten, table, tag
 from margrave.report.numerals import count, equals, significant
 from margrave.report.release.ledger import ledger_section
-from margrave.report.release.summary import describe_promise, describe_unit, list_limits
+from margrave.report.release.summary import (
+    describe_promise,
+    describe_unit,
+    list_limits,
+    owner_box,
+)
 
 HEADS = ("Coefficient", "Estimate", "Lower", "Upper")
 NO_INTERVALS = (
@@ -49,7 +54,7 @@ def render_regression(
         UnsupportedEventError: The ledger holds an event whose cost is not known.
     """
     sections = (
-        Section("summary", "Summary", _summarise(facts_of_run, guarantee)),
+        Section("summary", "Summary", join(owner_box(guarantee), _summarise(facts_of_run, guarantee))),
         Section("coefficients", "Coefficients", _tabulate(coefficients)),
         Section("guarantee", "The guarantee", _explain_promise(guarantee)),
         Section("ledger", "The ledger", ledger_section(guarantee, events)),

@@ -36,9 +36,9 @@ _MACHINE = (
 _LAW = "It is a mathematical property. Whether it meets a legal standard is for the reader to judge."
 
 
-def owner_box(release: Release) -> Markup | None:
+def owner_box(guarantee: Guarantee) -> Markup | None:
     """A red box where no owner was named: one row is not one person."""
-    if release.guarantee.neighbours.unit.owner is not None or release.guarantee.warning:
+    if guarantee.neighbours.unit.owner is not None or guarantee.warning:
         return None
     return tag(
         "div",
@@ -47,7 +47,11 @@ def owner_box(release: Release) -> Markup | None:
             "p",
             "No column was named that says whose row it is. If every person has one row at most, the two "
             "are the same; whoever keeps the table has to confirm that. If not, a person with k rows has k "
-            "times the ε: release again with --owner and --max-rows.",
+            "times the ε: release again with ",
+            tag("code", "--owner", class_="nb"),
+            " and ",
+            tag("code", "--max-rows", class_="nb"),
+            ".",
         ),
         class_="box far",
         role="note",

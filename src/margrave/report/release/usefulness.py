@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.release import Release
 from margrave.report.release.fit import Estimate, Fitted, Released
-from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.domain import Clique
 
 if TYPE_CHECKING:
@@ -249,10 +249,16 @@ def _judge_column(column: Column, estimate: Estimate | None, rows: float, declar
 
 
 def _has_one_value(column: Column, clear: NDArray[np.float64]) -> bool:
-    """Whether one value holds nearly all rows, or nearly all are missing."""
+    """Whether one value holds nearly all rows, or nearly all are missing.
+
+    A column that is coded relative to another has as many values as that one, even where its difference from
+    it, or its quotient by it, is the same in all rows.
+    """
     present = clear[: column.present]
     held = float(present.sum())
-    return held < 1 - ONE_VALUE or float(present.max()) >= ONE_VALUE * held
+    if held < 1 - ONE_VALUE:
+        return True
+    return not isinstance(column, Relative) and float(present.max()) >= ONE_VALUE * held
 
 
 def _share_of_ends(column: Column, clear: NDArray[np.float64]) -> float | None:

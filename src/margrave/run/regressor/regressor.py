@@ -221,7 +221,9 @@ class _Door(Synthesizer):
                 schema = curator.discover(self.schema, ledger.total * (1 - share), tell, named)
                 scaling = regressor.encode(schema)
                 fit = method.run(curator, scaling, self._promise)
-        return regressor.finish(scaling, (schema, ledger, self.promise(ledger), fit))
+        found = regressor.finish(scaling, (schema, ledger, self.promise(ledger), fit))
+        ledger.forget()  # nothing is left to be resumed
+        return found
 
     def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
         """A ledger of this run's budget, kept as the regression's method needs it.

@@ -315,8 +315,11 @@ LOCALES: dict[str, dict[str, str]] = {
     "us": {"thousands": ",", "dates": "%m/%d/%Y"},
 }
 """What spreadsheets write in Switzerland, Germany, France, the United Kingdom and the United States."""
-SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "colon": ":"}
+CONTROL_SIGNS = {"\\t": "\t", "\\x01": "\x01", "\\x1e": "\x1e", "\\x1f": "\x1f"}
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "colon": ":", **CONTROL_SIGNS}
 """Names of separators that are hard to type in a shell."""
+SEPARATOR_WORDS = {sign: word for word, sign in CONTROL_SIGNS.items()} | {"\t": "tab"}
+"""How a command line says signs that do not print."""
 MARKS = {"": "", "none": "", "space": " ", "point": ".", "comma": ",", "apostrophe": "'"}
 """Names of decimal and thousands marks."""
 AS_TEXT = "text"
@@ -332,9 +335,9 @@ class TextFormat:
     Each cell is then read on its own, so neighbouring tables stay neighbours.
 
     Args:
-        separator: What parts the cells: one character, or "tab", "semicolon", "pipe". None means a tab in
-            .tsv files and a comma in others; where the decimal mark is a comma, a semicolon if the first line
-            has one.
+        separator: What parts the cells: one character, or "tab", "semicolon", "pipe", "\\x01", "\\x1f".
+            None means a tab in .tsv files and a comma in others; where the decimal mark is a comma, a
+            semicolon if the first line has one.
         quote: What cells that hold the separator stand in: one character, or "none".
         encoding: A Python codec such as "utf-8", "cp1252", "latin-1" or "utf-16". None means what the byte
             order mark says, and UTF-8 where there is none.
@@ -403,7 +406,7 @@ class TextFormat:
         object.__setattr__(self, name, value)
 
     def _check_marks(self) -> None:
-        if self.separator is not None and not _is_mark(self.separator, also="\t"):
+        if self.separator is not None and not _is_mark(self.separator, also="".join(SEPARATOR_WORDS)):
             raise InputError(
                 invalid("separator", "one character, or 'tab'", "Try separator=';'.", got=self.separator)
             )
