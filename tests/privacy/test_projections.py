@@ -141,3 +141,49 @@ def test_the_exact_curve_is_that_of_a_numerical_privacy_loss_distribution(
     for epsilon in (0.5, 2.0, 5.0):
         found = float((masses * np.maximum(1.0 - np.exp(epsilon - losses), 0.0)).sum())
         assert random_delta(epsilon, sigma, directions, dimension) == pytest.approx(found, rel=2e-3)
+
+
+def _play_canary(distance: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood ratios of released projections of one row: of a row of zeros, and of the canary.
+
+    Of (U, x U + V) with 200 directions of 100 features, N(0, 1/100) each, and the noise at which Theorem 1
+    says 6.5; of U only the part along the canary matters, its projections, of variance distance^2 / 100.
+    """
+    rng, sigma = np.random.default_rng(seed), _sigma(6.5, 200, 100)
+    sides = []
+    for there in (0.0, 1.0):
+        scores = []
+        for _ in range(0, trials, 20_000):
+            along = distance / 10.0 * rng.standard_normal((20_000, 200), dtype=np.float32)
+            seen = there * along + sigma * rng.standard_normal((20_000, 200), dtype=np.float32)
+            scores.append((along * (seen - along / 2)).sum(axis=1) / sigma**2)
+        sides.append(np.concatenate(scores))
+    return sides[0], sides[1]
+
+
+def _bound_epsilon(null: np.ndarray, alt: np.ndarray, delta: float, threshold: float) -> float:
+    """A lower bound on epsilon at delta, sure at 95 %, of the attack that says "canary" above a threshold."""
+    false, true = (int((side > threshold).sum()) for side in (null, alt))
+    least = scipy.stats.beta.ppf(0.025, true, len(alt) - true + 1)
+    most = scipy.stats.beta.ppf(0.975, false + 1, len(null) - false)
+    return math.log((least - delta) / most)
+
+
+def test_a_canary_on_random_projections_comes_near_the_exact_price() -> None:
+    """The attack that is best at an epsilon and its delta has that epsilon as the threshold of the ratio."""
+    exact = random_epsilon(_sigma(6.5, 200, 100), 200, 100, 0.1)
+    found = _bound_epsilon(*_play_canary(1.0, 40_000, 1), 0.1, exact)
+    assert 0.85 * exact <= found <= exact
+
+
+@pytest.mark.slow
+def test_a_canary_that_replaces_a_row_breaks_the_price_of_emptying_one() -> None:
+    """At sqrt(2), the distance of two rows of indicators, Theorem 1 says nothing, and is broken."""
+    sigma, delta = _sigma(6.5, 200, 100), 5e-3
+    replaced, emptied = (random_epsilon(sigma, 200, 100, delta, distance) for distance in (math.sqrt(2), 1.0))
+    claimed = theorem_epsilon(sigma, 200, 100, delta)
+    found = _bound_epsilon(*_play_canary(math.sqrt(2), 1_500_000, 2), delta, replaced)
+    assert emptied < claimed < found <= replaced
+    assert found >= 0.85 * replaced
+    found = _bound_epsilon(*_play_canary(1.0, 300_000, 3), delta, emptied)
+    assert 0.85 * emptied <= found <= emptied

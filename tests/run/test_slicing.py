@@ -105,6 +105,33 @@ def test_what_is_no_matrix_is_refused_without_its_values(matrix: Any) -> None:
         mg.slicing.release(matrix, **BUDGET)
 
 
+def test_no_rows_are_released_and_have_no_moments_and_no_training() -> None:
+    found = mg.slicing.release(np.zeros((0, 3)), **BUDGET)
+    mean, second = found.moments()
+    assert found.values.shape == (0, 3)
+    assert (mean == 0).all()
+    assert np.isfinite(second).all()
+
+
+@pytest.mark.needs_extra("torch")
+def test_a_generator_starts_at_the_released_means_and_none_of_them_at_a_bound() -> None:
+    rows = np.tile([0.0, 0.25, 1.0], (4000, 1)) * 4.0 - 1.0
+    found = mg.slicing.release(rows, lower=-1.0, upper=3.0, epsilon=60.0, delta=1e-5)
+    generator = mg.slicing.make_generator(found, widths=(), noise=3)
+    middle = (
+        generator(generator.device.put(np.zeros((1, 3)), generator.device.torch.float32)).detach().numpy()
+    )
+    np.testing.assert_allclose(middle[0], [0.02, 0.25, 0.98], atol=0.02)
+    plain, other = (
+        mg.slicing.make_generator(found, widths=(), noise=3, from_means=False, seed=seed) for seed in (0, 1)
+    )
+    assert (plain.weights[-1] != other.weights[-1]).any()
+    assert (plain.weights[-1][:, :-1] == generator.weights[-1][:, :-1]).all()
+    empty = mg.slicing.release(np.zeros((0, 3)), **BUDGET)
+    with pytest.raises(InputError, match="rows"):
+        mg.slicing.train(empty, mg.slicing.make_generator(empty, noise=2))
+
+
 @pytest.mark.needs_extra("torch")
 def test_training_twice_leaves_the_release_and_draws_within_bounds() -> None:
     found = mg.slicing.release(4.0 * _matrix(300) - 1.0, lower=-1.0, upper=3.0, **BUDGET)

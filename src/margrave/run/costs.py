@@ -50,6 +50,8 @@ A_CANDIDATE, A_ROW_CELL = 40, {"auto": 33, "mixture": 33}
 """Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side; and of
 each cell of the rows while a model draws, the loaded table included; USUAL_ROW_CELL for other models."""
 USUAL_ROW_CELL = 14
+A_COPY = 40
+"""Bytes of each number of the noisy copies of all rows."""
 PACE = {
     "aim": (3.5e-3, 1.7),
     "all_kway": (1e-3, 0.0),
@@ -171,7 +173,8 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
         # Where time is short, `AllPairs` looks at its pairs once.
         least=measuring * (0.5 if strategy.name == "all_pairs" else 1.0) + least,
         model=PROGRAM + _model_bytes(strategy, fitter, work, cells),
-        rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns,
+        rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns
+        + (A_COPY * work.rows * sum(work.sizes) if strategy.name in ("slices", "slice_training") else 0.0),
     )
 
 

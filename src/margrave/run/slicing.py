@@ -57,6 +57,8 @@ Floats = NDArray[np.float64]
 
 BYTES = 40
 """Memory for each number of X at the door: its code, whole numbers, noise and the copy."""
+LEAST_SHARE = 0.02
+"""Part of the bounds that a generator's start keeps from either: there the logistic function is flat."""
 LEVELS = 256
 """Levels that numbers are rounded to where nothing is said: those of a grey value."""
 
@@ -261,6 +263,7 @@ def make_generator(
     widths: Sequence[int] = (128,),
     noise: int = 64,
     classes: int = 0,
+    from_means: bool = True,
     seed: int = 0,
     device: str | None = None,
 ) -> RowGenerator:
@@ -273,6 +276,8 @@ def make_generator(
         classes: For a generator that is told the class of a row: how many classes there are. The first
             numbers of each row of X have to be their indicators, the upper bound for the row's class and the
             lower bound for the others.
+        from_means: Whether its last offsets start so that the middle row has the released means, moved into
+            the middle 96 % of the bounds; else they start at random, as in the paper.
         seed: Of its starting weights.
         device: Where to compute: "cpu" or None, "cuda", "cuda:1" or "mps".
 
@@ -285,8 +290,14 @@ def make_generator(
     if not 0 <= classes < features:
         constraint = f"0, or a number of classes below the {features} numbers of a row"
         raise InputError(invalid("classes", constraint, "Put indicators before the numbers.", got=classes))
-    rng = np.random.default_rng(seed)
-    return RowGenerator(ready(device), noise, widths, (), rng, numbers=features - classes, labels=classes)
+    rng, place = np.random.default_rng(seed), ready(device)
+    generator = RowGenerator(place, noise, widths, (), rng, numbers=features - classes, labels=classes)
+    if from_means and len(release.slices.values):
+        means = (release.values.mean(axis=0)[classes:] - release.lower) / (release.upper - release.lower)
+        shares = np.clip(means, LEAST_SHARE, 1.0 - LEAST_SHARE)
+        with place.torch.no_grad():
+            generator.weights[-1][:, -1] = place.put(np.log(shares / (1.0 - shares)), place.torch.float32)
+    return generator
 
 
 def train(

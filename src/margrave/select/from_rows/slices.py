@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, cast, final
 import numpy as np
 
 from margrave.errors import InputError, invalid
-from margrave.limits import Deadline, Effort
+from margrave.limits import Deadline, Effort, machine_memory
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal, NoisySlices, project_simplex
 from margrave.schema.row_numbers import RowNumbers
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MAX_CODES = 20_000
 """Codes of all attributes together: second moments have the square of it, 3.2 GB of float64."""
+BYTES = 40
+"""Memory for each number of a noisy copy at the door: exact, noise and sum, of 8 bytes, and what holds two of
+them at once."""
 
 
 class _NoisyCopies(Strategy):
@@ -62,6 +65,11 @@ class _NoisyCopies(Strategy):
         if sum(domain.sizes) > MAX_CODES:
             remedy = "Leave out columns with very many values, or use another method."
             raise InputError(invalid("table", f"of at most {MAX_CODES} codes in all for slices", remedy))
+        # The number of rows is public here, so that a refusal by it tells nothing.
+        limit, needed = machine_memory(), BYTES * (curator.public_rows or 1.0) * sum(domain.sizes)
+        if limit is not None and needed > limit:
+            constraint = f"one whose noisy copies fit into this machine's memory, not {needed / 1e9:.2g} GB"
+            raise InputError(invalid("table", constraint, "Release fewer rows, columns or bins."))
         fitter.admit(domain, all_cliques(domain, min(2, len(domain)), MAX_CODES**2))
         on_step(Step("measure", "noisy copies of all rows", 0, curator.progress))
         return curator.slices(RowNumbers.indicate_codes(domain), curator.remaining)
@@ -97,8 +105,8 @@ class Slices(_NoisyCopies):
         deadline: when the fit stops and returns the best so far.
 
         Raises:
-            InputError: The attributes have too many codes, or the adjacency or the unit is not one that
-                slices protect.
+            InputError: The attributes have too many codes, the copies would not fit into memory, or the
+                adjacency or the unit is not one that slices protect.
         """
         self._buy_copies(curator, fitter, on_step)
         on_step(Step("fit", "tables of all pairs", 0, 1.0))
@@ -130,10 +138,14 @@ class SliceTraining(_NoisyCopies):
         deadline: when the training stops.
 
         Raises:
-            InputError: The fitter does not learn from noisy copies, the attributes have too many codes, or
-                the adjacency or the unit is not one that slices protect.
+            InputError: The fitter does not learn from noisy copies, the attributes have too many codes, the
+                copies would not fit into memory, the table has fewer than two rows, or the adjacency or the
+                unit is not one that slices protect.
         """
         self.check_fitter(fitter)
+        if (curator.public_rows or 0.0) < 2.0:  # it tells nothing: see `_buy_copies`
+            remedy = "Release more rows, or use 'slicing'."
+            raise InputError(invalid("table", "of at least 2 rows to train against their copies", remedy))
         copies = self._buy_copies(curator, fitter, on_step)
         on_step(Step("fit", "a generator", 0, 1.0))
         return cast("SlicesFitter", fitter).fit_slices(
@@ -150,11 +162,14 @@ one fit."""
 def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[NoisyMarginal]:
     """Tables of single attributes as they are, and those of pairs moved towards the product of the two.
 
-    Of the squared difference of a pair's table from the product, in units of its noise, as much is expected
-    of noise as the table has degrees of freedom. The difference is multiplied by 1 - (degrees of freedom) /
-    (squared difference), not below 0: the positive-part James-Stein estimator, with which the expected
-    squared error in these units is never larger. The same factor is the part of the noise's variance that the
-    difference keeps; the product has, to first order, the variance of its two factors.
+    Noise of a pair's table that is not that of its two attributes sums to 0 along both, and has in each of
+    the m m' cells the variance that the table says. So of the squared difference from the product, in units
+    of that noise, m m' are expected of noise alone. The difference is multiplied by 1 - m m' / (squared
+    difference), not below 0: the positive-part James-Stein estimator, on the (m - 1)(m' - 1) degrees of
+    freedom that the noise has, with m m' / ((m - 1)(m' - 1)) of that variance in each. With four of them or
+    more the expected squared error is never larger than without; with fewer it is for some tables. The same
+    factor is the part of the noise's variance that the difference keeps; the product has, to first order, the
+    variance of its two factors.
 
     Args:
         measurements: Noisy tables, of every single attribute that is in a pair among them.
@@ -178,9 +193,8 @@ def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[No
         uncertain = np.multiply.outer(one.sigmas**2, ones[second] ** 2)
         uncertain += np.multiply.outer(ones[first] ** 2, other.sigmas**2)
         difference = table.values - expected
-        freedom = (table.values.shape[0] - 1) * (table.values.shape[1] - 1)
         squared = float((difference**2 / table.sigmas**2).sum())
-        kept = max(1.0 - freedom / squared, 0.0) if squared > 0 else 0.0
+        kept = max(1.0 - table.values.size / squared, 0.0) if squared > 0 else 0.0
         variance = kept * table.sigmas**2 + (1.0 - kept) * uncertain / total**2
         sigma = np.sqrt(np.maximum(variance, FLOOR * table.sigmas**2))
         found.append(NoisyMarginal(table.clique, expected + kept * difference, sigma))

@@ -1,0 +1,123 @@
+"""Strategies of noisy copies: what pairs are moved by, and what is refused before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import margrave as mg
+import margrave.select.from_rows.slices as slices
+from margrave.errors import InputError
+from margrave.release import NoisySlices
+from margrave.schema.domain import Domain
+from margrave.schema.row_numbers import RowNumbers
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
+ROWS = 3000
+
+
+def _release(codes: Any, sigma: float, seed: int) -> NoisySlices:
+    vectors = np.concatenate([np.eye(n)[codes[:, j]] for j, n in enumerate(DOMAIN.sizes)], axis=1)
+    noise = np.random.default_rng(seed).standard_normal(vectors.shape)
+    return NoisySlices(RowNumbers.indicate_codes(DOMAIN), vectors + sigma * noise, sigma)
+
+
+def _independent(seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, size, ROWS) for size in DOMAIN.sizes], axis=1)
+
+
+def _truth(codes: Any, clique: tuple[str, ...]) -> Any:
+    table = np.zeros(DOMAIN.shape(clique))
+    np.add.at(table, tuple(codes[:, DOMAIN.index(name)] for name in clique), 1.0)
+    return table
+
+
+def test_noise_alone_is_as_many_squares_as_a_table_has_cells() -> None:
+    """Of independent attributes, where the rows' own noise is small beside that of their copies."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for seed in range(150):
+        tables = _release(_independent(seed), 5.0, seed).tables()
+        ones = {table.clique[0]: table.values for table in tables if len(table.clique) == 1}
+        for table in tables:
+            if len(table.clique) == 2:
+                product = np.multiply.outer(*(ones[name] for name in table.clique)) / ROWS
+                squared = float(((table.values - product) ** 2 / table.sigmas**2).sum())
+                found.setdefault(table.clique, []).append(squared / product.size)
+    for clique, shares in found.items():
+        assert np.mean(shares) == pytest.approx(1.0, abs=0.25), clique
+
+
+def test_pairs_that_say_nothing_become_products_and_those_that_do_stay() -> None:
+    """With as many squares as degrees of freedom taken off, half of the noise of a 2 x 3 table would stay."""
+    before = after = 0.0
+    for seed in range(40):
+        codes = _independent(seed)
+        tables = _release(codes, 5.0, seed).tables()
+        for table, moved in zip(tables, slices.shrink_pairs(tables, ROWS), strict=True):
+            if table.clique == ("a", "b"):
+                truth = _truth(codes, table.clique)
+                before += float(((table.values - truth) ** 2).sum())
+                after += float(((moved.values - truth) ** 2).sum())
+    assert after < 0.3 * before
+    codes = _independent(0)
+    codes[:, 1] = codes[:, 0]
+    tables = _release(codes, 0.3, 0).tables()
+    for table, moved in zip(tables, slices.shrink_pairs(tables, ROWS), strict=True):
+        if table.clique == ("a", "b"):
+            np.testing.assert_allclose(moved.values, table.values, atol=0.02 * ROWS)
+            np.testing.assert_allclose(moved.sigmas, table.sigmas, rtol=0.02)
+
+
+def _fit(method: str, rows: int, path: Path, **sizes: int) -> Any:
+    table = pa.table({name: np.zeros(rows, dtype=int) for name in sizes})
+    schema = mg.Schema.from_sizes(sizes)
+    run = mg.Synthesizer(
+        method, epsilon=1.0, delta=1e-5, adjacency="zero_out", schema=schema, ledger=path / "run.jsonl"
+    )
+    return run.fit(table)
+
+
+def _nothing_was_bought(path: Path) -> bool:
+    ledger = path / "run.jsonl"
+    return not ledger.exists() or "noisy copies" not in ledger.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "method", ["slicing", pytest.param("slice_wass", marks=[pytest.mark.needs_extra("torch")])]
+)
+def test_copies_beyond_the_memory_are_refused_before_they_are_bought(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "machine_memory", lambda: 60 * 5 * slices.BYTES - 1)
+    with pytest.raises(InputError, match="fit into this machine's memory"):
+        _fit(method, 60, tmp_path, a=2, b=3)
+    assert _nothing_was_bought(tmp_path)
+
+
+def test_too_many_codes_are_refused_before_anything_is_bought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "MAX_CODES", 4)
+    with pytest.raises(InputError, match="at most 4 codes"):
+        _fit("slicing", 60, tmp_path, a=2, b=3)
+    assert _nothing_was_bought(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_of_no_row_or_one_is_copied_and_has_a_model(rows: int, tmp_path: Path) -> None:
+    drawn = _fit("slicing", rows, tmp_path, a=2, b=3).sample(4, rng=0)
+    assert len(drawn["a"]) == 4
+
+
+@pytest.mark.needs_extra("torch")
+@pytest.mark.parametrize("method", ["slice_fdiv", "slice_wass"])
+def test_a_table_too_small_to_train_on_is_refused_before_it_is_copied(method: str, tmp_path: Path) -> None:
+    for rows in (0, 1):
+        with pytest.raises(InputError, match="at least 2 rows"):
+            _fit(method, rows, tmp_path, a=2, b=3)
+    assert _nothing_was_bought(tmp_path)
