@@ -7,9 +7,11 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models import public_auto
+from margrave.models.auto import Auto
 from margrave.models.gated import GatedModel
+from margrave.models.gated.calibrated import CalibratedModel
 from margrave.models.public_auto import ConditionedModel, PublicAuto
-from margrave.release import NoisyMarginal
+from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 
@@ -49,12 +51,22 @@ def test_both_models_are_drawn_given_public_rows_and_come_back(prefers: bool, mo
     rows = copies(1000)
     tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
     model = PublicAuto(given=given).fit(DOMAIN, tables)
-    assert isinstance(model, ConditionedModel if prefers else GatedModel)
+    assert isinstance(model, CalibratedModel if prefers else GatedModel)
     drawn = model.sample(1000, np.random.default_rng(0), {"p": rows.column("p")})
     np.testing.assert_array_equal(drawn.column("p"), rows.column("p"))
     again = PublicAuto().restore(DOMAIN, tables, model.state())
     for clique in (("a", "b"), ("p", "c"), ("a", "c", "d")):
         np.testing.assert_allclose(again.project(clique), model.project(clique), rtol=1e-6, atol=1e-6)
+
+
+def test_a_model_of_another_kind_is_drawn_given_the_rows_as_it_is_and_comes_back() -> None:
+    """Graphical models, and mixtures of columns of very many codes, are not calibrated."""
+    rows = copies(300)
+    tables, known = noisy_pairs(rows, 4.0), [KnownMarginal(("p",), count(rows, ("p",)), 4.0)]
+    model = ConditionedModel(Auto().fit(DOMAIN, [*tables, *known], total=300.0), known)
+    again = PublicAuto().restore(DOMAIN, tables, model.state())
+    assert isinstance(again, ConditionedModel)
+    np.testing.assert_allclose(again.project(("a", "b")), model.project(("a", "b")), rtol=1e-6, atol=1e-6)
 
 
 def test_the_model_that_split_noise_prefers_is_no_worse_in_rows() -> None:

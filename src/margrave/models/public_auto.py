@@ -15,6 +15,9 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, compare, halves, pool
 from margrave.models._base.public_rows import pack_tables, unpack_tables
+from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.refinements import choose_refinements, learn_refinements
+from margrave.models.gated.calibrated import PREFIX, calibrate, restore_calibrated
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -33,6 +36,8 @@ MAX_KNOWN_CELLS = 1 << 20
 MAX_PUBLIC_SHARE = 0.5
 """Share of the attributes below which auto's model is tried. With half of structural-a public it has more
 errors in pairs and fewer in triples (bench/LOG.md), and it would take as long again."""
+REFINED = 8
+"""Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
 """An array that the state of a `ConditionedModel` has and that of a gated mixture has not."""
 
@@ -87,20 +92,40 @@ class PublicAuto(Estimator["protocols.Model"]):
     """
 
     given: Encoded | None = None
+    target: str | None = None
     max_memory: int | None = None
     seed: int = 0
     name: ClassVar[str] = "public_auto"
-    options: ClassVar[frozenset[str]] = frozenset({"given", "max_memory"})
+    options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
     @property
     def _gated(self) -> Fitter:
-        gated = resolve("gated").with_options(given=self.given)
+        gated = resolve("gated").with_options(given=self.given, target=self.target)
         return gated if self.max_memory is None else gated.with_options(max_memory=self.max_memory)
 
     @property
     def _auto(self) -> Fitter:
         auto = resolve("auto")
         return auto if self.max_memory is None else auto.with_options(max_memory=self.max_memory)
+
+    def _fit_auto(
+        self,
+        domain: Domain,
+        tables: Sequence[NoisyMarginal],
+        known: Sequence[KnownMarginal],
+        rows: Encoded,
+        effort: Effort,
+    ) -> protocols.Model:
+        """Auto's model of all attributes, a mixture calibrated to the public rows."""
+        fitted = self._auto.fit(domain, [*tables, *known], total=float(rows.rows), effort=effort)
+        if not isinstance(fitted, MixtureModel) or effort.over:
+            return ConditionedModel(fitted, known)
+        model = calibrate(fitted, rows, known, self.seed)
+        target = self.target if self.target not in rows.domain else None
+        pooled = pool(domain, tables)
+        codes = REFINED if fitted.refinements is not None else 0
+        names = choose_refinements(model, pooled, codes, target, rows.domain.names)
+        return model.with_refinements(learn_refinements(model, names, pooled, self.seed)) if names else model
 
     def fit(
         self,
@@ -119,9 +144,7 @@ class PublicAuto(Estimator["protocols.Model"]):
         if self.given is not None and not effort.rough and not effort.over:
             known = self._count_public(domain, pool(domain, measurements))
             if known and self._prefers_auto(domain, measurements, known, effort):
-                rows = float(self.given.rows)
-                fitted = self._auto.fit(domain, [*measurements, *known], total=rows, effort=effort)
-                return ConditionedModel(fitted, known)
+                return self._fit_auto(domain, measurements, known, self.given, effort)
         return self._gated.fit(domain, measurements, total=total, effort=effort)
 
     def restore(
@@ -135,7 +158,10 @@ class PublicAuto(Estimator["protocols.Model"]):
         if KEY not in state:
             return self._gated.restore(domain, measurements, state)
         known = unpack_tables(domain, state)
-        return ConditionedModel(self._auto.restore(domain, [*measurements, *known], state), known)
+        fitted = self._auto.restore(domain, [*measurements, *known], state)
+        if PREFIX + "gate" in state and isinstance(fitted, MixtureModel):
+            return restore_calibrated(fitted, known, state)
+        return ConditionedModel(fitted, known)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Any cliques will do: auto's model is not tried where it would be too large."""
@@ -180,8 +206,10 @@ class PublicAuto(Estimator["protocols.Model"]):
         total = float(rows.rows)
         given = {name: rows.column(name) for name in rows.domain.names}
         counted = []
-        for fitter, half_tables in ((self._gated, noisy), (self._auto, [*noisy, *known])):
-            model = fitter.fit(domain, half_tables, total=total, effort=effort)
+        for model in (
+            self._gated.fit(domain, noisy, total=total, effort=effort),
+            self._fit_auto(domain, noisy, known, rows, effort),
+        ):
             drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
             counted.append([_count(drawn, domain, table.clique) for table in judged])
         if _is_late(effort):

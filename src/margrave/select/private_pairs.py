@@ -46,23 +46,29 @@ class PrivatePairs(Strategy):
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look.
         max_clique_cells: Pairs with more cells are left out.
+        target: A column whose pairs get `emphasis` times what they would get by step 3.
+        emphasis: See target; at least 1. As in `AllPairs`.
 
     Raises:
-        InputError: A share is out of range.
+        InputError: A share or the emphasis is out of range.
     """
 
     public: tuple[str, ...] = ()
     ones: Fraction = Fraction(1, 20)
     look: Fraction = Fraction(1, 2)
     max_clique_cells: int = 1_000_000
+    target: str | None = None
+    emphasis: float = 2.0
     name: ClassVar[str] = "private_pairs"
     gaussian_only: ClassVar[bool] = True
-    options: ClassVar[frozenset[str]] = frozenset({"public"})
+    options: ClassVar[frozenset[str]] = frozenset({"public", "target"})
 
     def __post_init__(self) -> None:
         for param, share in (("ones", self.ones), ("look", self.look)):
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share above 0 and below 1", "Try the default.", got=share))
+        if not (np.isfinite(self.emphasis) and self.emphasis >= 1):
+            raise InputError(invalid("emphasis", "at least 1", "Try 2.", got=self.emphasis))
 
     def split_rho(self, counted: bool) -> Shares:
         """One-ways, all pairs alike, and the rest by dependence; as where a private column has a pair."""
@@ -86,6 +92,8 @@ class PrivatePairs(Strategy):
         """
         domain = curator.domain
         private = [name for name in domain.names if name not in self.public]
+        if self.target is not None:
+            domain.index(self.target)
         pairs = self._pairs(domain)
         fitter.admit(domain, pairs)
         if private:
@@ -127,7 +135,11 @@ class PrivatePairs(Strategy):
         rough = Effort(rough=True, deadline=deadline)
         model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
         on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
-        measure_shares(curator, self._shares(_estimate_worth(model, first), curator.remaining))
+        worth = {
+            pair: value * (self.emphasis if self.target in pair else 1.0)
+            for pair, value in _estimate_worth(model, first).items()
+        }
+        measure_shares(curator, self._shares(worth, curator.remaining))
 
     def _shares(self, worth: Mapping[Clique, float], left: Fraction) -> dict[Clique, Fraction]:
         """What each pair still gets of `left`, so that both looks together are in proportion to worth."""

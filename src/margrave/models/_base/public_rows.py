@@ -107,12 +107,12 @@ class PublicRows:
         return keys, domain.size(names)
 
     def part(self, count: int, rng: np.random.Generator) -> PublicRows:
-        """About `count` of the distinct rows, drawn alike with their weights; all if there are no more."""
+        """`count` of the distinct rows, drawn alike with their weights, each for one row; all if no more."""
         if len(self.codes) <= count:
             return self
         chosen = np.sort(rng.choice(len(self.codes), count, replace=False))
         weights = self.weights[chosen] / self.weights[chosen].sum()
-        return PublicRows(self.names, self.starts, self.codes[chosen], weights, chosen)
+        return PublicRows(self.names, self.starts, self.codes[chosen], weights, np.arange(count))
 
 
 def _damaged() -> str:

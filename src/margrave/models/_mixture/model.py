@@ -35,7 +35,7 @@ from margrave.models._mixture.constraint_blocks import (
     rake_block,
 )
 from margrave.models._mixture.latent_blocks import LatentBlock, latent_blocks_from_state
-from margrave.models._mixture.rows import draw
+from margrave.models._mixture.rows import PASSES, draw, find_probability
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -333,6 +333,21 @@ class MixtureModel(Model):
 
         return sample_codes(self._domain, rows, given, rng, draw_rows, ways)
 
+    def draw_unrefined(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        evidence: Evidence,
+        deadline: Deadline | None = None,
+        balanced: bool = True,
+    ) -> list[Longs]:
+        """Rows in which no attribute is drawn anew; see `rows.draw`."""
+        return draw(self, rows, rng, evidence, passes=PASSES if balanced else 0, deadline=deadline)
+
+    def find_probability(self, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
+        """p(attributes asked for | all other codes) of each row without refinements, shape [rows]."""
+        return find_probability(self, columns, asked)
+
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Mixture.restore` builds the same model again."""
         state = {
@@ -347,8 +362,8 @@ class MixtureModel(Model):
             state |= {f"nest_{place}_{key}": value for key, value in own.items()}
         return state if self.refinements is None else state | self.refinements.state()
 
-    def with_refinements(self, refinements: Refinements) -> MixtureModel:
-        """The same mixture, with some attributes drawn given the others."""
+    def with_refinements(self, refinements: Refinements | None) -> MixtureModel:
+        """The same mixture, with some attributes drawn given the others, or none."""
         same = self._domain, self._total, self.weights, self.fitted, self.information, self.descent
         return MixtureModel(*same, refinements, self.latent_blocks)
 

@@ -18,9 +18,9 @@ whose codes are the pairs of codes, and the table is its pair with the refined a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,8 @@ from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.evidence import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
-from margrave.models._mixture.latent_blocks import CHUNK, dependence
+from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock, dependence
 from margrave.models._mixture.model import MixtureModel
-from margrave.models._mixture.rows import draw
 from margrave.models._sampling.balance import balance_column
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
@@ -187,16 +186,54 @@ ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
 most."""
 
 
+class Refinable(Protocol):
+    """A model some of whose attributes may be drawn anew given the others."""
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+
+    @property
+    def total(self) -> float:
+        """The number of rows that the model stands for."""
+
+    @property
+    def latent_blocks(self) -> Sequence[LatentBlock]:
+        """Attributes that share states of their own: they are not refined."""
+
+    def project(self, clique: Clique) -> Floats:
+        """The marginal of a clique, in rows."""
+
+    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """The marginals of many cliques."""
+
+    def draw_unrefined(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        evidence: Evidence,
+        deadline: Deadline | None = None,
+        balanced: bool = True,
+    ) -> list[Longs]:
+        """Rows in which nothing is drawn anew, each column of shape [rows].
+
+        balanced: whether they are moved towards the model's tables of pairs.
+        """
+
+    def find_probability(self, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
+        """p(attributes asked for | all other codes) of each row without refinements, shape [rows]."""
+
+
 class Refinements:
     """How some attributes are drawn given the others, one after another.
 
     Args:
-        model: The mixture, without refined attributes.
+        model: What the others are drawn from.
         steps: p(refined attribute | all others) of each refined attribute, in the order of drawing.
         seed: Of the reference rows.
     """
 
-    def __init__(self, model: MixtureModel, steps: Sequence[Conditional], seed: int) -> None:
+    def __init__(self, model: Refinable, steps: Sequence[Conditional], seed: int) -> None:
         self.steps: tuple[Conditional, ...] = ()
         self.seed = seed
         self._domain, self._total = model.domain, model.total
@@ -251,7 +288,7 @@ class Refinements:
 
     def draw(
         self,
-        model: MixtureModel,
+        model: Refinable,
         rows: int,
         rng: np.random.Generator,
         evidence: Evidence,
@@ -299,28 +336,29 @@ class Refinements:
 
     def _joint(
         self,
-        model: MixtureModel,
+        model: Refinable,
         rows: int,
         rng: np.random.Generator,
         evidence: Evidence,
         deadline: Deadline | None,
     ) -> list[Longs]:
         """Rows of the mixture with all refined attributes drawn given the others."""
-        drawn = draw(model, rows, rng, evidence, deadline=deadline)
+        drawn = model.draw_unrefined(rows, rng, evidence, deadline)
         columns = dict(zip(self._domain.names, drawn, strict=True))
         for step in self.steps:
             columns, _ = _redrawn(step, columns, rng)
         return [columns[name] for name in self._domain.names]
 
     def _weigh_proposals(
-        self, model: MixtureModel, rng: np.random.Generator, evidence: Evidence, rows: int
+        self, model: Refinable, rng: np.random.Generator, evidence: Evidence, rows: int
     ) -> list[Longs]:
         """Rows with given refined attributes: the mixture's own given them, chosen by importance."""
         owners = np.repeat(np.arange(rows), PROPOSALS)
         given = {name: np.broadcast_to(own, rows)[owners] for name, own in evidence.items()}
-        columns = dict(zip(self._domain.names, draw(model, len(owners), rng, given), strict=True))
+        proposed = model.draw_unrefined(len(owners), rng, given)
+        columns = dict(zip(self._domain.names, proposed, strict=True))
         asked = {name: given[name] for name in self.names if name in given}
-        logs = -np.log(_refined_probability(model, columns, asked))
+        logs = -np.log(model.find_probability(columns, asked))
         for step in self.steps:
             if step.target not in asked:
                 columns, _ = _redrawn(step, columns, rng)
@@ -344,7 +382,7 @@ class Refinements:
 
 
 def choose_refinements(
-    model: MixtureModel, tables: Sequence[Pooled], codes: int, target: str | None
+    model: Refinable, tables: Sequence[Pooled], codes: int, target: str | None, given: Collection[str] = ()
 ) -> list[str]:
     """Which attributes are refined attributes, in the order of drawing: those with the fewest codes, the
     target last.
@@ -359,11 +397,12 @@ def choose_refinements(
             unless all have rules; see `with_triples`.
         codes: How many codes the refined attributes may have together, the target's not counted.
         target: The attribute that rows are meant to predict, if it is known.
+        given: Attributes whose codes rows have already: no refined attributes.
     """
     domain = model.domain
     paired = {name for table in tables if len(table.clique) == 2 for name in table.clique}
     nested = {name for latent_block in model.latent_blocks for name in latent_block.names}
-    ruled = set() if domain.rules is None else set(domain.rules.names)
+    ruled = set(given) if domain.rules is None else {*given, *domain.rules.names}
     able = [
         n for n in domain.names if n in paired - nested - ruled and n != target and 1 < domain[n] <= codes
     ]
@@ -411,13 +450,27 @@ def add_refinements(
     """The mixture with some attributes drawn from additive models of the released pairs."""
     if not names:
         return model
+    return model.with_refinements(learn_refinements(model, names, tables, seed))
+
+
+def learn_refinements(
+    model: Refinable, names: Sequence[str], tables: Sequence[Pooled], seed: int
+) -> Refinements:
+    """How some attributes are drawn given the others: additive models of the released pairs.
+
+    Args:
+        model: What the others are drawn from.
+        names: The attributes, in the order of drawing.
+        tables: What was measured.
+        seed: Of the reference rows.
+    """
     refinements = Refinements(model, (), seed)
     for place, name in enumerate(names):
         later = set(names[place + 1 :])
         # A triple is kept by the last of its attributes to be drawn.
         own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
         refinements.learn(name, own)
-    return model.with_refinements(refinements)
+    return refinements
 
 
 def refinements_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
@@ -426,8 +479,18 @@ def refinements_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> 
     Raises:
         ReleaseError: The state is not that of refined attributes in the domain.
     """
+    found = restore_refinements(model, state)
+    return model if found is None else model.with_refinements(found)
+
+
+def restore_refinements(model: Refinable, state: Mapping[str, Floats]) -> Refinements | None:
+    """How attributes are drawn given the others by a model whose state this is; None for a plain one.
+
+    Raises:
+        ReleaseError: The state is not that of refined attributes in the domain.
+    """
     if "labels" not in state:
-        return model
+        return None
     places, seed = np.asarray(state["labels"]), np.asarray(state.get("labels_seed", np.nan))
     sound = places.ndim == 1 and seed.shape == () and np.isfinite(seed) and seed >= 0
     if not (sound and set(places.tolist()) <= set(range(len(model.domain)))):
@@ -437,10 +500,10 @@ def refinements_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> 
         head = f"label_{place}_"
         own = {key.removeprefix(head): value for key, value in state.items() if key.startswith(head)}
         steps.append(Conditional.restore(model.domain, model.domain.names[index], own))
-    return model.with_refinements(Refinements(model, steps, int(seed))) if steps else model
+    return Refinements(model, steps, int(seed)) if steps else None
 
 
-def _dependence(model: MixtureModel, names: Sequence[str]) -> dict[str, float]:
+def _dependence(model: Refinable, names: Sequence[str]) -> dict[str, float]:
     """How much each attribute depends on the others: the sum of total variations from independence.
 
     Each over what an attribute with such shares can have at most, about: rare codes say little in rows.
@@ -459,9 +522,10 @@ def reference_rows(width: int) -> int:
     return min(max(MIN_SAMPLE_ROWS, ROWS_A_CODE * width), max(CELLS // width, MIN_CAPPED_ROWS), MOST_ROWS)
 
 
-def _reference(model: MixtureModel, seed: int) -> Columns:
+def _reference(model: Refinable, seed: int) -> Columns:
     rows = reference_rows(len(model.domain))
-    columns = draw(model, rows, np.random.default_rng([seed, MIN_SAMPLE_ROWS]), {}, passes=0)
+    rng = np.random.default_rng([seed, MIN_SAMPLE_ROWS])
+    columns = model.draw_unrefined(rows, rng, {}, balanced=False)
     return dict(zip(model.domain.names, columns, strict=True))
 
 
@@ -527,31 +591,3 @@ def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:
         count = min(len(able), len(asking))
         owners[able[:count]] = asking[:count]
     return owners
-
-
-def _refined_probability(
-    model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]
-) -> Floats:
-    """The mixture's own p(refined attributes asked for | all other codes) of each row, shape [rows]."""
-    rows = len(next(iter(columns.values())))
-    tied = {name for group in model.groups for name in group.names}
-    alone = [name for name in columns if name not in asked and name not in tied]
-    logs_of = {name: np.log(np.maximum(model.block(name), 1e-30)).astype(np.float32) for name in alone}
-    rest = {name: column for name, column in columns.items() if name not in asked}
-    start = np.log(np.maximum(model.weights, 1e-300)).astype(np.float32)
-    found = np.empty(rows)
-    for first in range(0, rows, CHUNK):
-        part = slice(first, min(first + CHUNK, rows))
-        logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
-        for name in alone:
-            logs += logs_of[name][columns[name][part]]
-        for group in model.groups:
-            if group.told(rest):
-                lines, likely = group.likelihood(pick_evidence(rest, np.arange(rows)[part]), len(logs))
-                logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        joint = weights.copy()
-        for name, codes in asked.items():
-            joint *= model.block(name)[codes[part]]
-        found[part] = joint.sum(axis=1) / weights.sum(axis=1)
-    return np.maximum(found, 1e-12)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,20 @@ def condition_weights(model: MixtureModel, evidence: Mapping[str, int]) -> Float
     return np.asarray(weights / weights.sum())
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Components that rows with codes of their own have been given already.
+
+    Args:
+        keys: The component of each row, shape [rows].
+        sums: Of the probabilities of the components over the rows, in rows, by code of each attribute that
+            is given, shape [codes, components].
+    """
+
+    keys: Longs
+    sums: Mapping[str, Floats]
+
+
 def draw(
     model: MixtureModel,
     rows: int,
@@ -52,6 +67,7 @@ def draw(
     *,
     passes: int = PASSES,
     deadline: Deadline | None = None,
+    chosen: Chosen | None = None,
 ) -> list[Longs]:
     """Codes of every attribute, each of shape [rows], in random order, or in that of codes given one a row.
 
@@ -59,10 +75,14 @@ def draw(
     conditionals, so that each count is within 1 of its expectation. Codes are then swapped inside components,
     where any pairing is as likely, until the counts of pairs come close to the model's. Rows with codes of
     their own get a component each, by its weight given them, and the rest is the same. `passes`: swaps tried
-    for each row and attribute; after the deadline none is.
+    for each row and attribute; after the deadline none is. `chosen`: the components, where somebody else has
+    drawn them so that attributes have the model's tables with the given ones as well.
     """
     domain = model.domain
-    weights, keys = _components(model, rows, rng, evidence)
+    if chosen is None:
+        weights, keys = _components(model, rows, rng, evidence)
+    else:
+        weights, keys = model.weights, chosen.keys
     by = order_by_group(keys, len(weights))
     columns = []
     tied = {
@@ -87,7 +107,8 @@ def draw(
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
     if passes and not (deadline is not None and deadline.passed):
-        _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline)
+        sums = {} if chosen is None else chosen.sums
+        _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline, sums)
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
@@ -105,26 +126,26 @@ def _balance(
     passes: int,
     rng: np.random.Generator,
     deadline: Deadline | None,
+    sums: Mapping[str, Floats],
 ) -> None:
     """Swap codes inside components, or states, in place: not those that are given or tied to others by rules.
 
     What is given of a latent block changes its states' shares, so that the others' pairs are no longer the
-    model's: none of such a latent block is looked at.
+    model's: none of such a latent block is looked at. Attributes with `sums` are given so that they are.
     """
     names = model.domain.names
     told = {
         name
         for latent_block in model.latent_blocks
-        if latent_block.told(dict.fromkeys(given, 0))
+        if latent_block.told(dict.fromkeys(given - {*sums}, 0))
         for name in latent_block.names
     }
-    far = given | told | {name for name in tied if model.domain[name] > MIN_WIDE_CODES}
+    far = (given - {*sums}) | told | {name for name in tied if model.domain[name] > MIN_WIDE_CODES}
     near = [i for i, name in enumerate(names) if name not in far]
-    loose = [place for place, i in enumerate(near) if names[i] not in tied]
+    loose = [place for place, i in enumerate(near) if names[i] not in tied and names[i] not in sums]
     if len(near) < 2 or len(keys) < 2 or not loose:
         return
-    shares = np.concatenate([model.block(names[i]) for i in near])
-    expected = len(keys) * ((shares * weights) @ shares.T)
+    expected = _expect_pairs(model, [names[i] for i in near], weights, len(keys), sums)
     sizes = [model.domain.sizes[i] for i in near]
     starts, place = np.concatenate([[0], np.cumsum(sizes)]), {names[i]: p for p, i in enumerate(near)}
     apart = {}
@@ -133,7 +154,12 @@ def _balance(
         apart.update({place[name]: states[latent_block.names] for name in inside})
         for one, two in permutations(inside, 2):
             a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
-            expected[a, b] = len(keys) * latent_block.mixed((one, two), weights)
+            table = len(keys) * latent_block.mixed((one, two), weights)
+            for name, whole in ((one, table.sum(axis=1)[:, None]), (two, table.sum(axis=0)[None, :])):
+                if name in sums:
+                    counts = sums[name].sum(axis=1).reshape((-1, 1) if name == one else (1, -1))
+                    table = table * (counts / np.maximum(whole, 1e-300))
+            expected[a, b] = table
     moved = [columns[i] for i in near]
     most = max(min(SWAPS_A_ROW, MAX_SWAPS // len(near)), MIN_SWAPS)
     swapped = balance(
@@ -141,6 +167,24 @@ def _balance(
     )
     for i, column in zip(near, swapped, strict=True):
         columns[i] = column
+
+
+def _expect_pairs(
+    model: MixtureModel, names: Sequence[str], weights: Floats, rows: int, sums: Mapping[str, Floats]
+) -> Floats:
+    """Tables of pairs that only components tie together, in rows, shape [codes, codes].
+
+    Those of two attributes that are given, of which nothing can be moved, are 0.
+    """
+    shares = np.concatenate([model.block(name) for name in names])
+    expected = rows * ((shares * weights) @ shares.T)
+    if sums:
+        own = np.concatenate([np.full(model.domain[name], name in sums) for name in names])
+        known = np.concatenate([sums[name] for name in names if name in sums])
+        mixed = known @ shares[~own].T
+        expected[np.ix_(own, own)] = 0.0
+        expected[np.ix_(own, ~own)], expected[np.ix_(~own, own)] = mixed, mixed.T
+    return np.asarray(expected)
 
 
 def _components(
@@ -172,3 +216,29 @@ def _components(
         each = np.arange(len(table))
         keys[part] = draw_column(each, each, table, rng)
     return np.bincount(keys, minlength=len(weights)) / max(rows, 1), keys
+
+
+def find_probability(model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
+    """The mixture's own p(attributes asked for | all other codes) of each row, shape [rows]."""
+    rows = len(next(iter(columns.values())))
+    tied = {name for group in model.groups for name in group.names}
+    alone = [name for name in columns if name not in asked and name not in tied]
+    logs_of = {name: np.log(np.maximum(model.block(name), 1e-30)).astype(np.float32) for name in alone}
+    rest = {name: column for name, column in columns.items() if name not in asked}
+    start = np.log(np.maximum(model.weights, 1e-300)).astype(np.float32)
+    found = np.empty(rows)
+    for first in range(0, rows, CHUNK):
+        part = slice(first, min(first + CHUNK, rows))
+        logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
+        for name in alone:
+            logs += logs_of[name][columns[name][part]]
+        for group in model.groups:
+            if group.told(rest):
+                lines, likely = group.likelihood(pick_evidence(rest, np.arange(rows)[part]), len(logs))
+                logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        joint = weights.copy()
+        for name, codes in asked.items():
+            joint *= model.block(name)[codes[part]]
+        found[part] = joint.sum(axis=1) / weights.sum(axis=1)
+    return np.maximum(found, 1e-12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
@@ -17,6 +17,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
 from margrave.models._base.public_rows import PublicRows
+from margrave.models._mixture.refinements import choose_refinements, learn_refinements, reference_rows
 from margrave.models.gated.descent import descend, start
 from margrave.models.gated.model import GatedModel, restore_model
 from margrave.models.gated.objective import Targets, collect_targets
@@ -42,6 +43,10 @@ PILOT, ROUGH = 80, 60
 STEP, MOST_STEPS = 2.0, 2
 """Penalties are tried at this factor apart, while they get better, this many times up or else down at
 most."""
+EARLY_WORK, LATE_WORK = 1 << 22, 1 << 23
+"""Public codes that an early step and a last one look at, at most: a core takes 80 components of 16 million
+codes a second. A part of 32,768 rows has that many from 128 public columns on, all of 95,130 rows have fewer
+up to 88 columns."""
 SURE = 1.0
 """Standard errors by which another penalty has to be better than the rule's."""
 
@@ -58,6 +63,11 @@ class Gated(Estimator["GatedModel"]):
     The penalty per nat is information = 10 sqrt(x) min(x / 2000, 1)^(1/4), x rows times mu and mu^2 the
     precision of all measurements together, times what split noise chooses (`margrave.models._base.pooling`).
 
+    Private attributes of few codes, and the target, are refined: each is drawn anew given all other columns
+    of a row, from an additive model of its measured pairs that is fitted over the public rows themselves
+    (`margrave.models._mixture.refinements`). Where noise is large, all but the target only if split noise
+    finds that better.
+
     Args:
         given: The public rows as codes, under the domain's attributes of the same names; None for none, which
             makes it a mixture of products of all attributes.
@@ -68,7 +78,9 @@ class Gated(Estimator["GatedModel"]):
         rate: First step length, in logarithms.
         part: Distinct public rows that all but the last steps look at.
         last: Steps at the end that look at all public rows.
-        seed: Of starting points, split noise and parts.
+        refinements: Codes that all refined attributes may have together, 0 for none.
+        target: A private attribute that rows are meant to predict: refined as well, the last one.
+        seed: Of starting points, split noise, parts, and the rows that additive models are fitted on.
         max_memory: Bytes that the program may take with the fit; fewer public rows are looked at in a step.
 
     Raises:
@@ -93,10 +105,12 @@ class Gated(Estimator["GatedModel"]):
     rate: float = 0.2
     part: int = 1 << 15
     last: int = 100
+    refinements: int = 8
+    target: str | None = None
     seed: int = 0
     max_memory: int | None = None
     name: ClassVar[str] = "gated"
-    options: ClassVar[frozenset[str]] = frozenset({"given", "max_memory"})
+    options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
     def __post_init__(self) -> None:
         for param in ("components", "steps", "part", "last"):
@@ -138,13 +152,31 @@ class Gated(Estimator["GatedModel"]):
     def _fit(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, public: PublicRows, effort: Effort
     ) -> GatedModel:
-        penalty = self.information
-        if penalty is None:
-            penalty = penalty_rule(rows * mu(tables))
-            if not effort.rough:
-                penalty *= self._choose_factor(domain, tables, rows, public, penalty, effort)
-        steps = min(ROUGH, self.steps) if effort.rough else self.steps
-        return self._descended(domain, tables, rows, public, penalty, steps, effort)
+        penalty = penalty_rule(rows * mu(tables)) if self.information is None else self.information
+        # Of very many public codes a part is enough to fit to; rows are drawn for all of them.
+        some = public.part(LATE_WORK // max(len(public.names), 1), np.random.default_rng(self.seed))
+        if effort.rough:
+            steps = min(ROUGH, self.steps)
+            return self._descended(domain, tables, rows, some, penalty, steps, effort)
+        factor, refined = self._choose(domain, tables, rows, some, penalty, effort)
+        model = self._descended(domain, tables, rows, some, penalty * factor, self.steps, effort)
+        if some is not public:
+            model = GatedModel(domain, rows, public, model.gate, model.bias, model.shares)
+        names = [] if effort.over else self._choose_refinements(model, tables, refined)
+        return self._refine(model, names, tables)
+
+    def _choose_refinements(
+        self, model: GatedModel, tables: Sequence[Pooled], all_of_them: bool
+    ) -> list[str]:
+        """The refined attributes in the order of drawing: all of them, or only the target."""
+        target = self.target if self.target in model.private else None
+        codes = self.refinements if all_of_them else 0
+        return choose_refinements(model, tables, codes, target, model.rows.names)
+
+    def _refine(self, model: GatedModel, names: Sequence[str], tables: Sequence[Pooled]) -> GatedModel:
+        if not names:
+            return model
+        return model.with_refinements(learn_refinements(model, names, tables, self.seed))
 
     def _descended(
         self,
@@ -160,7 +192,7 @@ class Gated(Estimator["GatedModel"]):
         targets: Targets = collect_targets(domain, public.names, private, tables, rows)
         rng = np.random.default_rng(self.seed)
         at = start(public, targets, self.components, rng)
-        part, last = self._part(), min(self.last, steps)
+        part, last = self._part(len(public.names)), min(self.last, steps)
         if private:
             penalties = (penalty, GATE * penalty)
             descend(public, targets, at, penalties, steps, self.rate, part, last, rng, lambda: effort.over)
@@ -172,13 +204,14 @@ class Gated(Estimator["GatedModel"]):
                 shares[codes] = 1.0 / (end - first)  # nothing is known of the attribute
         return GatedModel(domain, rows, public, at.gate, at.bias, shares)
 
-    def _part(self) -> int:
-        """Distinct rows a step looks at: `part`, or what the memory limit leaves."""
-        if self.max_memory is None:
-            return self.part
-        return max(min(self.part, self.max_memory // (20 * self.components)), 256)
+    def _part(self, columns: int) -> int:
+        """Distinct rows an early step looks at: `part`, or what work and the memory limit leave."""
+        part = min(self.part, EARLY_WORK // max(columns, 1))
+        if self.max_memory is not None:
+            part = min(part, self.max_memory // (20 * self.components))
+        return max(part, 256)
 
-    def _choose_factor(
+    def _choose(
         self,
         domain: Domain,
         tables: Sequence[Pooled],
@@ -186,39 +219,48 @@ class Gated(Estimator["GatedModel"]):
         public: PublicRows,
         penalty: float,
         effort: Effort,
-    ) -> float:
-        """What the rule's penalty is to be multiplied by, from fits to one half of split noise.
+    ) -> tuple[float, bool]:
+        """What the penalty is to be multiplied by, and whether attributes that nobody asked for are refined.
 
-        The rule's penalty is the default, and another one is taken where the other half prefers it by a
-        standard error; see `margrave.models._base.pooling.compare`.
+        Both from fits to one half of split noise. The rule's penalty is the default, and another one is taken
+        where the other half prefers it by a standard error; see `margrave.models._base.pooling.compare`. A
+        penalty that was given is kept.
         """
         private = {name for name in domain.names if name not in public.names}
         judged_tables = [t for t in tables if len(t.clique) <= 2 and private.intersection(t.clique)]
-        if effort.over or not any(len(table.clique) == 2 for table in judged_tables):
-            return 1.0
+        pairs = any(len(table.clique) == 2 for table in judged_tables)
+        if effort.over or not pairs or self.information is not None:
+            return 1.0, True
         half, judged = halves(judged_tables, np.random.default_rng(self.seed))
         cliques, shrink = [table.clique for table in judged], (1.0 + SHARE) ** -0.5
+        small = replace(self, last=1) if len(public.codes) > self._part(len(public.names)) else self
 
-        def expected(factor: float) -> list[Floats]:
-            trial = penalty * shrink * factor
-            steps = min(PILOT, self.steps)
-            small = replace(self, last=1) if len(public.codes) > self.part else self
+        def fit(factor: float) -> tuple[float, GatedModel, list[Floats]]:
+            trial, steps = penalty * shrink * factor, min(PILOT, self.steps)
             model = small._descended(domain, half, rows, public, trial, steps, effort)
-            return model.project_many(cliques)
+            return factor, model, model.project_many(cliques)
 
-        best, chosen = expected(1.0), 1.0
-        for step in (STEP, 1.0 / STEP):
-            for _ in range(MOST_STEPS):
-                if _is_late(effort):
-                    return chosen
-                rival = expected(chosen * step)
-                gain, spread = compare(rival, best, judged, rows)
-                if gain + SURE * spread >= 0.0:
-                    break
-                best, chosen = rival, chosen * step
-            if chosen != 1.0:
-                break
-        return chosen
+        def prefers(rival: Sequence[Floats], default: Sequence[Floats]) -> bool:
+            gain, spread = compare(rival, default, judged, rows)
+            return gain + SURE * spread < 0.0
+
+        factor, model, expected = _search(fit, prefers, effort)
+        if _is_late(effort) or not self._must_judge(judged_tables, domain, rows):
+            return factor, True
+        asked, names = (self._choose_refinements(model, half, every) for every in (False, True))
+        if names == asked:
+            return factor, True
+        plain = expected if not asked else self._refine(model, asked, half).project_many(cliques)
+        return factor, prefers(self._refine(model, names, half).project_many(cliques), plain)
+
+    def _must_judge(self, tables: Sequence[Pooled], domain: Domain, rows: float) -> bool:
+        """Whether noise is so large that pairs may say less of a refined attribute than the mixture does.
+
+        Where noise is less than what shares of the reference rows are off by chance, that chance would be
+        judged: as in the mixture of products.
+        """
+        noise = np.mean([float(table.sigma.mean()) for table in tables if len(table.clique) == 2])
+        return bool(noise > 0.5 * rows / math.sqrt(reference_rows(len(domain))))
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -236,6 +278,26 @@ class Gated(Estimator["GatedModel"]):
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Numbers of the model, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)) * self.components)
+
+
+def _search(
+    fit: Callable[[float], tuple[float, GatedModel, list[Floats]]],
+    prefers: Callable[[Sequence[Floats], Sequence[Floats]], bool],
+    effort: Effort,
+) -> tuple[float, GatedModel, list[Floats]]:
+    """The best of fits at factors of the penalty: up while that is better, and if it never is, down."""
+    best = fit(1.0)
+    for step in (STEP, 1.0 / STEP):
+        for _ in range(MOST_STEPS):
+            if _is_late(effort):
+                return best
+            rival = fit(best[0] * step)
+            if not prefers(rival[2], best[2]):
+                break
+            best = rival
+        if best[0] != 1.0:
+            break
+    return best
 
 
 def _is_late(effort: Effort) -> bool:

@@ -80,7 +80,7 @@ def gate_rows(codes: Ints, gate: Singles, bias: Singles, logs: Singles, shares: 
 
 @compile_kernel
 def sum_by_code(codes: Ints, weights: Singles, shares: Singles, sums: Singles, totals: Singles) -> None:
-    """Add the rows' component probabilities up, by public code and in all.
+    """Add the rows' component probabilities up, by public code and in all; in the precision of `shares`.
 
     Args:
         codes: Numbered public codes, shape [rows, public attributes].
@@ -90,7 +90,7 @@ def sum_by_code(codes: Ints, weights: Singles, shares: Singles, sums: Singles, t
         totals: N, the answer in all, shape [components]; begins at 0.
     """
     components = shares.shape[1]
-    held = np.empty(components, np.float32)
+    held = np.empty(components, shares.dtype)
     for i in range(codes.shape[0]):
         for k in range(components):
             held[k] = weights[i] * shares[i, k]

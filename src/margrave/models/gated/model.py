@@ -14,6 +14,8 @@ from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._base.public_rows import PublicRows
+from margrave.models._mixture.latent_blocks import LatentBlock
+from margrave.models._mixture.refinements import Refinements, restore_refinements
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import match_most, picks
@@ -29,6 +31,8 @@ CHUNK = 1 << 14
 PASSES, TRIED = 4, 1 << 16
 """Swaps tried for each row and private attribute, and for an attribute in one pass at most: those of the
 mixture of products (`margrave.models._mixture.rows`)."""
+MAX_SORTED = 16
+"""Public attributes, the last ones, whose codes neighbours share while components are drawn."""
 MAX_BALANCED = 4096
 """Codes of all attributes together up to which rows are moved towards the expected tables."""
 
@@ -45,6 +49,7 @@ class GatedModel(Model):
         gate: Log-odds of the components by public code, shape [public codes, components].
         bias: Log-odds of the components, shape [components].
         shares: Q of the private attributes, one below the other, shape [private codes, components].
+        refinements: How some private attributes are drawn anew given all others; None for none.
     """
 
     def __init__(
@@ -55,8 +60,10 @@ class GatedModel(Model):
         gate: NDArray[np.floating],
         bias: NDArray[np.floating],
         shares: NDArray[np.floating],
+        refinements: Refinements | None = None,
     ) -> None:
         self._domain, self._total, self.rows = domain, float(total), rows
+        self.refinements = refinements
         self.gate = np.ascontiguousarray(gate, dtype=np.float32)
         self.bias = np.ascontiguousarray(bias, dtype=np.float32)
         self.private = tuple(name for name in domain.names if name not in rows.names)
@@ -82,6 +89,19 @@ class GatedModel(Model):
         """The number of rows the model stands for; marginals sum to it."""
         return self._total
 
+    @property
+    def latent_blocks(self) -> tuple[LatentBlock, ...]:
+        """None: private attributes follow from the component alone."""
+        return ()
+
+    def with_refinements(self, refinements: Refinements) -> GatedModel:
+        """The same model, with some private attributes drawn anew given all others."""
+        same = self._domain, self._total, self.rows, self.gate, self.bias, self.shares
+        return GatedModel(*same, refinements)
+
+    def _is_refined(self, clique: Clique) -> bool:
+        return self.refinements is not None and not set(clique).isdisjoint(self.refinements.names)
+
     def block(self, name: str) -> Floats:
         """Q of one private attribute, shape [codes, components]."""
         return np.asarray(self.shares[self._parts[name]])
@@ -93,23 +113,22 @@ class GatedModel(Model):
 
     def _sums(self, cells: NDArray[np.int32], count: int) -> Floats:
         """The components' probabilities summed over the rows in each of some cells, [count, components]."""
-        return self._sum_shares([cells], [count])[0]
+        return self._sum_shares(cells[:, None], count)[0]
 
-    def _sum_shares(self, cells: Sequence[NDArray[np.integer]], counts: Sequence[int]) -> list[Floats]:
-        """As `_sums` for several ways to put rows into cells, in double precision: tables have to agree."""
+    def _sum_shares(self, cells: NDArray[np.int32], count: int) -> tuple[Floats, Floats]:
+        """Sums by cell, [count, components], and in all, [components], in double precision: tables agree.
+
+        cells: of each distinct row, shape [distinct, ways to put rows into cells], numbered through.
+        """
         weights = self.rows.weights.astype(np.float64)
         weights /= weights.sum()
-        sums = [np.zeros((count, len(self.bias))) for count in counts]
+        sums, totals = np.zeros((count, len(self.bias))), np.zeros(len(self.bias))
         for first in range(0, len(weights), CHUNK):
             part = slice(first, first + CHUNK)
             shares = self._gated(self.rows.codes[part]).astype(np.float64)
-            shares *= (weights[part] / shares.sum(axis=1))[:, None]
-            for own, table in zip(cells, sums, strict=True):
-                order = np.argsort(own[part], kind="stable")
-                ranked = own[part][order]
-                firsts = np.flatnonzero(np.diff(ranked, prepend=-1))
-                table[ranked[firsts]] += np.add.reduceat(shares[order], firsts, axis=0)
-        return sums
+            shares /= shares.sum(axis=1, keepdims=True)
+            sum_by_code(cells[part], weights[part], shares, sums, totals)
+        return sums, totals
 
     def _gated(self, codes: NDArray[np.int32]) -> Singles:
         shares = np.empty((len(codes), len(self.bias)), np.float32)
@@ -119,7 +138,8 @@ class GatedModel(Model):
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique): expected over the public rows.
 
-        A clique of public attributes is counted, not modelled.
+        A clique of public attributes is counted, not modelled; one with a refined attribute is a mean over
+        rows that were drawn, as in the mixture of products.
 
         Raises:
             InputError: The clique repeats an attribute.
@@ -127,6 +147,8 @@ class GatedModel(Model):
         if len(set(clique)) != len(clique):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
         self._domain.shape(clique)  # which says what is wrong
+        if self.refinements is not None and self._is_refined(clique):
+            return self._total * self.refinements.project(clique)
         known = [name for name in clique if name in self.rows.names]
         drawn = [name for name in clique if name not in self.rows.names]
         cells = np.zeros(len(self.rows.codes), np.int64)
@@ -150,7 +172,12 @@ class GatedModel(Model):
 
     def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
         """The marginals of many cliques; pairs with a private attribute are products of one set of sums."""
-        pairs = [c for c in cliques if len(c) == 2 and c[0] != c[1] and not set(c) <= set(self.rows.names)]
+        known = set(self.rows.names)
+        pairs = [
+            c
+            for c in cliques
+            if len(c) == 2 and c[0] != c[1] and not set(c) <= known and not self._is_refined(c)
+        ]
         if len(pairs) < len(self._domain):
             return [self.project(clique) for clique in cliques]
         sums, totals = self.expect()
@@ -169,14 +196,11 @@ class GatedModel(Model):
 
     def expect(self) -> tuple[Floats, Floats]:
         """S, shape [public codes, components], and N, shape [components], both in shares of the rows."""
-        starts = self.rows.starts
-        cells = [self.rows.codes[:, u] - starts[u] for u in range(len(self.rows.names))]
-        sums = self._sum_shares(cells, np.diff(starts).tolist())
-        return np.concatenate([np.zeros((0, len(self.bias))), *sums]), self.weights
+        return self._sum_shares(self.rows.codes, int(self.rows.starts[-1]))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `Gated.restore` builds the same model again; the public rows are among them."""
-        rows = self.rows
+        rows, refinements = self.rows, self.refinements
         return {
             "total": np.asarray(self._total),
             "public": np.asarray([self._domain.index(name) for name in rows.names], dtype=np.int64),
@@ -186,13 +210,27 @@ class GatedModel(Model):
             "gate": self.gate,
             "bias": self.bias,
             "shares": self.shares,
+            **({} if refinements is None else refinements.state()),
         }
 
     @one_blas_thread()
     def draw_rows(
         self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
     ) -> list[Longs]:
-        """Rows with private codes drawn given public ones.
+        """Rows with private codes drawn given public ones; see `draw_unrefined` and `Refinements.draw`."""
+        if self.refinements is None:
+            return self.draw_unrefined(rows, rng, given, deadline)
+        return self.refinements.draw(self, rows, rng, given, deadline)
+
+    def draw_unrefined(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        evidence: Evidence,
+        deadline: Deadline | None = None,
+        balanced: bool = True,
+    ) -> list[Longs]:
+        """Rows with private codes drawn given public ones, none drawn anew.
 
         Public codes that are not given are those of the model's own rows: each about equally often, by how
         well they go with what is given. Codes that no public row has together are met by the rows that have
@@ -200,14 +238,15 @@ class GatedModel(Model):
 
         Args:
             rows: How many.
-            given: Checked codes by attribute, one for all rows or one a row; rows keep the order of those.
             rng: Source of randomness.
+            evidence: Checked codes by attribute, one for all rows or one a row; rows keep the order of those.
             deadline: When rows are no longer moved towards the expected tables.
+            balanced: Whether they are.
         """
-        fixed = {name: np.broadcast_to(np.asarray(c, np.int64), rows) for name, c in given.items()}
+        fixed = {name: np.broadcast_to(np.asarray(c, np.int64), rows) for name, c in evidence.items()}
         missing = [name for name in self.rows.names if name not in fixed]
         if missing:
-            chosen = self._choose_rows(rows, given, rng)
+            chosen = self._choose_rows(rows, evidence, rng)
             for name in missing:
                 u = self.rows.names.index(name)
                 fixed[name] = self.rows.codes[chosen, u].astype(np.int64) - self.rows.starts[u]
@@ -217,9 +256,31 @@ class GatedModel(Model):
         for name in free:
             columns[name] = draw_column(keys, by, np.ascontiguousarray(self.block(name).T), rng)
         codes = sum(self._domain.sizes)
-        if free and rows > 1 and codes <= MAX_BALANCED and not (deadline is not None and deadline.passed):
+        late = deadline is not None and deadline.passed
+        if balanced and free and rows > 1 and codes <= MAX_BALANCED and not late:
             self._balance(columns, keys, sums, totals, free, rng, deadline)
         return [np.asarray(columns[name]) for name in self._domain.names]
+
+    def find_probability(self, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
+        """p(private attributes asked for | all other codes) of each row without refinements, shape [rows]."""
+        rows = len(next(iter(columns.values())))
+        others = [name for name in self.private if name not in asked]
+        logs_of = {name: np.log(np.maximum(self.block(name), 1e-30)).astype(np.float32) for name in others}
+        found = np.empty(rows)
+        for first in range(0, rows, CHUNK):
+            part = slice(first, min(first + CHUNK, rows))
+            public = np.empty((part.stop - part.start, len(self.rows.names)), np.int32)
+            for u, (name, start) in enumerate(zip(self.rows.names, self.rows.starts, strict=False)):
+                public[:, u] = columns[name][part] + start
+            logs = np.log(np.maximum(self._gated(public), np.float32(1e-30)))
+            for name in others:
+                logs += logs_of[name][columns[name][part]]
+            weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+            joint = weights.copy()
+            for name, codes in asked.items():
+                joint *= self.block(name)[codes[part]]
+            found[part] = joint.sum(axis=1) / weights.sum(axis=1)
+        return np.maximum(found, 1e-12)
 
     def _components(
         self, rows: int, fixed: Mapping[str, Longs], rng: np.random.Generator
@@ -244,7 +305,7 @@ class GatedModel(Model):
             [fixed[n] + s for n, s in zip(self.rows.names, self.rows.starts, strict=False)]
             or [np.zeros(rows, np.int64)]
         ).astype(np.int32)[: len(self.rows.names)]
-        order = np.lexsort(public) if len(public) else np.arange(rows)
+        order = np.lexsort(public[-MAX_SORTED:]) if len(public) else np.arange(rows)
         likely = {
             n: np.log(np.maximum(self.block(n), 1e-30)).astype(np.float32) for n in names if n in self._parts
         }
@@ -339,7 +400,7 @@ def _slices(domain: Domain, names: Sequence[str]) -> dict[str, slice]:
     return {name: slice(int(end) - domain[name], int(end)) for name, end in zip(names, ends, strict=True)}
 
 
-def restore_model(domain: Domain, state: Mapping[str, NDArray[np.generic]]) -> GatedModel:
+def restore_model(domain: Domain, state: Mapping[str, Floats]) -> GatedModel:
     """The model whose `state` was saved.
 
     Raises:
@@ -362,7 +423,9 @@ def restore_model(domain: Domain, state: Mapping[str, NDArray[np.generic]]) -> G
     )
     if not sound:
         raise ReleaseError(_damaged())
-    return GatedModel(domain, total, rows, gate, bias, shares)
+    model = GatedModel(domain, total, rows, gate, bias, shares)
+    refinements = restore_refinements(model, state)
+    return model if refinements is None else model.with_refinements(refinements)
 
 
 def _damaged() -> str:
