@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.constraints import sample_codes
-from margrave.models._base.delegating import DelegatingModel
 from margrave.models._base.evidence import Evidence
-from margrave.models._base.known import pack_tables
-from margrave.models._base.public_rows import PublicRows
+from margrave.models._base.model import DelegatingModel
+from margrave.models._base.public_rows import PublicRows, pack_tables
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import Refinements, restore_refinements
