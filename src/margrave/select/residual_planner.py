@@ -52,9 +52,8 @@ class ResidualPlanner(Strategy):
     **Privacy.** All answers are the curator's Gaussian measurements of marginals, each priced at its share,
     so GDP prices them together under both adjacencies and for owners of many rows. (A residual alone would
     cost prod (n - 1) / n of its marginal under add_remove, twice that without its smallest attribute's
-    factor under
-    replace_one: that saving is not taken.) The shares follow from the sizes of the domain and from earlier
-    releases' noise alone. All of rho is spent.
+    factor under replace_one: that saving is not taken.) The shares follow from the sizes of the domain and
+    from earlier releases' noise alone. All of rho is spent.
 
     Args:
         degree: Attributes of the workload's cliques.
@@ -111,12 +110,14 @@ class ResidualPlanner(Strategy):
         fitter.admit(domain, marginals)
         # Every clique counts alike whatever its cells.
         weights = {clique: weight / domain.size(clique) for clique, weight in whole.items()}
+        # What earlier releases know of each marginal, in units of what all of rho would buy on one.
         unit = curator.sigma(curator.remaining) ** 2
         known: dict[Clique, float] = {}
         for m in curator.measurements:
             own = domain.canonical(m.clique)
             known[own] = known.get(own, 0.0) + unit / float((m.sigmas**2).mean())
         shares = best_design(domain, weights, marginals, known).shares
+        # Shares next to nothing cost a release each and tell next to nothing.
         kept = {clique: share for clique, share in shares.items() if share >= MIN_RHO_SHARE / len(shares)}
         on_step(Step("measure", f"{len(kept)} marginals", 0, curator.progress))
         for clique, rho in apportion_rho(kept, curator.remaining).items():
@@ -178,6 +179,9 @@ def best_design(
     for _ in range(STEPS):
         precision = base + design.T @ shares
         variance = float((values / precision).sum())
+        # Minus the derivative of the variance by each share. At the optimum it is the same for every marginal
+        # that is bought and no larger elsewhere, so that the largest over the mean bounds what can still be
+        # won.
         slopes = design @ (values / precision**2)
         mean = float(shares @ slopes)
         gap = (float(slopes.max()) - mean) / variance

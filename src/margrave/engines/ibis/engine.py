@@ -73,12 +73,15 @@ def draw_rows(
     floats = {} if backend in SPELLS_FLOATS else floats
     kept = {f"c{i}": table[name] for i, name in enumerate(columns)}
     rows = table.select(o=owner.value, d=_digest(_join_texts(written), backend), **floats, **kept)
+    # Rows of one owner with equal content are numbered, and all but the first draw anew by their number: see
+    # the proof at the head of this file.
     number = ibis.row_number().over(
         group_by=[rows.o, rows.d], order_by=[rows.d, *(rows[name] for name in floats)]
     )
     rows = rows.mutate(j=number.cast("int64"))
     again = _digest(_join_texts([_hexadecimal(rows.d, backend), rows.j.cast("string")]), backend)
     rows = rows.mutate(u=ibis.ifelse(rows.j == 0, rows.d, again))
+    # Each owner keeps the rows of the least draws.
     rank = ibis.row_number().over(group_by=rows.o, order_by=[rows.u, rows.d, rows.j])
     rows = rows.mutate(r=rank).filter(lambda t: t.r < max_rows)
     return rows.select(**{name: rows[f"c{i}"] for i, name in enumerate(columns)})

@@ -90,6 +90,8 @@ class Generator:
             parts: The weights, of `shapes`.
             noise: Shape [vectors, inputs].
         """
+        # One matrix holds the noise and what all blocks make of it, the last block first: a block reads all
+        # columns behind its own, so that no copies are joined.
         held, normal = noise.new_empty((len(noise), self.width)), []
         left = self.width - self.inputs
         held[:, left:] = noise
@@ -97,6 +99,7 @@ class Generator:
             linear, scale, shift = parts[3 * k : 3 * k + 3]
             made = held[:, left:] @ linear.T
             made -= made.mean(0)
+            # `made` is centred by now, so the mean of its squares is the variance.
             unit = made.square().mean(0).add_(SLACK).rsqrt_()
             made *= unit
             held[:, left - wide : left] = (made * scale).add_(shift).clamp_(min=0.0)
@@ -116,6 +119,7 @@ class Generator:
         """
         matmul, count, held = self.device.torch.matmul, len(made.held), made.held
         pull = slope * made.shares
+        # Through the softmax of each attribute: share * (slope - mean slope under the attribute's shares).
         pull -= made.shares * (self._blocks @ pull).index_select(0, self._of)
         matmul(pull, held, out=into[-2])
         into[-1].copy_(pull.sum(1))
@@ -126,6 +130,8 @@ class Generator:
             linear, scale, _ = parts[3 * k : 3 * k + 3]
             (normal, unit), own = made.normal[k], slice(left, left + self.widths[k])
             left += self.widths[k]
+            # ReLU lets pass what is above 0; then scale and shift; then the normalisation, whose mean and
+            # variance depend on the whole batch (Ioffe and Szegedy 2015, the chain rule of section 3).
             down = back[:, own] * (held[:, own] > 0)
             by_scale, by_shift = (down * normal).sum(0), down.sum(0)
             into[3 * k + 1].copy_(by_scale)
@@ -186,6 +192,7 @@ def train_generator(
             break
         if mean is not None and pace.exact and loss < least:
             best, least = weights.clone(), loss
+        # Averaging begins half way, when the first weights no longer tell.
         if pace.average and mean is None and step and 2 * step >= pace.steps:
             mean = weights.clone()
         adam.step([slope], [pace.rate * 0.5 * (1.0 + math.cos(math.pi * step / pace.steps))])

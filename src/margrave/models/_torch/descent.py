@@ -109,12 +109,15 @@ def descend(
         stop: Whether to end at once.
     """
     best, least, found = [part.detach().clone() for part in parts], math.inf, plan.steepness
+    # Each pass starts from the best so far with shorter steps, a fresh Adam and gentle sigmoids.
     for turn in range(plan.passes):
         at = [part.clone().requires_grad_() for part in best]
         adam, rates = Adam([part.detach() for part in at]), [rate * STEP_DECAY**turn for rate in plan.rates]
         steepness = plan.steepness
         left = plan.steps
         for level in range(plan.doublings + 1):
+            # What is left of the steps is shared out evenly over the levels of steepness that are still to
+            # come.
             share = math.ceil(left / (plan.doublings + 1 - level))
             taken, value, over = _level(device, at, adam, rates, losses, steepness, share, plan, settle, stop)
             left -= taken
@@ -122,6 +125,8 @@ def descend(
             if over or level == plan.doublings:
                 break
             steepness *= 2.0
+        # Losses of different passes compare: all are of the last, steepest sigmoids unless the descent was
+        # ended.
         if value < least:
             best, least, found = [part.detach().clone() for part in at], value, steepness
         if over:

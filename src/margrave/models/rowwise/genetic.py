@@ -8,7 +8,6 @@ The compiled loop comes first: single codes are changed while that brings the ro
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,16 +17,13 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._base.memory import Room
-from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import fresh_state, uniform
-from margrave.models._sampling.rows import RowEstimator, RowModel
+from margrave.models._sampling.rows import RowModel
 from margrave.models.rowwise.gum import finish_rows
-from margrave.models.rowwise.targets import STARTS, Targets, targets
-from margrave.schema.domain import Domain
+from margrave.models.rowwise.targets import STARTS, TargetEstimator, Targets
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    pass
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -217,7 +213,7 @@ ROUGH, ROUGH_ROWS = 10.0, 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Genetic(RowEstimator):
+class Genetic(TargetEstimator):
     """A table of rows searched for by edits of single codes: needs no gradient and no structure.
 
     The fitness is  sum over tables of precision * sum over cells of (count - target)^2, on consistent targets
@@ -288,26 +284,11 @@ class Genetic(RowEstimator):
             raise InputError(invalid("start", f"one of {sorted(STARTS)}", "Try linked.", got=self.start))
         self.room  # noqa: B018 - checks the limits
 
-    @property
-    def room(self) -> Room:
-        """Rows and cells it may have."""
-        return Room(self.rows, self.max_rows, self.max_cells, self.max_memory)
-
-    def fit_tables(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
-    ) -> RowModel:
-        """Rows near to the measured marginals; see the class. `warm` is not used.
+    def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
+        """Rows that meet targets, however those came about.
 
         A rough fit has fewer rows and ends sooner. After the effort's deadline no round begins.
-
-        Raises:
-            InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
         """
-        self.admit(domain, [table.clique for table in tables])
-        return self.generate(targets(domain, tables, rows), effort)
-
-    def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
-        """Rows that meet targets, however those came about."""
         rng = np.random.default_rng(self.seed)
         rows = self.room.rows_for(wanted.total, len(wanted.names), ROUGH_ROWS if effort.rough else None)
         columns = STARTS[self.start](wanted, rows, rng)

@@ -8,7 +8,6 @@ The compiled loop comes first: one table's counts are brought nearer to its targ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,15 +17,12 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._base.memory import Room
-from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import fresh_state, shuffle, uniform
-from margrave.models._sampling.rows import RowEstimator, RowModel, ruled_rows
-from margrave.models.rowwise.targets import STARTS, Targets, targets
-from margrave.schema.domain import Domain
+from margrave.models._sampling.rows import RowModel, ruled_rows
+from margrave.models.rowwise.targets import STARTS, TargetEstimator, Targets
 
 if TYPE_CHECKING:
-    from margrave.protocols import Model
+    pass
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -220,7 +216,7 @@ ROUGH_ITERATIONS, ROUGH_ROWS = 12, 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class GUM(RowEstimator):
+class GUM(TargetEstimator):
     """A table of rows with the measured marginals, found by moving rows from full cells to empty ones.
 
     1. *Consistency* (`margrave.models.rowwise.targets`): all tables sum to the rows and agree on what they
@@ -284,26 +280,11 @@ class GUM(RowEstimator):
             raise InputError(invalid("start", f"one of {sorted(STARTS)}", "Try linked.", got=self.start))
         self.room  # noqa: B018 - checks the limits
 
-    @property
-    def room(self) -> Room:
-        """Rows and cells it may have."""
-        return Room(self.rows, self.max_rows, self.max_cells, self.max_memory)
-
-    def fit_tables(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
-    ) -> RowModel:
-        """Rows with the measured marginals; see the class. `warm` is not used.
+    def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
+        """Rows that meet targets, however those came about: steps 2 and 3.
 
         A rough fit has fewer rows and iterations. After the effort's deadline no iteration begins.
-
-        Raises:
-            InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
         """
-        self.admit(domain, [table.clique for table in tables])
-        return self.generate(targets(domain, tables, rows), effort)
-
-    def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
-        """Rows that meet targets, however those came about: steps 2 and 3."""
         rng = np.random.default_rng(self.seed)
         rows = self.room.rows_for(wanted.total, len(wanted.names), ROUGH_ROWS if effort.rough else None)
         columns = STARTS[self.start](wanted, rows, rng)

@@ -9,19 +9,25 @@ The rows to begin with are drawn from the tables they are to have; see `STARTS`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, zero_forbidden
+from margrave.models._base.memory import Room
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
-from margrave.models._sampling.rows import row_dtype
+from margrave.models._sampling.rows import RowEstimator, RowModel, row_dtype
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
+
+if TYPE_CHECKING:
+    from margrave.protocols import Model
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -306,3 +312,36 @@ def _stack_columns(wanted: Targets, columns: list[NDArray[np.int64]], rows: int)
 
 STARTS = {"linked": link_rows, "scattered": scatter_rows, "uniform": uniform}
 """The rows to begin with, by name."""
+
+
+class TargetEstimator(RowEstimator):
+    """The base of families that make rows meet targets: consistent tables first, then rows that have them.
+
+    A family is a dataclass with the limits below among its fields, see `Room`, and defines `generate`.
+    """
+
+    __slots__ = ()
+
+    rows: int | None
+    max_rows: int
+    max_cells: int
+
+    @property
+    def room(self) -> Room:
+        """Rows and cells it may have."""
+        return Room(self.rows, self.max_rows, self.max_cells, self.max_memory)
+
+    @abstractmethod
+    def generate(self, wanted: Targets, effort: Effort = FULL) -> RowModel:
+        """Rows that meet targets, however those came about."""
+
+    def fit_tables(
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, warm: Model | None, effort: Effort
+    ) -> RowModel:
+        """Rows near to the measured marginals; see `generate`. `warm` is not used.
+
+        Raises:
+            InputError: The tables do not fit the domain, total is not positive, or there are too many cells.
+        """
+        self.admit(domain, [table.clique for table in tables])
+        return self.generate(targets(domain, tables, rows), effort)

@@ -106,7 +106,7 @@ def agreed_numbers(
     for name, numbers in known.items():
         column = schema[name]
         if name not in found and isinstance(column, Binned):
-            values = _in_bins(encoded.column(name), column, rng)
+            values = in_bins(encoded.column(name), column, rng)
             there = ~np.isnan(numbers)
             values[there] = numbers[there]
             found[name] = values
@@ -133,17 +133,26 @@ class _Together:
         self.rounding = SINGLE_ROUNDING if any(storage.single for storage in self.storage) else ROUNDING
 
     def draw_numbers(self, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """Numbers by column, [rows] each, of which those of every row obey the rules; see `agreed_numbers`.
+
+        Raises:
+            SchemaError: Some codes leave no numbers that obey.
+        """
         values = np.zeros_like(self.low)
         rows = np.arange(values.shape[1])
         for _ in range(ROUNDS):
+            # 1. Bin by bin, as without rules; again where that breaks one: the distribution given the rules.
             if len(rows):
                 values[:, rows] = self._propose_numbers(rows, rng)
                 ends = self.low[:, rows], self.high[:, rows]
                 rows = rows[self.joint.broken(values[:, rows], *ends, self.rounding)]
+        # 2. One number after another, evenly in the interval that the others leave it.
         if len(rows):
             rows = self._solve(values, rows, self.low[:, rows], self.high[:, rows], rng)
+        # 3. The numbers of a row that is alike in all that is listed or known.
         if len(rows):
             rows = self._borrow(values, rows, rng)
+        # 4. Numbers that may leave their bins, though not the ranges of their columns.
         if len(rows):
             codes = {name: own[rows] for name, own in self.codes.items()}
             known = {name: numbers[rows] for name, numbers in self.known.items()}
@@ -187,7 +196,7 @@ class _Together:
         values = np.empty((len(self.columns), len(rows)))
         for i, (name, column) in enumerate(self.columns.items()):
             if isinstance(column, Binned):
-                values[i] = self.storage[i].held(_in_bins(self.codes[name][rows], column, rng))
+                values[i] = self.storage[i].held(in_bins(self.codes[name][rows], column, rng))
             else:
                 values[i] = np.nan_to_num(self.low[i, rows])
         return self._add_totals(self._keep_known(values, rows), rows)
@@ -222,11 +231,6 @@ class _Together:
         """What rounding left undone: storage precision, totals, and orders that miss by the last digit."""
         held = np.stack([storage.held(own) for storage, own in zip(self.storage, values, strict=True)])
         return self.joint.in_order(self._add_totals(self._keep_known(held, rows), rows))
-
-
-def _in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> Any:
-    bins = np.where(codes < column.present, codes, 0).astype(np.int64)
-    return whole_numbers(bins, column, rng) if isinstance(column, Whole) else real_numbers(bins, column, rng)
 
 
 @dataclass(frozen=True, slots=True)
