@@ -15,12 +15,13 @@ import pytest
 
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.text import _complete_shape, _cuts
+from margrave.measure.discovery.text import WEIGHT, _complete_shape, _cuts, weight_of
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
+from margrave.schema.columns.public_lists import find_list
 from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
@@ -210,3 +211,79 @@ def test_a_table_of_free_text_alone_keeps_a_column() -> None:
 def test_where_codes_are_cut(shape: str, lengths: tuple[int, ...], endings: tuple[str, ...]) -> None:
     assert _cuts(shape) == lengths
     assert tuple(_complete_shape(shape, length) for length in lengths) == endings
+
+
+STATES = [state for state in find_list(["Ohio", "Iowa", "Utah"])[1] if state != "Puerto Rico"]  # type: ignore[index]
+
+
+def _states() -> pa.Table:
+    """Half of the rows in four states, the others even over the rest; two columns beside them."""
+    rng = np.random.default_rng(3)
+    rare = [state for state in STATES if state not in ("Ohio", "Iowa", "Utah", "Texas")]
+    drawn = np.where(
+        rng.random(ROWS) < 0.5, rng.choice(["Ohio", "Iowa", "Utah", "Texas"], ROWS), rng.choice(rare, ROWS)
+    )
+    sex, ward = rng.choice(["F", "M"], ROWS), rng.choice(["north", "south", "west"], ROWS)
+    return pa.table({"state": drawn, "sex": sex, "ward": ward})
+
+
+@pytest.mark.parametrize(
+    ("columns", "epsilon"), [(("state", "sex", "ward"), 0.5), (("state",), 0.2)], ids=["three", "one"]
+)
+def test_values_of_a_public_list_are_counted_without_a_threshold(
+    columns: tuple[str, ...], epsilon: float
+) -> None:
+    """Those that no search could tell from the texts of one owner have a code, and their counts are right."""
+    table = _states().select(list(columns))
+    schema, ledger, curator = _discover(table, epsilon=epsilon)
+    column = _kind(schema, "state", Categorical)
+    searched = next(e for e in ledger.events if e.what == "values of state")
+    assert isinstance(searched, PartitionEvent)
+    held = Counter(table["state"].to_pylist())
+    below = [state for state in STATES if held[state] < searched.threshold / 2]
+    assert len(below) > 30
+    assert len(set(below) & set(column.values or ())) > 0.7 * len(below)
+    assert "Puerto Rico" not in held
+    looks = [e for e in ledger.events if e.what.startswith("counts of state by the public list ")]
+    assert len(looks) == 1
+    assert isinstance(looks[0], GaussianEvent)
+    assert looks[0].l2_squared == 1
+    marginal = next(m for m in curator.measurements if m.clique == ("state",))
+    truth = np.array([held[str(value)] for value in column.values or ()])
+    listed = slice(0, len(truth))
+    assert (np.abs(marginal.values[listed] - truth) < 5 * marginal.sigmas[listed] + 3).all()
+
+
+def test_no_look_is_taken_where_all_values_of_a_list_are_there_or_none_fits() -> None:
+    rng = np.random.default_rng(4)
+    days = rng.choice(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"], ROWS)
+    towns = np.where(rng.random(ROWS) < 0.5, "Bonn", [f"town {n}" for n in rng.integers(0, 300, ROWS)])
+    _, ledger, _ = _discover(pa.table({"day": days, "town": towns}))
+    assert not [event.what for event in ledger.events if event.what.startswith("counts of")]
+
+
+def test_searching_together_finds_values_that_searching_alone_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows with a frequent value in all columns but one count whole for the text of that one."""
+    rng = np.random.default_rng(5)
+    table = {}
+    for place in range(8):
+        rare = [f"r{place}-{number}" for number in rng.integers(0, 5, ROWS)]
+        table[f"t{place}"] = np.where(rng.random(ROWS) < 0.9, f"often {place}", rare)
+    found = []
+    for least in (3, 9):
+        monkeypatch.setattr("margrave.measure.discovery.text.LEAST_TOGETHER", least)
+        schema, ledger, _ = _discover(pa.table(table), epsilon=0.5)
+        searches = [event for event in ledger.events if isinstance(event, PartitionEvent)]
+        assert sum(event.delta for event in searches) <= ledger.partition_delta
+        assert ledger.spent <= ledger.total / 4
+        found.append([len(_kind(schema, name, Categorical).values or ()) for name in table])
+    together, alone = found
+    assert min(together) == 6
+    assert max(alone) <= 3
+
+
+def test_weights_of_a_row_stay_within_what_is_declared() -> None:
+    assert all(held * weight_of(held) ** 2 <= WEIGHT**2 for held in range(1, 2000))
+    assert all(held * (weight_of(held) + 1) ** 2 > WEIGHT**2 for held in range(1, 2000))

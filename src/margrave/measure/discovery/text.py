@@ -76,7 +76,7 @@ SHARES_TOGETHER = {"values": Fraction(1, 4), "shapes": Fraction(1, 4), "keys": F
 """The same where they are searched together, too, for which the rest is left."""
 LEAST_TOGETHER = 3
 """Columns of text from which they are searched together, too."""
-FIRST, TOGETHER, COUNTED = Fraction(1, 4), Fraction(1, 2), Fraction(1, 4)
+FIRST, TOGETHER, COUNTED = Fraction(1, 4), Fraction(13, 20), Fraction(1, 10)
 """Parts of the rho for values: the search of each column alone, the search together, and the counts."""
 WEIGHT = 1000
 """What a row adds to a text in the search together if it holds no other that is not listed."""
