@@ -78,7 +78,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "gated": SHARED - {"_products"},
         "conditional": SHARED | {"pgm"},
         "informed": SHARED | {"registry"},
-        "public_auto": SHARED | {"registry"},
+        "public_auto": SHARED | {"gated", "registry"},
         "public_weights": SHARED - {"_products"},
     },
     "report": {

@@ -38,7 +38,6 @@ EXCEPTIONS = frozenset(
         "descended",
         "determined",
         "encoded",
-        "expected",
         "finished",
         "fitted",
         "fitting",

@@ -79,7 +79,7 @@ def test_the_model_that_split_noise_prefers_is_no_worse_in_rows() -> None:
     assert errors[0] <= 1.02 * errors[1]
 
 
-def test_where_half_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
+def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
     monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0, 0.0))
     rows = copies(300)
     tables = noisy_pairs(rows, 20.0)

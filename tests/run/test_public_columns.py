@@ -270,3 +270,77 @@ def test_a_rule_between_a_public_and_a_private_column_holds_in_every_row(public:
         assert not ((rows["sex"] == "m") & (rows["twin"] == "old")).any()
         assert (rows.loc[rows["sex"] == "f", "twin"] == "old").any()
     assert (rows["sex"] == others["sex"]).all()
+
+
+AREAS = {"area": 6, "income": 5, "job": 4, "sick": 2, "note": 3}
+TOLD = {
+    "epsilon": 5.0, "adjacency": "replace_private", "public": ["area"], "schema": mg.Schema.from_sizes(AREAS),
+}  # fmt: skip
+
+
+def residents(rows: int = 6_000) -> pd.DataFrame:
+    """One public column; whether somebody is sick follows from it and from a private one."""
+    rng = np.random.default_rng(4)
+    area = rng.integers(0, 6, rows)
+    income = np.minimum(rng.poisson(0.5 + 0.5 * area), 4)
+    job = (income + rng.integers(0, 2, rows)) % 4
+    odds = 0.9 * (area - 2.5) + 1.6 * (job - 1.5)
+    sick = (rng.random(rows) < 1 / (1 + np.exp(-odds))).astype(int)
+    return pd.DataFrame(
+        {"area": area, "income": income, "job": job, "sick": sick, "note": rng.integers(0, 3, rows)}
+    )
+
+
+@pytest.mark.parametrize("method", ["auto", "gated"])
+def test_a_private_target_is_drawn_given_public_and_private_columns(method: str, tmp_path) -> None:
+    frame = residents()
+    made = mg.Synthesizer(method, target="sick", **TOLD).fit(frame)
+    assert made.model.refinements.names[-1] == "sick"
+    rows = made.sample(rng=0)
+    assert (rows["area"] == frame["area"]).all()
+    found = [one.groupby(["area", "job"])["sick"].agg(["mean", "size"]) for one in (frame, rows)]
+    real, drawn = found[0].align(found[1], join="inner")
+    often = np.minimum(real["size"], drawn["size"]) > 100
+    assert often.sum() > 15
+    assert (real["mean"] - drawn["mean"])[often].abs().mean() < 0.05
+    made.save(tmp_path / "residents.release")
+    again = mg.load(tmp_path / "residents.release")
+    pd.testing.assert_frame_equal(again.sample(rng=1), made.sample(rng=1))
+
+
+def test_a_target_may_be_public_and_a_target_that_is_not_there_is_refused() -> None:
+    frame = residents(500)
+    rows = mg.Synthesizer("auto", target="area", **TOLD).fit(frame).sample(rng=0)
+    assert (rows["area"] == frame["area"]).all()
+    with pytest.raises(InputError):
+        mg.Synthesizer("auto", target="nobody", **TOLD).fit(frame)
+
+
+def test_people_with_equal_public_parts_keep_their_places_and_their_counts() -> None:
+    """Whole groups share all that is public: their rows come back in order, and their private counts."""
+    frame = residents().sort_values("area", kind="stable", ignore_index=True)
+    made = mg.Synthesizer("auto", **TOLD).fit(frame)
+    rows = made.sample(rng=0)
+    assert (rows["area"] == frame["area"]).all()
+    tables = [pd.crosstab(one["area"], one["job"]).to_numpy() for one in (frame, rows)]
+    assert np.abs(tables[0] - tables[1]).sum() < 0.1 * len(frame)
+    # Rows of one area have different private parts all the same.
+    assert rows.groupby("area")[["income", "job", "sick", "note"]].nunique().min().min() > 1
+
+
+def test_values_that_no_public_row_had_are_drawn_for(synthesis) -> None:
+    others = people(9)[PUBLIC].head(2).assign(key=["nobody", "somebody"], age=[200, 19], sex=["x", None])
+    rows = synthesis.sample(given=others, rng=0)
+    assert len(rows) == 2
+    assert rows["age"].tolist() == [200, 19]
+    assert rows["ill"].isin([0, 1]).all()
+
+
+def test_one_private_column_beside_public_attributes() -> None:
+    frame = people(2_000)[["age", "sex", "twin"]]
+    schema = mg.Schema((SCHEMA["twin"],))
+    options = {"epsilon": 5.0, "adjacency": "replace_private", "schema": schema}
+    made = mg.Synthesizer("auto", public=["age", "sex"], **options).fit(frame)
+    assert {name for table in made.measurements for name in table.clique} == {"age", "sex", "twin"}
+    rows = made.sample(rng=0)
+    assert (rows["twin"] == frame["twin"]).mean() > 0.95

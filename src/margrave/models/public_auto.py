@@ -33,9 +33,9 @@ SURE = 1.0
 """Standard errors by which auto's model has to be better than the gated mixture."""
 MAX_KNOWN_CELLS = 1 << 20
 """Cells of all pairs of public attributes up to which auto's model is tried: a release keeps them with it."""
-MAX_PUBLIC_SHARE = 0.5
-"""Share of the attributes below which auto's model is tried. With half of structural-a public it has more
-errors in pairs and fewer in triples (bench/LOG.md), and it would take as long again."""
+MAX_PUBLIC_SHARE = 0.6
+"""Share of the attributes below which auto's model is tried. With half of gaps-a public it is a fifth closer
+than the gated mixture (bench/LOG.md); with more public it would take as long again, and was not tried."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -64,11 +64,13 @@ class PublicAuto(Estimator["protocols.Model"]):
     """Fits a gated mixture, or auto's model of all attributes drawn given the public rows.
 
     The gated mixture is fitted over the public rows themselves, and is ahead where many are public.
-    Where few are, most pairs are those of private attributes, for which auto's model has more components,
-    latent blocks, refined attributes and graphical models. So both are fitted to one half of split noise
-    (`margrave.models._base.pooling`), rows of both are drawn given the public rows, and auto's model is taken
-    where the other half prefers the tables of its rows by a standard error. Auto's model sees the tables of
-    public attributes and of their pairs, too, each cell with the precision of the average measured pair.
+    Where few are, most pairs are those of private attributes, for which auto's model has more components and
+    latent blocks, or is a graphical model. A mixture is calibrated to the public rows
+    (`margrave.models.gated.calibrated`), so that rows drawn given them keep its tables. Both are fitted to
+    one half of split noise (`margrave.models._base.pooling`), rows of both are drawn given the public rows,
+    and auto's model is taken where the other half prefers the tables of its rows by a standard error; what is
+    judged are pairs, and twice what they say beyond their one-ways. Auto's model sees the tables of public
+    attributes and of their pairs, too, each cell with the precision of the average measured pair.
 
     Rough fits, fits without public rows, and those where MAX_PUBLIC_SHARE of the attributes are public or the
     public tables have more than MAX_KNOWN_CELLS cells are the gated mixture.
@@ -77,6 +79,7 @@ class PublicAuto(Estimator["protocols.Model"]):
 
     Args:
         given: The public rows as codes, under the domain's attributes of the same names; None for none.
+        target: An attribute that rows are meant to predict; if it is private, drawn last, given all others.
         max_memory: Bytes that the program may take with the fit.
         seed: Of split noise, and of the rows that are drawn to judge.
 

@@ -43,10 +43,10 @@ PILOT, ROUGH = 80, 60
 STEP, MOST_STEPS = 2.0, 2
 """Penalties are tried at this factor apart, while they get better, this many times up or else down at
 most."""
-EARLY_WORK, LATE_WORK = 1 << 22, 1 << 23
-"""Public codes that an early step and a last one look at, at most: a core takes 80 components of 16 million
-codes a second. A part of 32,768 rows has that many from 128 public columns on, all of 95,130 rows have fewer
-up to 88 columns."""
+EARLY_WORK, LATE_WORK = 1 << 21, 1 << 22
+"""Public codes that an early step and a last one look at, at most: a core takes about 16 million of them a
+second, with 80 components. 32,768 rows have as many as an early step looks at from 64 public columns on, and
+95,130 rows as many as a last one from 44 on."""
 SURE = 1.0
 """Standard errors by which another penalty has to be better than the rule's."""
 
