@@ -81,10 +81,9 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "sliced": SHARED,
         "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},
-        "gated": SHARED - {"_products"},
+        "gated": SHARED - {"_products"} | {"registry"},
         "conditional": SHARED | {"pgm"},
         "informed": SHARED | {"registry"},
-        "public_auto": SHARED | {"registry"},
         "public_weights": SHARED - {"_products"},
     },
     "report": {
