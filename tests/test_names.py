@@ -40,7 +40,6 @@ EXCEPTIONS = frozenset(
         "drawn",
         "eliminated",
         "encoded",
-        "expected",
         "finished",
         "fitted",
         "fitting",
