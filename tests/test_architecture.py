@@ -75,10 +75,9 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "independent": SHARED | {"pgm"},
         "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},
-        "gated": SHARED - {"_products"},
+        "gated": SHARED - {"_products"} | {"registry"},
         "conditional": SHARED | {"pgm"},
         "informed": SHARED | {"registry"},
-        "public_auto": SHARED | {"gated", "registry"},
         "public_weights": SHARED - {"_products"},
     },
     "report": {

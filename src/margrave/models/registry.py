@@ -29,7 +29,7 @@ HOMES = {
     "particles": ("margrave.models.particles.fitter", "Particles"),
     "pgm": ("margrave.models.pgm.fitter", "PGM"),
     "pmw": ("margrave.models.pgm.multiplicative_weights", "PMW"),
-    "public_auto": ("margrave.models.public_auto", "PublicAuto"),
+    "public_auto": ("margrave.models.gated.public_auto", "PublicAuto"),
     "public_network": ("margrave.models.networks.public_network", "PublicNetwork"),
     "public_weights": ("margrave.models.public_weights", "PublicWeights"),
     "relaxed": ("margrave.models.relaxed", "Relaxed"),

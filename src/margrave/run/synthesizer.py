@@ -103,8 +103,8 @@ class Synthesizer:
         model: A fitter object or its name instead of the method's.
         columns: Names of the columns to release, where not all are; others are as if they were not there.
         drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
-        target: The column that rows are meant to predict, for methods that make use of it: "auto", "dp_merf",
-            "dpsgd_gan", "pate_gan", "tabddpm", and those by rounds ("gem", "mwem", "rap", "rap_pp").
+        target: The column that rows are meant to predict, for methods that make use of it: "auto", "gated",
+            "dp_merf", "dpsgd_gan", "pate_gan", "tabddpm", and by rounds "gem", "mwem", "rap", "rap_pp".
         moments: Whether a part of rho buys the sums of products of the rows' numbers that regressions of the
             target rest on; see docs/regression.md.
         missing: Texts that mean a missing value in CSV and TSV files.

@@ -6,6 +6,8 @@ one table of log-odds, shape [public codes, components].
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from margrave.models._base.compiled import compile_kernel, compile_summing
 
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Reals = NDArray[np.floating[Any]]
 
 
 @compile_summing
@@ -79,7 +82,7 @@ def gate_rows(codes: Ints, gate: Singles, bias: Singles, logs: Singles, shares: 
 
 
 @compile_kernel
-def sum_by_code(codes: Ints, weights: Singles, shares: Singles, sums: Singles, totals: Singles) -> None:
+def sum_by_code(codes: Ints, weights: Reals, shares: Reals, sums: Reals, totals: Reals) -> None:
     """Add the rows' component probabilities up, by public code and in all; in the precision of `shares`.
 
     Args:
