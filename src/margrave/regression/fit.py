@@ -356,8 +356,9 @@ def _towards_measured(
 
     A feature's part of X'y moves to that of its sharpened table with the target, where that says more than
     the model (`MeasuredSums.sharpen`). Of the others, if all pairs were measured, a difference of the two
-    that is more than noise (by MIN_RESIDUAL_DEVIATIONS) is shrunk feature by feature by the part of its square
-    that is noise (James and Stein 1961, positive part); for one number by twice that part, which is steadier.
+    that is more than noise (by MIN_RESIDUAL_DEVIATIONS) is shrunk feature by feature by the part of its
+    square that is noise (James and Stein 1961, positive part); for one number by twice that part, which is
+    steadier.
     The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y, and
     the change from one end of a column's range to the other is normal around 0 with standard deviation
     `size`. So combinations of columns of little weight, and levels that few rows have, do not turn noise into
