@@ -47,8 +47,11 @@ CLEARS, LEAKS = (-np.inf, 1.0, 2.0, 4.0), (0.01, 0.1)
 
 def find_truth(found: Coefficients, codes: Encoded) -> Floats:
     """Least squares of the rows, in the centred design, shape [p]."""
-    numbers, labels = found.fit.design.rows(codes)
-    return np.asarray(np.linalg.lstsq(numbers, labels + found.fit.design.middle, rcond=1e-10)[0])
+    design = found.fit.design
+    held, labels = design.codes(codes)
+    parts = [matrix[:, own].T for matrix, own in zip(design.matrices, held, strict=True)]
+    numbers = np.hstack([np.ones((len(labels), 1)), *parts])
+    return np.asarray(np.linalg.lstsq(numbers, labels + design.middle, rcond=1e-10)[0])
 
 
 def split(design: Design, crossed: Floats, sums: MeasuredSums, clear: float) -> Directions:

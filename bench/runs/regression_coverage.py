@@ -1,18 +1,24 @@
-"""How often intervals of regressions, means, shares and quantiles from a release hold the truth.
+"""How often intervals of regressions, counts, means, shares and quantiles from a release hold the truth.
 
     python bench/runs/regression_coverage.py [--releases 400] [--rows 4000] [--epsilon 0.1 1 2] [--seed 0]
+        [--kinds linear logistic poisson quantities]
 
 A made population of five columns of few codes, of which every truth is known exactly. Each release has
 fresh rows, noisy tables of all pairs under Gaussian noise for (epsilon, 1e-5) with add/remove adjacency, and
-the graphical model. A line an epsilon and kind of answer: the share of 95 % intervals that hold the truth,
-over coefficients and releases; the share of releases in which the coefficient of sex is called significant,
-which is 0 in the population's logistic regression and within .02 of it in the linear one; the share of exact
-confidence sets that hold the truth; and how many coefficients the releases did not determine.
+the graphical model. A line an epsilon and kind of regression: the share of 95 % intervals that hold the
+truth, over coefficients and releases; the share of releases in which the coefficient of sex is called
+significant, which is 0 in the population's logistic regression and within .02 of it in the linear one; the
+share of exact confidence sets that hold the truth; and how many coefficients the releases did not determine.
+"naive" is the share in which sex is called significant by an ordinary logistic regression of as many
+synthetic rows, which takes them for real ones. "quantities" are a line each: counts are all cells of age by
+ward, means those of pay, shares those of ill, quantiles the median and the 9th decile of pay, all of all rows
+and by sex, and differences are those of men and women.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -22,10 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import margrave as mg
+from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.unit import Neighbours
-from margrave.regression import linear, logistic
+from margrave.regression import linear, logistic, poisson
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.run.synthesis import Synthesis
 
@@ -58,23 +65,24 @@ def population() -> Floats:
 
 
 def true_coefficients(cells: Floats, kind: str) -> Floats:
-    """Coefficients of the least squares or logistic fit on cells, by Newton steps: [intercept, age, b, c,
-    sex]."""
+    """Coefficients of a fit on cells by Newton steps, Poisson ones of pay: [intercept, age, b, c, sex]."""
     age, ward, sex, pay, ill = (part.ravel() for part in np.indices(cells.shape))
     numbers = np.column_stack([np.ones(age.size), age, ward == 1, ward == 2, sex]).astype(float)
     weights, theta = cells.ravel(), np.zeros(5)
     for _ in range(30):
         s = numbers @ theta
-        mean = s if kind == "linear" else 1 / (1 + np.exp(-s))
-        slope = np.ones_like(s) if kind == "linear" else mean * (1 - mean)
-        label = pay if kind == "linear" else ill
+        mean = s if kind == "linear" else 1 / (1 + np.exp(-s)) if kind == "logistic" else np.exp(s)
+        slope = {"linear": np.ones_like(s), "logistic": mean * (1 - mean), "poisson": mean}[kind]
+        label = ill if kind == "logistic" else pay
         hessian = (numbers.T * (weights * slope)) @ numbers
         theta = theta + np.linalg.solve(hessian, numbers.T @ (weights * (label - mean)))
     return np.asarray(theta)
 
 
-def release_of(counts: Floats, epsilon: float, rng: np.random.Generator) -> Synthesis:
-    """All pairs with Gaussian noise for (epsilon, DELTA), and the graphical model fitted to them."""
+def release_of(
+    counts: Floats, epsilon: float, rng: np.random.Generator, fitter: PGM | Independent | None = None
+) -> Synthesis:
+    """All pairs with Gaussian noise for (epsilon, DELTA), and a model, the graphical one by default."""
     names = SCHEMA.names
     pairs = list(combinations(range(len(names)), 2))
     mu = float((2 * GDP().total(epsilon, Fraction(DELTA))) ** 0.5)
@@ -84,7 +92,7 @@ def release_of(counts: Floats, epsilon: float, rng: np.random.Generator) -> Synt
         table = counts.sum(axis=tuple(axis for axis in range(len(names)) if axis not in (j, k)))
         noisy = table + sigma * rng.standard_normal(table.shape)
         measurements.append(NoisyMarginal((names[j], names[k]), noisy, sigma))
-    fitter = PGM()
+    fitter = fitter or PGM()
     model = fitter.fit(SCHEMA.domain, measurements)
     guarantee = Guarantee(epsilon, DELTA, mu**2 / 2, Neighbours(), "gdp")
     release = Release(
@@ -100,6 +108,7 @@ class Tally:
     covered: list[float] = field(default_factory=list)
     significant: list[float] = field(default_factory=list)
     exact: list[float] = field(default_factory=list)
+    naive: list[float] = field(default_factory=list)
     lost: int = 0
 
     def add(self, found: Any, truth: Floats) -> None:
@@ -112,21 +121,74 @@ class Tally:
         self.exact.append(float(found.p_value(truth) >= 0.05))
 
 
+KINDS = {"linear": (linear, "pay"), "logistic": (logistic, "ill"), "poisson": (poisson, "pay")}
+
+
 def measure_coverage(
-    releases: int, rows: int, epsilon: float, rng: np.random.Generator
+    releases: int, rows: int, epsilon: float, rng: np.random.Generator, kinds: Sequence[str] = tuple(KINDS)
 ) -> dict[tuple[str, str], Tally]:
-    """Tallies by kind of regression and by what intervals are for."""
-    cells = population()
-    tallies = {(kind, of): Tally() for kind in ("linear", "logistic") for of in ("table", "population")}
+    """Tallies by kind of regression or quantity, and by what intervals are for."""
+    cells, tallies = population(), dict[tuple[str, str], Tally]()
+    fitter = Independent() if set(kinds) == {"quantities"} else None  # no model is looked at
     for _ in range(releases):
         counts = rng.multinomial(rows, cells.ravel()).reshape(cells.shape).astype(float)
-        synthesis = release_of(counts, epsilon, rng)
-        for (kind, of), tally in tallies.items():
-            call, target = (linear, "pay") if kind == "linear" else (logistic, "ill")
+        synthesis = release_of(counts, epsilon, rng, fitter)
+        for of in ("table", "population"):
+            truth = counts if of == "table" else cells
             options: Any = {"features": FEATURES, "of": of, "reference": {"ward": "a", "sex": "False"}}
-            found = call(synthesis, target, rng=rng, **options)
-            tally.add(found, true_coefficients(counts if of == "table" else cells, kind))
+            for kind in (kind for kind in kinds if kind in KINDS):
+                call, target = KINDS[kind]
+                found = call(synthesis, target, rng=rng, **options)
+                tallies.setdefault((kind, of), Tally()).add(found, true_coefficients(truth, kind))
+            if "quantities" in kinds:
+                for name, held in check_quantities(synthesis, truth, of):
+                    tallies.setdefault((name, of), Tally()).covered += held
+        if "logistic" in kinds:
+            naive = find_naive(synthesis, rows, rng)
+            tallies["logistic", "population"].naive.append(naive)
     return tallies
+
+
+def find_naive(synthesis: Synthesis, rows: int, rng: np.random.Generator) -> float:
+    """Whether an ordinary logistic regression of synthetic rows calls sex significant: 1 or 0."""
+    drawn = synthesis.model.sample(rows, rng)
+    age, ward, sex, ill = (drawn.column(name).astype(float) for name in ("age", "ward", "sex", "ill"))
+    numbers, theta = np.column_stack([np.ones(rows), age, ward == 1, ward == 2, sex]), np.zeros(5)
+    hessian = np.eye(5)
+    for _ in range(20):
+        mean = 1 / (1 + np.exp(-numbers @ theta))
+        hessian = (numbers.T * (mean * (1 - mean))) @ numbers + 1e-9 * np.eye(5)
+        theta = theta + np.linalg.solve(hessian, numbers.T @ (ill - mean))
+    return float(abs(theta[4]) > 1.96 * np.linalg.inv(hessian)[4, 4] ** 0.5)
+
+
+def check_quantities(synthesis: Synthesis, truth: Floats, of: Any) -> Iterator[tuple[str, list[float]]]:
+    """Whether intervals of counts, means, shares, quantiles and differences hold the truth, by name."""
+    if of == "table":
+        table = synthesis.table("age", "ward", source="measured")
+        cells = truth.sum(axis=(2, 3, 4)).ravel()
+        lower, upper = (table.column(name).to_numpy() for name in ("lower", "upper"))
+        yield "count", ((lower <= cells) & (cells <= upper)).astype(float).tolist()
+    pay, ill = truth.sum(axis=(0, 1, 4)), truth.sum(axis=(0, 1, 3))  # by sex
+    mean = [float(row @ np.arange(8) / row.sum()) for row in (pay.sum(axis=0), *pay)]
+    share = [float(row[1] / row.sum()) for row in (ill.sum(axis=0), *ill)]
+    whole, groups = synthesis.mean("pay", of=of), synthesis.mean("pay", by="sex", of=of)
+    yield from _check("mean", mean, whole, groups)
+    whole, groups = synthesis.share("ill", True, of=of), synthesis.share("ill", True, by="sex", of=of)
+    yield from _check("share", share, whole, groups)
+    for name, q in (("median", 0.5), ("9th decile", 0.9)):
+        places = [float((row.cumsum() < q * row.sum()).sum()) for row in (pay.sum(axis=0), *pay)]
+        whole, groups = synthesis.quantile("pay", q, of=of), synthesis.quantile("pay", q, by="sex", of=of)
+        yield from _check(name, places, whole, groups)
+
+
+def _check(name: str, truth: Sequence[float], whole: Any, groups: Any) -> Iterator[tuple[str, list[float]]]:
+    estimates = [whole, groups["False"], groups["True"], groups.difference("True", "False")]
+    true = [*truth, truth[2] - truth[1]]
+    limits = [one.interval for one in estimates]
+    held = [float(low - 1e-9 <= t <= high + 1e-9) for t, (low, high) in zip(true, limits, strict=True)]
+    yield name, held[:3]
+    yield f"difference of {name}s", held[3:]
 
 
 def main() -> None:
@@ -138,17 +200,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0, 2.0])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", nargs="+", choices=[*KINDS, "quantities"], default=[*KINDS, "quantities"])
     asked = parser.parse_args()
     rng = np.random.default_rng(asked.seed)
     for epsilon in asked.epsilon:
-        tallies = measure_coverage(asked.releases, asked.rows, epsilon, rng)
+        tallies = measure_coverage(asked.releases, asked.rows, epsilon, rng, asked.kinds)
         for (kind, of), tally in tallies.items():
-            null = f", null significant {np.mean(tally.significant):.3f}" if of == "population" else ""
-            print(
-                f"epsilon {epsilon:g} {kind:8} {of:10} covered {np.mean(tally.covered):.3f}{null}, exact set "
-                f"{np.mean(tally.exact):.3f}, not determined {tally.lost}",
-                flush=True,
-            )
+            said = f"epsilon {epsilon:g} {kind:25} {of:10} covered {np.mean(tally.covered):.3f}"
+            if of == "population" and tally.significant:
+                said += f", null significant {np.mean(tally.significant):.3f}"
+            if tally.naive:
+                said += f", naive {np.mean(tally.naive):.3f}"
+            if tally.exact:
+                said += f", exact set {np.mean(tally.exact):.3f}, not determined {tally.lost}"
+            print(said, flush=True)
 
 
 if __name__ == "__main__":

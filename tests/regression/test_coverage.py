@@ -30,6 +30,12 @@ def test_the_true_coefficients_of_the_script_are_those_of_its_equations() -> Non
     odds = script.true_coefficients(cells, "logistic")
     assert odds == pytest.approx([-2.0, 0.5, 0.0, 0.9, 0.0], abs=1e-8)
     assert script.true_coefficients(cells, "linear")[4] == pytest.approx(0.0, abs=0.02)
+    theta = script.true_coefficients(cells, "poisson")
+    age, ward, sex, pay, _ = (part.ravel() for part in np.indices(cells.shape))
+    numbers = np.column_stack([np.ones(age.size), age, ward == 1, ward == 2, sex]).astype(float)
+    assert numbers.T @ (cells.ravel() * (pay - np.exp(numbers @ theta))) == pytest.approx(
+        np.zeros(5), abs=1e-8
+    )
 
 
 @pytest.mark.slow
@@ -43,3 +49,16 @@ def test_intervals_and_exact_sets_hold_the_truth(epsilon: float) -> None:
         assert tally.lost <= 100, key
         if key[1] == "population" and key[0] == "logistic":
             assert np.mean(tally.significant) <= 0.06, key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0])
+def test_intervals_of_counts_means_shares_and_quantiles_hold_the_truth(epsilon: float) -> None:
+    """400 releases; those of quantiles are made of whole bins and hold more."""
+    script = load_script()
+    tallies = script.measure_coverage(400, 4000, epsilon, np.random.default_rng(6), ["quantities"])
+    assert len(tallies) == 17
+    for key, tally in tallies.items():
+        assert np.mean(tally.covered) >= 0.93, key
+        if "median" not in key[0] and "decile" not in key[0]:
+            assert np.mean(tally.covered) <= 0.98, key

@@ -77,16 +77,13 @@ class Design:
         """Places of a feature's numbers among all."""
         return np.arange(self.starts[feature], self.starts[feature + 1])
 
-    def rows(self, encoded: Encoded) -> tuple[Floats, Floats]:
-        """Numbers of rows that have a target: the design, shape [rows, p], and the labels, shape [rows]."""
+    def codes(self, encoded: Encoded) -> tuple[tuple[NDArray[np.int64], ...], Floats]:
+        """Codes of each feature in rows that have a target, [rows], and the labels, shape [rows]."""
         codes = encoded.column(self.target)
         kept = self.present[codes]
-        parts = [np.ones((int(kept.sum()), 1))]
-        parts += [
-            matrix.T[encoded.column(name)[kept]]
-            for name, matrix in zip(self.names, self.matrices, strict=True)
+        return tuple(encoded.column(name)[kept].astype(np.int64) for name in self.names), self.labels[
+            codes[kept]
         ]
-        return np.hstack(parts), self.labels[codes[kept]]
 
 
 def centre(

@@ -23,12 +23,12 @@ from margrave.regression.encoding import (
     encode_target,
     release_column,
 )
-from margrave.regression.families import family_of
+from margrave.regression.families import Family, family_of
 from margrave.regression.inference import find_directions, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
-from margrave.regression.sums import MeasuredSums, Sums, model_sums
-from margrave.release import Release
+from margrave.regression.sums import MeasuredSums, Sharpened, Sums, model_sums
+from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
 from margrave.tables.functionals import PooledTables
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def linear(
         positive: The level of the target that counts as 1, all others as 0.
         intercept: Whether there is a constant.
         source: Where estimates come from. "model": the fitted model alone. "measured": one step from it
-            along the noisy tables, unbiased and often much noisier. "both": the model's X'X, and X'y moved
-            from the model's towards the noisy tables' as far as their noise allows. Intervals do not depend
-            on it.
+            along the noisy tables, unbiased and often much noisier. "both": the model's X'X with a ridge
+            where noise hides a level's rows, and X'y moved from the model's towards the noisy tables' as far
+            as their noise allows. Intervals depend on it to second order alone.
         of: Whether intervals are for the "population" that rows were drawn from, or for the private
             "table": then they hold the privacy noise alone.
         level: Of the intervals.
@@ -185,20 +185,10 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     labelled, crossed = model_sums(design, model)
     sums = _gather_sums(release, model, design, (labelled, crossed))
     if not design.whole:
-        crossed = rows.weight * (rows.numbers.T @ rows.numbers)
-    theta, hessian = fit_model(design, rows, family, labelled, crossed)
+        crossed = rows.cross(np.ones(len(rows.labels)))
+    theta, hessian = _estimate(design, rows, family, sums, (labelled, crossed), model, options.source)
     state = Fit(design, family, rows, sums, options.of)
     notes = _notes(sums, options.source)
-    size = float(rows.labels.std()) if family.name == "linear" else 1.0
-    if options.source == "both" and sums.joint:
-        line = score_at(theta, design, rows, family)
-        residual, noise = sums.residual(line.gamma)
-        theta = theta + move_towards((residual - line.remainder, noise), hessian, size, design)
-    elif options.source == "both" and sums.complete:
-        line = score_at(theta, design, rows, family)
-        beyond = sums.correction(model)
-        wider = hessian + line.beta * beyond
-        theta = theta + _towards_measured(sums, labelled, wider, beyond @ line.gamma, size, design)
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
     unbiased, covariance = np.full(design.size, np.nan), np.full((design.size, design.size), np.nan)
@@ -277,8 +267,7 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     most = min(most, max(MOST_NUMBERS // design.size, FEWEST_ROWS))
     count = int(min(max(model.total, 1.0), most))
     encoded = model.sample(count, np.random.default_rng(rng))
-    numbers, labels = design.rows(encoded)
-    return ModelRows(numbers, labels, max(model.total, 1.0) / count)
+    return ModelRows(design, *design.codes(encoded), max(model.total, 1.0) / count)
 
 
 def _gather_sums(release: Release, model: Model, design: Design, own: tuple[Floats, Floats]) -> Sums:
@@ -320,35 +309,84 @@ def _notes(sums: Sums, source: str) -> list[str]:
     return [told]
 
 
+def _estimate(
+    design: Design,
+    rows: ModelRows,
+    family: Family,
+    sums: Sums,
+    own: tuple[Floats, Floats],
+    model: Model,
+    source: str,
+) -> tuple[Floats, Floats]:
+    """The coefficients, shape [p], and minus the derivative of the score at those of the model, [p, p].
+
+    Args:
+        design, rows, family: Of the regression.
+        sums: What was measured.
+        own: X'y and X'X of the model.
+        model: Of the release.
+        source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
+            For least squares the diagonal of X'X is raised to the standard deviation of its noise where it is
+            below: levels of which the model holds hardly a row had coefficients of several ranges of the
+            target. The likelihood of a target that a feature separates is the worse for it.
+    """
+    size = float(rows.labels.std()) if family.name == "linear" else 1.0
+    (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
+    if source == "both" and design.whole:
+        sharp = sums.sharpen(model)
+        if family.name == "linear":
+            labelled = labelled + (sharp.moved if sums.joint else 0.0)
+            ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
+    theta, hessian = fit_model(design, rows, family, labelled, crossed, ridge)
+    if source != "both" or sharp is None:
+        return theta, hessian
+    line = score_at(theta, design, rows, family)
+    if sums.joint:
+        residual, noise = sums.residual(line.gamma)
+        return theta + move_towards((residual - line.remainder, noise), hessian, size, design), hessian
+    beyond = sums.correction(model) if sums.complete else np.zeros_like(hessian)
+    shape = hessian + line.beta * beyond, beyond @ line.gamma
+    return theta + _towards_measured(sums, labelled, shape, size, design, sharp), hessian
+
+
 def _towards_measured(
-    sums: Sums, labelled: Floats, hessian: Floats, explained: Floats, size: float, design: Design
+    sums: Sums, labelled: Floats, shape: tuple[Floats, Floats], size: float, design: Design, sharp: Sharpened
 ) -> Floats:
     """How far X'y of noisy tables moves the model's coefficients, shape [p].
 
-    The difference of the two is shrunk feature by feature by the part of its square that is noise (James and
-    Stein 1961, positive part); for one number by twice that part, which is steadier. The change c of the
-    coefficients is then the most likely one if H c is observed with the noise of X'y, and the change from one
-    end of a column's range to the other is normal around 0 with standard deviation `size`. So combinations of
-    columns of little weight, and levels that few rows have, do not turn noise into large coefficients.
+    A feature's part of X'y moves to that of its sharpened table with the target, where that says more than
+    the model (`MeasuredSums.sharpen`). Of the others, if all pairs were measured, a difference of the two
+    that is more than noise (by MIN_RESIDUAL_DEVIATIONS) is shrunk feature by feature by the part of its
+    square that is noise (James and Stein 1961, positive part); for one number by twice that part, which is
+    steadier.
+    The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y, and
+    the change from one end of a column's range to the other is normal around 0 with standard deviation
+    `size`. So combinations of columns of little weight, and levels that few rows have, do not turn noise into
+    large coefficients.
 
     Args:
         sums: The noisy tables.
         labelled: X'y of the model, shape [p].
-        hessian: H of the model, with X'X corrected by noisy tables of one column, shape [p, p].
-        explained: What the correction of X'X explains of X'y already, shape [p].
+        shape: H of the model, with X'X corrected by noisy tables of one column, shape [p, p]; and what that
+            correction explains of X'y already, shape [p].
         size: In units of the linear predictor.
         design: Target and features.
+        sharp: What tables that are not below 0 say.
     """
     measured, noise, known = sums.label_sums()
-    variance = np.diag(noise)
-    moved = np.zeros(design.size)
+    noise = np.diag(noise)
+    variance = np.where(sharp.beyond, np.minimum(sharp.variances, noise), noise)
+    moved = sharp.moved.copy()
     for places in [np.zeros(1, dtype=np.int64), *map(design.places, range(len(design.names)))]:
         off = measured[places] - labelled[places]
         square = float(off @ off)
-        if not known[places].all() or square <= 0.0:
+        if not sums.complete or sharp.beyond[places].any() or square <= 0.0:
             continue
-        least = 2.0 if len(places) == 1 else 1.0
-        moved[places] = max(1.0 - least * float(variance[places].sum()) / square, 0.0) * off
+        own = noise[places]
+        if square > own.sum() + MIN_RESIDUAL_DEVIATIONS * math.sqrt(2.0 * float(own @ own)):
+            least = 2.0 if len(places) == 1 else 1.0
+            moved[places] = max(1.0 - least * float(own.sum()) / square, 0.0) * off
+    hessian, explained = shape
     free = design.free[known[design.free] & (variance[design.free] > 0.0)]
     ranges = np.concatenate([[1.0], *(np.ptp(matrix, axis=1) for matrix in design.matrices)])
     scale = 1.0 / np.where(ranges > 0.0, ranges, 1.0)[free]

@@ -104,6 +104,4 @@ def solve_strong(hessian: Floats, directions: Directions) -> Floats:
 
 def row_scores(theta: Floats, design: Design, rows: ModelRows, family: Family) -> Floats:
     """Covariance of the sum over rows of x (y - A'(s)), if rows are a sample: shape [p, p]."""
-    off = rows.labels + design.middle - family.mean(rows.numbers @ theta)
-    weighted = rows.numbers * off[:, None]
-    return np.asarray(rows.weight * (weighted.T @ weighted))
+    return rows.cross((rows.labels + design.middle - family.mean(rows.predict(theta))) ** 2)

@@ -35,19 +35,61 @@ SEPARATED = 1e-7
 """The same where maximising: a target that a level determines has no finite coefficients."""
 
 
+COUNTED = 3
+"""Numbers a feature has on average from which on X'WX is made of counts of pairs of codes: these take about
+2 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRows:
-    """Rows of the model in the design's numbers.
+    """Rows of the model in the design's numbers, kept as codes: sums over rows are sums over tables.
 
     Args:
-        numbers: Shape [rows, p].
+        design: Target and features.
+        codes: Of each feature, shape [rows].
         labels: Centred labels, shape [rows].
         weight: How many rows of the private table one of these stands for.
     """
 
-    numbers: Floats
+    design: Design
+    codes: tuple[NDArray[np.int64], ...]
     labels: Floats
     weight: float
+
+    def predict(self, theta: Floats) -> Floats:
+        """The linear predictor x'theta, shape [rows]."""
+        found = np.full(len(self.labels), theta[0])
+        for j, (codes, matrix) in enumerate(zip(self.codes, self.design.matrices, strict=True)):
+            found += (theta[self.design.places(j)] @ matrix)[codes]
+        return found
+
+    def sum_weighted(self, weights: Floats) -> Floats:
+        """The sum over rows of x times a weight a row, times `weight`: shape [p]."""
+        found = np.zeros(self.design.size)
+        found[0] = weights.sum()
+        for j, (codes, matrix) in enumerate(zip(self.codes, self.design.matrices, strict=True)):
+            found[self.design.places(j)] = matrix @ np.bincount(codes, weights, matrix.shape[1])
+        return self.weight * found
+
+    def cross(self, weights: Floats) -> Floats:
+        """The sum over rows of x x' times a weight a row, times `weight`: shape [p, p]."""
+        design, matrices = self.design, self.design.matrices
+        if design.size <= COUNTED * len(matrices):
+            numbers = np.vstack(
+                [np.ones((1, len(weights))), *(m[:, c] for m, c in zip(matrices, self.codes, strict=True))]
+            )
+            return np.asarray(self.weight * ((numbers * weights) @ numbers.T))
+        found = np.zeros((design.size, design.size))
+        found[0] = self.sum_weighted(weights) / self.weight
+        for j, (codes, matrix) in enumerate(zip(self.codes, matrices, strict=True)):
+            at, size = design.places(j), matrix.shape[1]
+            found[np.ix_(at, at)] = (matrix * np.bincount(codes, weights, size)) @ matrix.T
+            for k in range(j):
+                other = matrices[k]
+                shape = (other.shape[1], size)
+                table = np.bincount(self.codes[k] * size + codes, weights, shape[0] * size).reshape(shape)
+                found[np.ix_(design.places(k), at)] = other @ table @ matrix.T
+        return np.asarray(self.weight * (np.triu(found) + np.triu(found, 1).T))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +112,7 @@ def score_at(theta: Floats, design: Design, rows: ModelRows, family: Family) -> 
 
     The score is b - G gamma - remainder, and minus its derivative is beta G + `curvature_at`.
     """
-    predictor = rows.numbers @ theta
+    predictor = rows.predict(theta)
     mean, slope = family.mean(predictor), family.slope(predictor)
     off = predictor - predictor.mean() if len(predictor) else predictor
     spread = float(off @ off)
@@ -81,7 +123,7 @@ def score_at(theta: Floats, design: Design, rows: ModelRows, family: Family) -> 
     gamma[0] += alpha - design.middle
     if family.affine:
         return Line(gamma, np.zeros(design.size), beta)
-    remainder = rows.weight * (rows.numbers.T @ (mean - alpha - beta * predictor))
+    remainder = rows.sum_weighted(mean - alpha - beta * predictor)
     return Line(gamma, remainder, beta)
 
 
@@ -89,14 +131,13 @@ def curvature_at(theta: Floats, line: Line, design: Design, rows: ModelRows, fam
     """What the remainder adds to minus the derivative of the score, shape [p, p]; 0 for linear models."""
     if family.affine:
         return np.zeros((design.size, design.size))
-    beyond = rows.weight * (family.slope(rows.numbers @ theta) - line.beta)
-    return np.asarray((rows.numbers * beyond[:, None]).T @ rows.numbers)
+    return rows.cross(family.slope(rows.predict(theta)) - line.beta)
 
 
 def fit_model(
-    design: Design, rows: ModelRows, family: Family, labelled: Floats, crossed: Floats
+    design: Design, rows: ModelRows, family: Family, labelled: Floats, crossed: Floats, ridge: Floats
 ) -> tuple[Floats, Floats]:
-    """The coefficients at which b - G gamma - remainder is 0, and minus its derivative there.
+    """The coefficients at which b - G gamma - remainder is ridge theta, and minus the derivative of the left.
 
     Args:
         design: Target and features.
@@ -104,65 +145,66 @@ def fit_model(
         family: Of the regression.
         labelled: b, X'y with centred labels, shape [p].
         crossed: G, X'X of the rows that have a target, shape [p, p].
+        ridge: Shape [p]; see `inference.noise_ridge`.
 
     Returns:
         theta in the centred design, shape [p], 0 where a coefficient is not fitted; and H, shape [p, p].
     """
-    theta = np.zeros(design.size)
+    theta, free = np.zeros(design.size), design.free
     if not family.affine:
-        theta = _maximise(design, rows, family, labelled)
+        theta = _maximise(design, rows, family, labelled, ridge)
     line = score_at(theta, design, rows, family)
+    hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
     for _ in range(1 if family.affine else STEPS):
-        hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
-        score = labelled - crossed @ line.gamma - line.remainder
-        step = _solve(hessian, score, design.free)
+        score = labelled - crossed @ line.gamma - line.remainder - ridge * theta
+        step = _solve(hessian + np.diag(ridge), score, free)
         moved = score_at(theta + step, design, rows, family)
-        left = labelled - crossed @ moved.gamma - moved.remainder
-        if np.abs(left[design.free]).max(initial=0.0) > np.abs(score[design.free]).max(initial=0.0):
+        left = labelled - crossed @ moved.gamma - moved.remainder - ridge * (theta + step)
+        if np.abs(left[free]).max(initial=0.0) > np.abs(score[free]).max(initial=0.0):
             break
         theta, line = theta + step, moved
         if np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
             break
-    return theta, line.beta * crossed + curvature_at(theta, line, design, rows, family)
+        hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
+    return theta, hessian
 
 
 def _solve(hessian: Floats, score: Floats, free: NDArray[np.int64], ridge: float = RIDGE) -> Floats:
     """hessian^-1 score over the free places, 0 elsewhere; a little ridge keeps it finite."""
-    inner = hessian[np.ix_(free, free)]
-    scale = max(float(np.trace(inner)) / max(len(free), 1), 1e-300)
-    values, vectors = np.linalg.eigh(inner)
-    steady = np.where(values > ridge * scale, values, np.inf)
+    units = np.sqrt(np.maximum(np.diag(hessian)[free], 1e-300))
+    values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)] / np.outer(units, units))
+    steady = np.where(values > ridge, values, np.inf)
     found = np.zeros(len(hessian))
-    found[free] = vectors @ ((vectors.T @ score[free]) / steady)
+    found[free] = (vectors @ ((vectors.T @ (score[free] / units)) / steady)) / units
     return found
 
 
-def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats) -> Floats:
-    """The maximum of theta'X'y - sum of A(theta'x) over the model's rows, by Newton steps that are halved.
+def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats, ridge: Floats) -> Floats:
+    """The maximum of theta'X'y - sum of A(theta'x) - theta' ridge theta / 2 over the model's rows, by Newton
+    steps that are halved.
 
-    A Hessian costs rows times p^2, everything else rows times p. So a Hessian is used again for as long as
-    each step leaves at most a tenth of what there was to gain.
+    A Hessian costs more than all else, so it is used again for as long as each step leaves at most a tenth of
+    what there was to gain.
     """
-    numbers, free, weight = rows.numbers, design.free, rows.weight
-    pull = labelled + design.middle * weight * numbers.sum(axis=0)
-    ridge = SEPARATED * weight * max(len(numbers), 1)
-    theta, predictor = np.zeros(design.size), np.zeros(len(numbers))
+    free, weight = design.free, rows.weight
+    pull = labelled + design.middle * rows.sum_weighted(np.ones(len(rows.labels)))
+    ridge = ridge + SEPARATED * weight * max(len(rows.labels), 1)
+    theta, predictor = np.zeros(design.size), np.zeros(len(rows.labels))
 
     def value(at: Floats, predicted: Floats) -> float:
         total = weight * float(family.cumulant(predicted).sum())
-        return float(pull @ at) - total - 0.5 * ridge * float(at @ at)
+        return float(pull @ at) - total - 0.5 * float(ridge @ at**2)
 
     best, last = value(theta, predictor), 0.0
     hessian: Floats | None = None
     for _ in range(STEPS):
-        score = pull - weight * (numbers.T @ family.mean(predictor)) - ridge * theta
+        score = pull - rows.sum_weighted(family.mean(predictor)) - ridge * theta
         step = np.zeros(0) if hessian is None else _solve(hessian, score, free)
         if hessian is None or float(score @ step) > 0.1 * last:
-            hessian = weight * ((numbers * family.slope(predictor)[:, None]).T @ numbers)
-            hessian[np.diag_indices_from(hessian)] += ridge
+            hessian = rows.cross(family.slope(predictor)) + np.diag(ridge)
             step = _solve(hessian, score, free)
         last = float(score @ step)
-        along, size = numbers @ step, 1.0
+        along, size = rows.predict(step), 1.0
         while (
             size > 1e-6 and value(theta + size * step, predictor + size * along) < best + 1e-4 * size * last
         ):

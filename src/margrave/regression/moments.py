@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.regression.design import Design
 from margrave.regression.encoding import encode_feature
-from margrave.regression.sums import MeasuredSums
+from margrave.regression.sums import MeasuredSums, Sharpened
 from margrave.release import NoisySums
 from margrave.schema.domain import Clique
 from margrave.schema.row_numbers import RowNumbers
@@ -178,6 +178,14 @@ class PooledSums:
         """As `MeasuredSums.label_sums`."""
         known = np.ones(self._design.size, dtype=np.bool_)
         return *self.residual(np.zeros(self._design.size)), known
+
+    def sharpen(self, model: Model) -> Sharpened:
+        """As `MeasuredSums.sharpen`."""
+        return self._tables.sharpen(model)
+
+    def square_deviations(self) -> Floats:
+        """As `MeasuredSums.square_deviations`."""
+        return self._tables.square_deviations()
 
     def correction(self, model: Model) -> Floats:
         """As `MeasuredSums.correction`."""

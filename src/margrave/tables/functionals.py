@@ -42,6 +42,27 @@ class Term:
     weights: Floats
 
 
+def _pool_looks(measurements: Sequence[NoisyMarginal]) -> tuple[NoisyMarginal, ...]:
+    """The same tables, but one for each set of columns: all looks at it, each cell by 1 / variance."""
+    looks: dict[frozenset[str], list[NoisyMarginal]] = {}
+    for table in measurements:
+        looks.setdefault(frozenset(table.clique), []).append(table)
+    found = []
+    for same in looks.values():
+        first = same[0]
+        if len(same) > 1:
+            turned = [[table.clique.index(name) for name in first.clique] for table in same]
+            parts = [table.sigmas.transpose(axes) ** -2.0 for table, axes in zip(same, turned, strict=True)]
+            weighted = sum(
+                table.values.transpose(axes) * part
+                for table, axes, part in zip(same, turned, parts, strict=True)
+            )
+            precision: Floats = np.sum(parts, axis=0)
+            first = NoisyMarginal(first.clique, weighted / precision, precision**-0.5)
+        found.append(first)
+    return tuple(found)
+
+
 class PooledTables:
     """All released tables of a release, seen as estimates of the tables of any cliques they hold.
 
@@ -52,13 +73,13 @@ class PooledTables:
 
     def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
         self._domain = domain
-        self._measurements = tuple(measurements)
+        self._measurements = _pool_looks(measurements)
         self._sets = [frozenset(table.clique) for table in self._measurements]
         self._pooled: dict[Clique, tuple[Floats, dict[int, Floats], Floats]] = {}
 
     @property
     def measurements(self) -> tuple[NoisyMarginal, ...]:
-        """The released tables, by their place."""
+        """The released tables by their place, those of the same columns as one."""
         return self._measurements
 
     def holds(self, clique: Sequence[str]) -> bool:
