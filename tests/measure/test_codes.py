@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 
+from margrave import Synthesizer
+from margrave.cli.show import column_notes
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.text import WEIGHT, _complete_shape, _cuts, weight_of
@@ -20,8 +22,9 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
+from margrave.report.release.record import handling_section
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
-from margrave.schema.columns.public_lists import find_list
+from margrave.schema.columns.public_lists import PUBLIC_LISTS, find_list, lists_used, name_counts
 from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
@@ -287,3 +290,32 @@ def test_searching_together_finds_values_that_searching_alone_does_not(
 def test_weights_of_a_row_stay_within_what_is_declared() -> None:
     assert all(held * weight_of(held) ** 2 <= WEIGHT**2 for held in range(1, 2000))
     assert all(held * (weight_of(held) + 1) ** 2 > WEIGHT**2 for held in range(1, 2000))
+
+
+def test_the_list_is_named_where_a_release_is_read() -> None:
+    release = (
+        Synthesizer("independent", epsilon=1, delta=1e-6, not_private_test_seed=0).fit(_states()).release
+    )
+    used = lists_used([event.what for event in release.events])
+    assert used == {"state": "states of the US"}
+    assert [note for note in column_notes(release) if "public list 'states of the US'" in note]
+    assert "on the public list “states of the US”" in str(handling_section(release))
+
+
+def test_the_words_of_a_look_are_read_back() -> None:
+    looks = [name_counts(column, name) for column in ("a", "by the public list 'x'") for name in PUBLIC_LISTS]
+    for look, name in zip(looks, [*PUBLIC_LISTS] * 2, strict=True):
+        ((_, found),) = lists_used([look, name_counts("b", "")]).items()
+        assert found == name
+
+
+def test_public_lists_hold_each_value_once_and_fit_themselves() -> None:
+    for name, words in PUBLIC_LISTS.items():
+        assert len(set(words)) == len(words) > 2, name
+        assert all(word and word == word.strip() for word in words), name
+        fitting = find_list(words)
+        assert fitting is not None
+        assert set(words) <= set(fitting[1])
+    assert len(PUBLIC_LISTS["countries, ISO 3166 codes of two letters"]) == 249
+    assert len(PUBLIC_LISTS["states of the US, codes"]) == 56
+    assert find_list(["Bonn", "Aachen", "Jena"]) is None

@@ -113,10 +113,12 @@ def rule_notes(release: Release) -> list[str]:
 def column_notes(release: Release) -> list[str]:
     """What was found out about columns that a reader of the synthetic rows has to know."""
     from margrave.schema.columns import Binned, Identifier, Listed, Omitted
+    from margrave.schema.columns.public_lists import lists_used
     from margrave.schema.schema import describe_found_ranges
 
     ranges = describe_found_ranges(release.schema.columns, release.declared_columns)
     found = [ranges] if ranges else []
+    lists = lists_used([event.what for event in release.events])
     for column in release.schema.columns:
         if column.name in release.declared_columns:
             continue
@@ -131,6 +133,11 @@ def column_notes(release: Release) -> list[str]:
             found.append(
                 f"{column.name!r}: found format {column.format}; if that is wrong, run again with "
                 f"--format '{column.name}=...'"
+            )
+        if column.name in lists:
+            found.append(
+                f"{column.name!r}: values of the public list {lists[column.name]!r}; found, not promised: "
+                "rare ones may be there by noise alone"
             )
         if isinstance(column, Listed) and column.stems:
             found.append(

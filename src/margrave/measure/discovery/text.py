@@ -62,7 +62,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
 from margrave.schema.columns.identifier import cut_shape, shape_of, shape_parts, widen_shape
-from margrave.schema.columns.public_lists import find_list
+from margrave.schema.columns.public_lists import find_list, name_counts
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -294,9 +294,7 @@ class TextSearch:
             share = self.weights["values"] * (COUNTED + (TOGETHER if found.list_name else 0))
         name, texts = found.asked.name, tuple(sorted({*found.texts.texts, *found.fresh, *found.weighed}))
         if (together and texts and not found.done) or found.fresh:
-            what = f"counts of {name}" + (
-                f" by the public list {found.list_name!r}" if found.list_name else ""
-            )
+            what = name_counts(name, found.list_name)
             self.tell(what)
             exact = functools.partial(self._listed_rows, name, texts)
             (noisy,), sigma = self.gaussian.ask([what], self.purse.unit * share, exact)

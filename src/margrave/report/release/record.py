@@ -17,6 +17,7 @@ from margrave.release import Release
 from margrave.report.html import Child, Markup, facts, join, mark_name, row, table, tag
 from margrave.report.numerals import count, significant
 from margrave.schema.columns import Binned, Column, Identifier, Listed
+from margrave.schema.columns.public_lists import lists_used
 
 NOT_GIVEN = "not given"
 STATES = {
@@ -153,8 +154,14 @@ HEADS = ("Column", "Treated as", "What is used of the rows", "What stands in syn
 def handling_section(release: Release) -> Markup:
     """The section of the page."""
     searched = {event.what for event in release.events if isinstance(event, PartitionEvent)}
+    lists = lists_used([event.what for event in release.events])
     lines = [
-        _line(column, f"values of {column.name}" in searched, column.name in release.declared_columns)
+        _line(
+            column,
+            f"values of {column.name}" in searched,
+            column.name in release.declared_columns,
+            lists.get(column.name, ""),
+        )
         for column in release.schema.columns
     ]
     owner = release.guarantee.neighbours.unit.owner
@@ -183,7 +190,7 @@ def handling_section(release: Release) -> Markup:
     )
 
 
-def _line(column: Column, searched: bool, declared: bool) -> Markup:
+def _line(column: Column, searched: bool, declared: bool, list_name: str) -> Markup:
     kind, used, shown = column.kind, "noisy counts of its values", "values drawn from the fitted distribution"
     if isinstance(column, Identifier):
         used = "nothing: it is never read" if declared else "noisy counts of the shape of its values"
@@ -193,6 +200,7 @@ def _line(column: Column, searched: bool, declared: bool) -> Markup:
             shown = "its values, which were declared or, as true and false, are known"
         else:
             used = "noisy counts; a value is named only if its count passes a threshold"
+            used += f", or if it is on the public list “{list_name}”" if list_name else ""
             shown = "the named values" + (f", and “{column.other}” for all others" if column.other else "")
     elif isinstance(column, Binned):
         used = "noisy counts of ranges"

@@ -223,6 +223,29 @@ LEAST_VALUES, LEAST_SHARE = 3, 0.8
 """Released values that must be on a list for it to fit, and their share of all released values."""
 
 
+BY_LIST = " by the public list "
+
+
+def lists_used(looks: Collection[str]) -> Mapping[str, str]:
+    """Columns whose values were counted by a public list, and its name, from a ledger's public words.
+
+    Args:
+        looks: What was asked, in the words of `name_counts`.
+    """
+    parts = [look.removeprefix("counts of ").rpartition(BY_LIST) for look in looks if BY_LIST in look]
+    return {column: name.strip("'") for column, _, name in parts}
+
+
+def name_counts(column: str, list_name: str) -> str:
+    """What counting the listed values of a column is called in the ledger; "" for no public list.
+
+    Example:
+        >>> name_counts("month", "months")
+        "counts of month by the public list 'months'"
+    """
+    return f"counts of {column}" + (f"{BY_LIST}'{list_name}'" if list_name else "")
+
+
 def find_list(texts: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
     """The name and the values of the public list that most of some texts are from, or None.
 
