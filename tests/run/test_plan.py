@@ -343,3 +343,29 @@ def test_the_command_says_that_a_run_would_be_refused(
     assert done.code == 2
     assert "max_memory must be at least" in done.err
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_time_limit_that_leaves_a_model_no_step_is_told() -> None:
+    table = pa.table({f"c{place}": [1, 2] for place in range(400)})
+    columns = tuple(
+        mg.Integer(name=name, lower=0, upper=49, bins=5, missing=False) for name in table.column_names
+    )
+    plans = {
+        seconds: mg.Synthesizer(epsilon=1.0, max_seconds=seconds, schema=mg.Schema(columns)).plan(
+            table, rows=20000
+        )
+        for seconds in (14.0, 60.0)
+    }
+    assert "columns come out independent" in plans[14.0].limits["time"]
+    assert "independent" not in plans[60.0].limits["time"]
+
+
+def test_columns_alike_share_a_line_of_a_wide_plan() -> None:
+    table = pa.table({f"c{place}": [1, 2] for place in range(60)} | {"name": ["a", "b"]})
+    lines = [
+        line for line in str(mg.Synthesizer(epsilon=1.0).plan(table)).splitlines() if "discovered" in line
+    ]
+    assert [line.split(":")[0] for line in lines] == [
+        "discovered  c0, c1, c2 and 57 more",
+        "discovered  name",
+    ]

@@ -98,7 +98,7 @@ class Plan:
         lines += [f"odds        {self.odds}"] if self.odds else []
         lines += [f"public      {self.public}"]
         lines += [f"declared    {', '.join(self.declared) or 'nothing'}"]
-        lines += [f"discovered  {name}: {looks}" for name, looks in self.discovered.items()]
+        lines += [f"discovered  {names}: {looks}" for names, looks in _fold(self.discovered)]
         lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
         lines += [
             f"noise       {what}: sigma = {value:.1f} rows a cell" for what, value in self.sigma.items()
@@ -113,6 +113,22 @@ class Plan:
         lines += [f"limit       {name}: {words}" for name, words in self.limits.items()]
         lines += [f"REFUSED     {self.refused}"] if self.refused else []
         return "\n".join([*lines, "spent       nothing"])
+
+
+def _fold(discovered: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Names with what is discovered of them; many that share it have one line."""
+    groups: dict[str, list[str]] = {}
+    for name, looks in discovered.items():
+        groups.setdefault(looks, []).append(name)
+    lines = []
+    for name, looks in discovered.items():
+        names = groups[looks]
+        if len(names) <= MOST_LINES:
+            lines.append((name, looks))
+        elif name == names[0]:
+            shown = ", ".join(names[:NAMES_SHOWN])
+            lines.append((f"{shown} and {len(names) - NAMES_SHOWN:,} more", looks))
+    return lines
 
 
 def noise_error(cells: int, sigma: float, rows: float) -> float:
@@ -193,7 +209,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
         memory=(costs.model + costs.rows) / MIB,
-        limits=synthesizer.limits.words() | _say_fineness(fineness),
+        limits=_say_limits(synthesizer.limits, costs) | _say_fineness(fineness),
         rows=said,
         refused=find_refusal(synthesizer, schema) or "",
         epsilon=synthesizer.epsilon,
@@ -224,6 +240,13 @@ def foretell_noise(
     mean = sum(sizes) / len(sizes)
     cells = {ONE: mean, PAIR: mean**2}
     return sigma, {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}, sizes
+
+
+MOST_LINES, NAMES_SHOWN = 30, 3
+"""Columns alike that have a line each in a printed plan; of more, so many are named."""
+MOST_ASKED = 0.6
+"""Share of a time limit that may go into what cannot be cut short before a plan warns of it. Runs of 400 and
+1,200 columns at 0.70 and 0.74 had no step of a descent left: bench/LOG.md, 2026-11-24."""
 
 
 def check_costs(synthesizer: Synthesizer, schema: Schema) -> None:
@@ -270,6 +293,17 @@ def _fits(synthesizer: Synthesizer, schema: Schema, bins: int | None) -> bool:
     seconds = synthesizer.limits.max_seconds
     in_time = seconds is None or costs.least <= max(seconds, SURE_SECONDS)
     return costs.model <= _memory_limit(synthesizer.limits) and in_time and codes <= most
+
+
+def _say_limits(limits: Limits, costs: Costs) -> dict[str, str]:
+    """The limits in words, with a warning where the questions leave a model hardly any of the time."""
+    words, seconds = limits.words(), limits.max_seconds
+    if seconds is not None and costs.least > MOST_ASKED * seconds:
+        words["time"] += (
+            f"; what cannot be cut short takes about {math.ceil(costs.least):,} s of it, so the model may "
+            f"get no step and columns come out independent; {math.ceil(costs.low):,} s leave time for a fit"
+        )
+    return words
 
 
 def _say_fineness(bins: int | None) -> dict[str, str]:

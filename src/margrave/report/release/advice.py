@@ -5,6 +5,7 @@ The first thing on the page of a release: what it may be used for, what was lost
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from margrave.report.html import Markup, details, join, mark_name, row, table, tag
@@ -221,7 +222,9 @@ def usefulness_box(use: Usefulness) -> Markup:
         tag("p", tag("strong", headline(use))),
         tag("ul", *[tag("li", sentence) for sentence in findings]) if findings else None,
         tag("p", "What to do next:") if steps and use.level != GOOD else None,
-        tag("ul", *[tag("li", step) for step in steps]) if steps and use.level != GOOD else None,
+        tag("ul", *[tag("li", *_mark_commands(step)) for step in steps])
+        if steps and use.level != GOOD
+        else None,
         tag(
             "p",
             tag("a", "How this was judged, column by column", href="#usefulness"),
@@ -233,6 +236,14 @@ def usefulness_box(use: Usefulness) -> Markup:
         role="note",
         aria_label="What this release may be used for",
     )
+
+
+def _mark_commands(text: str) -> list[Markup | str]:
+    """A sentence whose commands in backticks and options are marked as code."""
+    parts = re.split(r"(`[^`]+`|--[a-z][a-z-]*)", text)
+    return [
+        tag("code", part.strip("`"), class_="nb") if part.startswith(("`", "--")) else part for part in parts
+    ]
 
 
 def usefulness_section(use: Usefulness) -> Markup:
