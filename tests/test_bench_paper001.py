@@ -48,15 +48,16 @@ def test_the_paper_s_figures_are_those_of_its_two_tables() -> None:
 
 
 def test_signal_over_noise_is_that_of_its_formula() -> None:
-    """Two classes of 50, one pixel that is 0 in one and 1 in the other; the other classes are empty."""
+    """Ten classes of 10, one pixel that is 0 in five of them and 1 in the others."""
     script = _load("images")
+    labels = [str(k) for k in range(10) for _ in range(10)]
     images = np.repeat([0, 255], 50).reshape(-1, 1, 1).astype(np.uint8)
-    labels = ["0"] * 50 + ["1"] * 50
     mu = script.gdp_mu(3.0, script.DELTA)
     found = script.measure_signal(3.0, images, labels, 2)
     one, other = 2 / mu**2 * 0.9, 2 / mu**2 * 0.5
-    noise = 20 * 100 * one * other + 2 * 100 * other + 10 * 100 * one
-    assert found["cells"] == pytest.approx(4 * 25**2 / noise)
+    noise = 20 * (10 * other + 50 * one + 100 * one * other)
+    assert found["cells"] == pytest.approx(20 * 5**2 / noise)
+    assert found["means"] == pytest.approx(10 * 0.5**2 / (10 * 0.25 / mu**2 / 10))
 
 
 def test_moments_asked_directly_have_the_noise_that_their_proof_says() -> None:
