@@ -190,7 +190,7 @@ def write_page(outcomes: Path) -> str:
         for name in METHODS:
             runs = found.get((mu, name), [])
             if runs:
-                shown = [_span([run[what] for run in runs], 3) for what in SCORES]
+                shown = [_span([run[what] for run in runs if what in run], 3) for what in SCORES]
                 shown.append(_span([run["seconds"] for run in runs], 0))
                 lines.append(f"| `{name}` | {' | '.join(shown)} | {len(runs)} |")
         tables.append("\n".join(lines))
@@ -198,6 +198,8 @@ def write_page(outcomes: Path) -> str:
 
 
 def _span(values: list[float], digits: int) -> str:
+    if not values:
+        return ""
     low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
     return low if low == high else f"{low} to {high}"
 

@@ -163,13 +163,14 @@ def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[No
     """Tables of single attributes as they are, and those of pairs moved towards the product of the two.
 
     Noise of a pair's table that is not that of its two attributes sums to 0 along both, and has in each of
-    the m m' cells the variance that the table says. So of the squared difference from the product, in units
-    of that noise, m m' are expected of noise alone. The difference is multiplied by 1 - m m' / (squared
-    difference), not below 0: the positive-part James-Stein estimator, on the (m - 1)(m' - 1) degrees of
-    freedom that the noise has, with m m' / ((m - 1)(m' - 1)) of that variance in each. With four of them or
-    more the expected squared error is never larger than without; with fewer it is for some tables. The same
-    factor is the part of the noise's variance that the difference keeps; the product has, to first order, the
-    variance of its two factors.
+    the m m' cells the variance that the table says: m m' / f of it in each of f = (m - 1)(m' - 1) degrees of
+    freedom. Of the squared difference from the product, in units of a cell's noise, m m' are expected of
+    noise alone. The difference is multiplied by 1 - f / (squared difference), not below 0: the positive-part
+    James-Stein estimator with f^2 / (m m') for its constant, with which for f of three or more the expected
+    squared error is never larger than without; for fewer it is for some tables. That is less than all of the
+    noise: the model that is fitted averages over pairs, and taking m m' off left it further from the truth
+    (bench/LOG.md). The same factor is the part of the noise's variance that the difference keeps; the product
+    has, to first order, the variance of its two factors.
 
     Args:
         measurements: Noisy tables, of every single attribute that is in a pair among them.
@@ -193,8 +194,9 @@ def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[No
         uncertain = np.multiply.outer(one.sigmas**2, ones[second] ** 2)
         uncertain += np.multiply.outer(ones[first] ** 2, other.sigmas**2)
         difference = table.values - expected
+        freedom = (table.values.shape[0] - 1) * (table.values.shape[1] - 1)
         squared = float((difference**2 / table.sigmas**2).sum())
-        kept = max(1.0 - table.values.size / squared, 0.0) if squared > 0 else 0.0
+        kept = max(1.0 - freedom / squared, 0.0) if squared > 0 else 0.0
         variance = kept * table.sigmas**2 + (1.0 - kept) * uncertain / total**2
         sigma = np.sqrt(np.maximum(variance, FLOOR * table.sigmas**2))
         found.append(NoisyMarginal(table.clique, expected + kept * difference, sigma))

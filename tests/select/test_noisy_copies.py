@@ -52,18 +52,18 @@ def test_noise_alone_is_as_many_squares_as_a_table_has_cells() -> None:
         assert np.mean(shares) == pytest.approx(1.0, abs=0.25), clique
 
 
-def test_pairs_that_say_nothing_become_products_and_those_that_do_stay() -> None:
-    """With as many squares as degrees of freedom taken off, half of the noise of a 2 x 3 table would stay."""
+def test_pairs_that_say_nothing_go_towards_products_and_those_that_do_stay() -> None:
+    """Of a 3 x 5 table 15 squares are noise and 8 are taken off, which leaves (7 / 15)^2 of the error."""
     before = after = 0.0
     for seed in range(40):
         codes = _independent(seed)
         tables = _release(codes, 5.0, seed).tables()
         for table, moved in zip(tables, slices.shrink_pairs(tables, ROWS), strict=True):
-            if table.clique == ("a", "b"):
+            if table.clique == ("b", "c"):
                 truth = _truth(codes, table.clique)
                 before += float(((table.values - truth) ** 2).sum())
                 after += float(((moved.values - truth) ** 2).sum())
-    assert after < 0.3 * before
+    assert after < 0.4 * before
     codes = _independent(0)
     codes[:, 1] = codes[:, 0]
     tables = _release(codes, 0.3, 0).tables()
