@@ -118,17 +118,10 @@ def train_generator(epsilon: float, numbers: Floats, bound: float) -> Floats:
 def ask_products(epsilon: float, numbers: Floats, bound: float) -> Floats:
     """Rows of a normal law with the moments of noisy sums of products, one Gaussian answer.
 
-<<<<<<< HEAD
-    A row x of length at most c becomes z = (c, x). Emptying it moves z z' by (0, c x'; c x, x x') at most,
-    of Frobenius norm sqrt(2 c^2 |x|^2 + |x|^4) <= sqrt(3) c^2. A symmetric matrix is given in full by its
-    diagonal and sqrt(2) times what is above, whose Euclidean norm is that norm; independent noise of deviation
-    s = sqrt(3) c^2 / mu in these is noise of s in the diagonal and of s / sqrt(2) beside it: that of
-=======
     A row x of length at most c becomes z = (c, x). Emptying it moves z z' by (0, c x'; c x, x x') at most, of
     Frobenius norm sqrt(2 c^2 |x|^2 + |x|^4) <= sqrt(3) c^2. A symmetric matrix is given in full by its
     diagonal and sqrt(2) times what is above, whose Euclidean norm is that norm; independent noise of
     deviation s = sqrt(3) c^2 / mu in these has s in the diagonal and s / sqrt(2) beside it: that of
->>>>>>> slices
     (N + N') / 2, all numbers of N independent and of s.
     """
     cut, mu = longest(numbers, bound), gdp_mu(epsilon, DELTA)
