@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
@@ -20,6 +21,8 @@ from margrave.select._steps.one_ways import (
     buy_one_ways,
     measure_shares,
     released_one_ways,
+    share_one_ways,
+    worth_of_one_ways,
 )
 from margrave.select._steps.screening import (
     appraisal_noise,
@@ -27,6 +30,7 @@ from margrave.select._steps.screening import (
     estimate_dependence,
     estimate_pairs,
     find_triples,
+    foretell_error,
     independent_tables,
     plan_query,
     summarise_one_ways,
@@ -36,6 +40,10 @@ from margrave.select.strategy import ONE, ONE_WAYS, PAIR, Shares, Strategy
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
     from margrave.release import InferredMarginal, NoisyMarginal
+
+
+PARTS, MAX_FORETOLD = 8, 20_000
+"""How finely it is weighed what one-ways get of what is left, and by how many pairs at most."""
 
 
 @final
@@ -50,9 +58,13 @@ class AllPairs(Strategy):
        alike: the total variation that noise alone adds to a pair, on average
        (`margrave.select._steps.screening`). Up to `hidden` all are bought (6 to 8).
     3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
-       a model that holds little dependence are mostly as far off as these. Then pairs are screened (4 and
-       5), but all are bought (6 to 8) where the noise of appraisals would be above `blind`.
+       a model that holds little dependence are mostly as far off as these; those of more codes get more
+       (`share_one_ways`). Then pairs are screened (4 and 5), but all are bought (6 to 8) where the noise of
+       appraisals would be above `blind`.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
+       With them it is foretold how far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left
+       besides, and the best of these is what they get (`foretell_error`). So it is where appraisals would be
+       blind, with `blind` for every pair's dependence.
     5. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
        they would get, and share what remains in proportion to the root of their dependence
        (`choose_pairs`). A target's pairs are taken in any case.
@@ -159,10 +171,12 @@ class AllPairs(Strategy):
         if noisy:
             missing = curator.remaining - curator.total * (1 - Fraction(self.screened_ones))
             if missing > 0:
-                buy_one_ways(curator, missing, on_step)
+                self._refine_one_ways(curator, missing, on_step)
         if noisy and self._can_screen(curator, pairs):
             inferred = self._screen_pairs(curator, pairs, on_step)
         elif pairs:
+            if noisy:
+                self._weigh_one_ways(curator, dict.fromkeys(pairs, self.blind), True, on_step)
             self._all(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
         effort = Effort(deadline=deadline)
@@ -213,6 +227,41 @@ class AllPairs(Strategy):
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining / len(pairs))
         return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
 
+    def _refine_one_ways(self, curator: Curator, rho: Fraction, on_step: OnStep) -> None:
+        """Measure one-ways for rho more, those of more codes more precisely."""
+        shares = share_one_ways(curator, summarise_one_ways(curator).held, rho)
+        on_step(Step("measure", f"{len(shares)} one-way marginals", 0, curator.progress))
+        measure_shares(curator, shares)
+
+    def _weigh_one_ways(
+        self, curator: Curator, dependence: Mapping[Clique, float], alike: bool, on_step: OnStep
+    ) -> None:
+        """Measure one-ways for so much of what is left that pairs are foretold to be nearest.
+
+        What is decided looks at releases and settings only. Of very many pairs some stand for all.
+
+        Args:
+            curator: The door.
+            dependence: Of each pair, total variation from independence.
+            alike: Whether all pairs are to be bought alike; else those that are worth it.
+            on_step: Told what is measured.
+        """
+        stride = math.ceil(len(dependence) / MAX_FORETOLD)
+        some = dict(islice(dependence.items(), 0, None, stride))
+        ways, had, best = summarise_one_ways(curator), worth_of_one_ways(curator), (math.inf, Fraction(0))
+        for part in range(PARTS):
+            rho = curator.remaining * Fraction(part, PARTS)
+            more = share_one_ways(curator, ways.held, rho)
+            off = {
+                n: ways.off[n] * math.sqrt(own / (own + float(more.get((n,), 0)))) for n, own in had.items()
+            }
+            sigma, weights = curator.sigma((curator.remaining - rho) / stride), dict.fromkeys(some, 1.0)
+            if not alike:
+                weights = choose_pairs(some, ways, sigma, self.worth, self.target, self.emphasis)
+            best = min(best, (foretell_error(some, weights, ways, off, sigma, self.worth), rho))
+        if best[1]:
+            self._refine_one_ways(curator, best[1], on_step)
+
     def _can_screen(self, curator: Curator, pairs: list[Clique]) -> bool:
         """Whether appraisals would say more than their own noise. Looks at releases and settings."""
         rows = summarise_one_ways(curator).rows
@@ -230,8 +279,10 @@ class AllPairs(Strategy):
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
         ways = summarise_one_ways(curator)
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
-        sigma = curator.sigma(curator.remaining)
-        weights = choose_pairs(dependence, ways, sigma, self.worth, self.target, self.emphasis)
+        found = {pair: one.distance for pair, one in dependence.items()}
+        self._weigh_one_ways(curator, found, False, on_step)
+        ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
+        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
         measure_shares(curator, apportion_rho(weights, curator.remaining))
         others = [pair for pair in pairs if pair not in weights]

@@ -28,6 +28,8 @@ MAX_QUESTIONS = 2_000
 """Questions from which like shares are asked for together: each writes to the disk, for a millisecond."""
 CLASSES = 8
 """Classes of shares for each factor of 2: noise moves by 4 % at most."""
+CODES_POWER = 2.0 / 3.0
+"""A one-way's rho grows with this power of its codes, which minimises the sum of codes * sigma."""
 
 
 def find_unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
@@ -97,20 +99,57 @@ def buy_one_ways(curator: Curator, rho: Fraction, on_step: OnStep) -> None:
         curator.measure(singles, share)
 
 
+def share_one_ways(curator: Curator, codes: Mapping[str, float], rho: Fraction) -> dict[Clique, Fraction]:
+    """How rho is best shared by one-ways: all that each has had is to grow with codes^CODES_POWER.
+
+    That is the least sum of codes * sigma. A one-way that has had more than its part already, by discovery
+    say, gets nothing. Looks at releases and settings only.
+
+    Args:
+        curator: The door.
+        codes: How many codes of each attribute hold anything.
+        rho: What is to be spent; none is shared if it is not above 0.
+    """
+    if rho <= 0:
+        return {}
+    had = worth_of_one_ways(curator)
+    weights = {name: count**CODES_POWER for name, count in codes.items()}
+    level = (float(rho) + math.fsum(had.values())) / math.fsum(weights.values())
+    return apportion_rho({(name,): max(level * weights[name] - had[name], 0.0) for name in codes}, rho)
+
+
+def worth_of_one_ways(curator: Curator) -> dict[str, float]:
+    """rho that the released one-ways of each attribute are worth together."""
+    unit, found = curator.sigma(Fraction(1)) ** 2, dict.fromkeys(curator.domain.names, 0.0)
+    for measured in curator.measurements:
+        if len(measured.clique) == 1:
+            found[measured.clique[0]] += unit / float((measured.sigmas**2).mean())
+    return found
+
+
 def released_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
     """Each attribute's distribution, and the rows, at least 1, from the one-ways that were released.
 
-    Several one-ways of an attribute are averaged by precision; negative cells are cut.
+    Negative cells are cut; see `mean_one_ways`.
     """
-    ways, totals, precisions = {}, [], []
+    means, rows = mean_one_ways(curator)
+    ways = {}
+    for name, mean in means.items():
+        cut = np.maximum(mean, 0.0)
+        ways[name] = cut / cut.sum() if cut.sum() > 0 else np.full(len(cut), 1.0 / len(cut))
+    return ways, rows
+
+
+def mean_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
+    """Each attribute's noisy counts, several averaged by precision, and the rows, at least 1."""
+    means, totals, precisions = {}, [], []
     for name in curator.domain.names:
         found = [m for m in curator.measurements if m.clique == (name,)]
         weights = np.array([1.0 / float((m.sigmas**2).mean()) for m in found])
         tables = np.array([m.values for m in found])
         mean: Floats = (weights[:, None] * tables).sum(axis=0) / weights.sum()
+        means[name] = mean
         totals.append(float(mean.sum()))
         precisions.append(float(weights.sum()) / len(mean))
-        cut = np.maximum(mean, 0.0)
-        ways[name] = cut / cut.sum() if cut.sum() > 0 else np.full(len(cut), 1.0 / len(cut))
     public = curator.public_rows
-    return ways, max(float(np.average(totals, weights=precisions)), 1.0) if public is None else public
+    return means, max(float(np.average(totals, weights=precisions)), 1.0) if public is None else public

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.release import InferredMarginal, NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import released_one_ways
+from margrave.select._steps.one_ways import mean_one_ways
 from margrave.select.strategy import NOISE_L1
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MIN_CODE_DEVIATIONS = 2.0
-"""Standard deviations of noise that a code's share must exceed to count for an attribute's perplexity."""
 MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
 CELL_DISTANCE = 1.0 / math.sqrt(2.0 * math.pi)
@@ -59,6 +57,11 @@ class OneWays:
     codes: Mapping[str, float]
     rows: float
 
+    @property
+    def held(self) -> dict[str, float]:
+        """How many codes of each attribute hold anything."""
+        return {name: float(np.count_nonzero(share)) for name, share in self.shares.items()}
+
     def product(self, pair: Clique) -> Floats:
         """The pair's table in rows if its attributes were independent."""
         return self.rows * np.outer(self.shares[pair[0]], self.shares[pair[1]])
@@ -80,15 +83,15 @@ class OneWays:
 
 def summarise_one_ways(curator: Curator) -> OneWays:
     """Shares, noise, and perplexities of all attributes, from what is released."""
-    shares, rows = released_one_ways(curator)
+    means, rows = mean_one_ways(curator)
+    # Noise in many empty codes, cut at 0, would be mass.
+    shares = {name: project_simplex(mean / rows, np.ones(len(mean))) for name, mean in means.items()}
     off, codes = {}, {}
     for name, share in shares.items():
         found = [m for m in curator.measurements if m.clique == (name,)]
         sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
-        clear = share > MIN_CODE_DEVIATIONS * sigma
-        # A share cut at 0 is off on one side only.
-        off[name] = CELL_DISTANCE * sigma * float(clear.sum() + 0.5 * (~clear).sum())
-        held = share[clear] / share[clear].sum() if clear.any() else share[share > 0]
+        held = share[share > 0]
+        off[name] = CELL_DISTANCE * sigma * len(held)
         codes[name] = math.exp(-float((held * np.log(held)).sum()))
     return OneWays(shares, off, codes, rows)
 
@@ -143,7 +146,7 @@ def estimate_dependence(
 
 
 def choose_pairs(
-    dependence: Mapping[Clique, Dependence],
+    found: Mapping[Clique, float],
     ways: OneWays,
     sigma: float,
     worth: float,
@@ -157,14 +160,13 @@ def choose_pairs(
     which is in proportion to cells R^(-1/4), so in the order of R^(5/4) / cells. At least one is taken.
 
     Args:
-        dependence: Of each pair.
+        found: Dependence of each pair.
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
         worth: How much of the noise a dependence must exceed.
         target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
         emphasis: What the weights of the target's pairs are multiplied by.
     """
-    found = {pair: one.distance for pair, one in dependence.items()}
     least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
     weights = {pair: emphasis * math.sqrt(max(found[pair], least)) for pair in found if target in pair}
     whole = math.fsum(weights.values())
@@ -176,6 +178,38 @@ def choose_pairs(
         weights[pair] = weight
         whole += weight
     return weights
+
+
+def foretell_error(
+    dependence: Mapping[Clique, float],
+    weights: Mapping[Clique, float],
+    ways: OneWays,
+    off: Mapping[str, float],
+    sigma: float,
+    worth: float,
+) -> float:
+    """The mean total variation that all pairs would be off by if some were bought.
+
+    A model leaves `worth` of a table's noise. So a pair of dependence R that is bought with noise m / worth
+    is off by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and
+    every pair by its one-ways besides, in squares.
+
+    Args:
+        dependence: R of each pair.
+        weights: Of the pairs that would be bought, see `choose_pairs`.
+        ways: What is known of the one-ways.
+        off: Total variation by which noise would have moved each.
+        sigma: Noise of a cell, in rows, if one pair got everything.
+        worth: See above.
+    """
+    whole, errors = math.fsum(weights.values()), []
+    for (a, b), apart in dependence.items():
+        left = apart**2
+        if left and (a, b) in weights:
+            noise = (worth * ways.noise((a, b), sigma * math.sqrt(whole / weights[a, b]))) ** 2
+            left *= noise / (left + noise)
+        errors.append(math.sqrt(left + worth**2 * (off[a] ** 2 + off[b] ** 2)))
+    return float(np.mean(errors))
 
 
 def independent_tables(
