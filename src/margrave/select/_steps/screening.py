@@ -323,7 +323,8 @@ def estimate_pairs(model: Model, measured: Sequence[NoisyMarginal]) -> KnownPair
     shares, off = {}, {}
     for table, expected in zip(measured, model.project_many(cliques), strict=True):
         # What the table says beyond the model, shrunk by its noise, is added to the model.
-        shares[table.clique] = _nearest_distribution(table.beyond(expected) / model.total)
+        beyond = table.beyond(expected) / model.total
+        shares[table.clique] = project_simplex(beyond.ravel(), np.ones(beyond.size)).reshape(beyond.shape)
         alive = shares[table.clique] > 0
         off[table.clique] = 0.5 * NOISE_L1 * float(table.sigmas[alive].sum()) / model.total
     return KnownPairs(model, shares, off)
@@ -407,10 +408,3 @@ def find_triples(curator: Curator, query: TripleQuery, known: KnownPairs) -> dic
 def _largest_of(count: int) -> float:
     """Standard deviations that the largest of so many normal numbers seldom exceeds."""
     return math.sqrt(2.0 * math.log(count)) + 1.0
-
-
-def _nearest_distribution(table: Floats) -> Floats:
-    """The distribution of least squared distance from a table of proportions."""
-    falling = np.sort(table, axis=None)[::-1]
-    cuts = (np.cumsum(falling) - 1.0) / np.arange(1, falling.size + 1)
-    return np.asarray(np.maximum(table - cuts[np.flatnonzero(falling > cuts)[-1]], 0.0))
