@@ -94,7 +94,7 @@ class Grid:
     epsilons: tuple[float, ...]
     repeats: int = 5
     metrics: tuple[str, ...] = DEFAULT_METRICS
-    delta: float = 1e-5
+    delta: float = 1e-9
     share: float = 0.2
     seed: int = 0
     limits: Limits = dataclasses.field(default_factory=Limits)

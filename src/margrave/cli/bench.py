@@ -75,7 +75,7 @@ Retry = Annotated[
 ]
 Delta = Annotated[
     float | None,
-    typer.Option(help="1e-5 by default, as in the papers; `synthesize` takes 1e-9 unless told otherwise."),
+    typer.Option(help="1e-9 by default, as `synthesize` takes it; papers mostly take 1e-5."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Of split, sampling and metrics; never of the noise.")]
 Environments = Annotated[Path | None, typer.Option(help="Where peers are installed; in OUT by default.")]

@@ -293,7 +293,7 @@ def _notes(sums: Sums, source: str) -> list[str]:
     absent = [" x ".join(pair) for pair in sums.missing_pairs]
     if absent:
         shown = ", ".join(absent[:6]) + (f" and {len(absent) - 6} more" if len(absent) > 6 else "")
-        remedy = "Make a release that measures every pair (method auto), or use fewer features."
+        remedy = "Name the target when the release is made, raise epsilon, or use fewer features."
         if source == "measured":
             raise InputError(invalid("features", f"in measured pairs: {shown} are not", remedy))
         return [f"no standard errors: no noisy table holds {shown}. {remedy}"]
