@@ -131,7 +131,7 @@ def _keep_too_many_rows(patch: Patch) -> None:
 
 
 def _lower_the_threshold(patch: Patch) -> None:
-    patch.setattr(partition, "threshold", lambda k, sigma, delta: 1)
+    patch.setattr(partition, "threshold", lambda k, sigma, delta, most=None: 1)
 
 
 def _sharpen_the_choice(patch: Patch) -> None:
