@@ -130,9 +130,9 @@ def test_what_cannot_be_run_ends_with_two_and_leaves_nothing(
     assert files(tmp_path) == set()
 
 
-def test_the_default_delta_is_said_beside_that_of_the_main_command() -> None:
+def test_the_default_delta_is_that_of_the_main_command() -> None:
     default = {field.name: field.default for field in dataclasses.fields(Grid)}["delta"]
     usual = inspect.signature(Synthesizer).parameters["delta"].default
-    assert (default, usual) == (1e-5, 1e-9)
+    assert (default, usual) == (1e-9, 1e-9)
     said = " ".join(call("bench", "--help").out.replace("│", " ").split())
-    assert "1e-5 by default, as in the papers; `synthesize` takes 1e-9" in said
+    assert "1e-9 by default, as `synthesize` takes it" in said
