@@ -20,6 +20,7 @@ from twins import Run
 import margrave.engines.memory as memory
 import margrave.measure.mechanisms.choose as choosing
 import margrave.measure.mechanisms.partition as partition
+import margrave.measure.mechanisms.votes as voting
 from margrave.engines.counts import Counts
 from margrave.engines.memory import MemoryEngine, MemorySource
 from margrave.errors import InputError
@@ -354,3 +355,23 @@ def test_a_training_that_is_no_longer_clipped_or_sampled_is_found(
         drawn = door.rounded_gaussian
         monkeypatch.setattr(door, "rounded_gaussian", lambda v, size, source: drawn(v / 4, size, source))
     assert kind in _findings("extreme numbers", "tabddpm")
+
+
+def _claim_less_for_votes(patch: Patch) -> None:
+    """As if a count of votes moved by a sixteenth of what one teacher moves it by."""
+    moved = voting.bound_votes
+    patch.setattr(
+        voting, "bound_votes", lambda teachers, neighbours: Fraction(moved(teachers, neighbours), 16)
+    )
+
+
+@NEEDS_TORCH
+@pytest.mark.parametrize(
+    ("plant", "kind"), [(_halve_the_noise, "noise"), (_claim_less_for_votes, "sensitivity")]
+)
+def test_votes_with_too_little_noise_are_found(
+    plant: Callable[[Patch], None], kind: str, monkeypatch: Patch
+) -> None:
+    assert _findings(method="pate_gan") == set()
+    plant(monkeypatch)
+    assert kind in _findings(method="pate_gan")

@@ -124,7 +124,7 @@ def _noise(question: Question) -> Iterator[str]:
     sizes = [draw.values.size for draw in used]
     (event, *_), arrays = question.events, question.exact.arrays
     wanted = [array.size for array in arrays]
-    if isinstance(event, SubsampledGaussianEvent):
+    if question.sums:
         wanted = [sum(part.size for part in parts) for parts in question.sums]
     if sizes != wanted:
         yield f"noise: draws of {sizes} numbers for answers of {wanted}"
@@ -134,7 +134,7 @@ def _noise(question: Question) -> Iterator[str]:
 
 def _each(question: Question) -> list[Event]:
     """The event that pays for each use of a sampler."""
-    if isinstance(question.events[0], SubsampledGaussianEvent):
+    if question.sums:
         return [question.events[0]] * len(question.sums)
     return list(question.events)
 
@@ -158,10 +158,10 @@ def _added(question: Question) -> bool:
     (event, *_), released = question.events, question.released
     if isinstance(event, ExponentialEvent):
         return int(released.arrays[0]) == int(question.drawn[0].values)
-    if isinstance(event, SubsampledGaussianEvent):
+    if question.sums:
         exact = [np.concatenate([part.ravel() for part in parts]) for parts in question.sums]
         path = [np.concatenate([part.ravel() for part in parts]) for parts in question.path]
-        unit = math.sqrt(event.l2_squared)
+        unit = math.sqrt(event.l2_squared) if isinstance(event, SubsampledGaussianEvent) else 1.0
         steps = zip(exact, path, question.drawn, strict=True)
         return all(np.array_equal(a * unit + draw.values, b * unit) for a, b, draw in steps)
     if isinstance(event, PartitionEvent):
@@ -187,7 +187,7 @@ def _distances(one: Question, other: Question) -> list[Fraction | int]:
     """How far the exact answers are apart, in the measure of each event's sensitivity.
 
     Squared L2 for Gaussian noise, the largest change of a score for a choice, and the largest squared L2 of
-    any step for a training.
+    any step for a training, the sum over all rounds for votes.
     """
     assert one.exact is not None
     assert other.exact is not None
@@ -202,6 +202,9 @@ def _distances(one: Question, other: Question) -> list[Fraction | int]:
     if isinstance(event, PartitionEvent):
         a, b = _by_name(one, one.exact), _by_name(other, other.exact)
         return [sum(int(a.get(name, 0) - b.get(name, 0)) ** 2 for name in a.keys() | b.keys())]
+    if one.sums:
+        # One event covers all rounds of votes, whose squares add up.
+        return [sum(_squared(a, b) for (a,), (b,) in zip(one.sums, other.sums, strict=True))]
     return [_squared(a, b) for a, b in zip(one.exact.arrays, other.exact.arrays, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Stands for the tables, rows and learners of a run, and tells the door of the audit what is read of them."""
+"""Stands for tables, rows, learners and teachers of a run, and tells the audit what is read of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from margrave.schema.encoded import Encoded
 
-__all__ = ["WatchedLearner", "WatchedTable", "watched_rows"]
+__all__ = ["WatchedEnsemble", "WatchedLearner", "WatchedTable", "watched_rows"]
 
 PUBLIC = frozenset({"columns", "comparable", "holds_rows", "domain"})
 """What the protocols of tables call public."""
@@ -93,6 +93,37 @@ class WatchedLearner:
             gradients = question.path[self._step]
         self._step += 1
         return self._inner.moved(state, gradients)
+
+    def finished(self, state: Any) -> Any:
+        return self._inner.finished(state)
+
+
+class WatchedEnsemble:
+    """An `Ensemble` that goes along the noisy votes of the first run, and whose exact votes are noted."""
+
+    def __init__(self, inner: Any, door: Any) -> None:
+        self._inner, self._door, self._round = inner, door, 0
+        self.questions, self.shown, self.uniforms = inner.questions, inner.shown, inner.uniforms
+
+    def start(self) -> Any:
+        self._round = 0
+        return self._inner.start()
+
+    def hire(self, place: int) -> Any:
+        return self._inner.hire(place)
+
+    def taught(self, state: Any, teacher: Any, codes: Any, uniform: Any) -> Any:
+        return self._inner.taught(state, teacher, codes, uniform)
+
+    def moved(self, state: Any, counts: Any, sigma: float) -> Any:
+        question = self._door.tape.questions[-1]
+        if self._door.stage == "drawing":
+            question.path.append([np.array(counts)])
+        else:
+            question.sums.append([np.array(counts)])
+            (counts,) = question.path[self._round]
+        self._round += 1
+        return self._inner.moved(state, counts, sigma)
 
     def finished(self, state: Any) -> Any:
         return self._inner.finished(state)

@@ -5,7 +5,8 @@ answer, what was drawn and what was released; and, beside it, whatever of the ta
 call. `replay` runs margrave on a neighbouring table and gives it the answers that the first run released, as
 a proof of adaptive composition does. Everything that the second run then does has to be what the first did.
 The exact answers are what the verbs of the door would release if every draw of noise were zero, so nothing
-but the samplers, the ledger's `ask` and the protocols `Source`, `Engine` and `Learner` has to be known here.
+but the samplers, the ledger's `ask` and the protocols `Source`, `Engine`, `Learner` and `Ensemble` has to be
+known here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from twin_watchers import WatchedLearner, WatchedTable
+from twin_watchers import WatchedEnsemble, WatchedLearner, WatchedTable
 
 import margrave.privacy.noise as noise
 from margrave import entropy
@@ -84,9 +85,10 @@ class Question:
         exact: The answer without noise, with every value of a search for values OFFSET above its count.
         drawn: What was drawn for the release; empty in a replay.
         zeros: The uses of samplers while the exact answer was taken.
-        sums: Exact sums of clipped gradients, a list of weight matrices for each step of a training.
+        sums: Exact sums of clipped gradients, a list of weight matrices for each step of a training, or exact
+            votes of each round.
         taken: Rows whose gradients were asked for, by step.
-        path: Noisy sums that the training went along.
+        path: Noisy sums that the training or the rounds went along.
         released: What the run was given.
     """
 
@@ -168,7 +170,7 @@ class Door:
         self.calls, self.sampler = 0, 0
 
     def attach(self, patch: pytest.MonkeyPatch) -> None:
-        """Take the places of the samplers, the bits, `ask`, `reveal`, `open_source` and `train`.
+        """Take the places of the samplers, the bits, `ask`, `reveal`, `open_source`, `train` and `votes`.
 
         The total number of rows may be looked at outside an event: the door compares what the source and the
         engine say it is. That nothing follows from it but for a refusal is seen in the replay.
@@ -186,7 +188,8 @@ class Door:
 
         patch.setattr(Counts, "reveal", revealed)
         patch.setattr(Ledger, "ask", self._asking(Ledger.ask))
-        patch.setattr(Curator, "train", self._training(Curator.train))
+        patch.setattr(Curator, "train", self._watching(Curator.train, WatchedLearner))
+        patch.setattr(Curator, "votes", self._watching(Curator.votes, WatchedEnsemble))
         opened = opening.open_source
 
         def watched(data: Any, *args: Any, **more: Any) -> Any:
@@ -289,11 +292,13 @@ class Door:
             raise DivergedError(f"number {place}: {known[place].events}, now {question.events}")
         return known[place]
 
-    def _training(self, train: Callable[..., Any]) -> Callable[..., Any]:
-        def trained(curator: Curator, learner: Any, *args: Any, **more: Any) -> Any:
-            return train(curator, WatchedLearner(learner, self), *args, **more)
+    def _watching(self, verb: Callable[..., Any], stand_in: Callable[..., Any]) -> Callable[..., Any]:
+        """A verb that is given a stand-in of what goes along its noisy sums, round by round."""
 
-        return trained
+        def called(curator: Curator, learner: Any, *args: Any, **more: Any) -> Any:
+            return verb(curator, stand_in(learner, self), *args, **more)
+
+        return called
 
 
 def _replace(patch: pytest.MonkeyPatch, honest: Any, other: Any) -> None:
