@@ -15,7 +15,7 @@ from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, compare, halves, pool, rows_of
-from margrave.models._base.public_rows import pack_tables, unpack_tables
+from margrave.models._base.public_rows import pack_tables, tabulate_rows, unpack_tables
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -233,7 +233,7 @@ class Informed(Estimator["InformedModel"]):
             if table.inferred or not self._covers(table.clique) or self.reference is None:
                 continue
             scale = rows / self.reference.rows
-            public = scale * _count(self.reference, domain, table.clique)
+            public = scale * tabulate_rows(self.reference, domain, table.clique)
             variances = factor * find_variances(table, public, scale)
             found.append(KnownMarginal(table.clique, public, np.sqrt(variances)))
         return found
@@ -277,13 +277,6 @@ def join_prior(
     for table in pool(domain, [*own, *prior]):
         found.append(NoisyMarginal(table.clique, table.values, float((table.sigma**2).mean() ** 0.5)))
     return found
-
-
-def _count(rows: Encoded, domain: Domain, clique: Clique) -> Floats:
-    cells = np.zeros(rows.rows, dtype=np.int64)
-    for name in clique:
-        cells = cells * domain[name] + rows.column(name)
-    return np.bincount(cells, minlength=domain.size(clique)).reshape(domain.shape(clique)).astype(np.float64)
 
 
 def _is_late(effort: Effort) -> bool:

@@ -14,7 +14,7 @@ from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, compare, halves, pool
-from margrave.models._base.public_rows import pack_tables, unpack_tables
+from margrave.models._base.public_rows import pack_tables, tabulate_rows, unpack_tables
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import choose_refinements, learn_refinements
 from margrave.models.gated.calibrated import PREFIX, calibrate, restore_calibrated
@@ -189,7 +189,7 @@ class PublicAuto(Estimator["protocols.Model"]):
         ):
             return []
         sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
-        return [KnownMarginal(clique, _count(rows, domain, clique), sigma) for clique in cliques]
+        return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
 
     def _prefers_auto(
         self,
@@ -214,18 +214,11 @@ class PublicAuto(Estimator["protocols.Model"]):
             self._fit_auto(domain, noisy, known, rows, effort),
         ):
             drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
-            counted.append([_count(drawn, domain, table.clique) for table in judged])
+            counted.append([tabulate_rows(drawn, domain, table.clique) for table in judged])
         if _is_late(effort):
             return False
         gain, spread = compare(counted[1], counted[0], judged, total)
         return gain + SURE * spread < 0.0
-
-
-def _count(rows: Encoded, domain: Domain, clique: Clique) -> Floats:
-    cells = np.zeros(rows.rows, dtype=np.int64)
-    for name in clique:
-        cells = cells * domain[name] + rows.column(name)
-    return np.bincount(cells, minlength=domain.size(clique)).reshape(domain.shape(clique)).astype(np.float64)
 
 
 def _is_late(effort: Effort) -> bool:
