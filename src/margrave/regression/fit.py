@@ -374,7 +374,6 @@ def _towards_measured(
         sharp: What tables that are not below 0 say.
     """
     measured, noise, known = sums.label_sums()
-    noise = np.diag(noise)
     variance = np.where(sharp.beyond, np.minimum(sharp.variances, noise), noise)
     moved = sharp.moved.copy()
     for places in [np.zeros(1, dtype=np.int64), *map(design.places, range(len(design.names)))]:

@@ -66,7 +66,7 @@ def find_directions(design: Design, crossed: Floats, sums: Sums | None) -> Direc
     free, size = design.free, design.size
     scale = np.ones(size)
     if sums is not None:
-        noise = np.sqrt(np.diag(sums.residual(np.full(size, size**-0.5))[1]))
+        noise = np.sqrt(sums.residual_variances(np.full(size, size**-0.5)))
         typical = float(np.median(noise))
         scale = np.where(noise > 0.0, typical / np.where(noise > 0.0, noise, 1.0), 1.0)
     values, inner = np.linalg.eigh((crossed * np.outer(scale, scale))[np.ix_(free, free)])

@@ -28,6 +28,11 @@ STEPS = 50
 """Most Newton steps; six are enough unless the target is separated from its levels."""
 PRECISE = 1e-10
 """Relative size of a step after which none follows."""
+SLOW = 0.1
+"""Share of what there is to gain that a step may leave before the Hessian is made anew."""
+MOVED = 1e-4
+"""Distance in units of the linear predictor by which a Hessian may be off when it is returned: it is wrong by
+about that share, far below the noise of what it multiplies."""
 RIDGE = 1e-9
 """Added to X'X over the number of rows, whose diagonal is 1, so that collinear columns have finite
 coefficients."""
@@ -155,16 +160,22 @@ def fit_model(
         theta = _maximise(design, rows, family, labelled, ridge)
     line = score_at(theta, design, rows, family)
     hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
+    score = labelled - crossed @ line.gamma - line.remainder - ridge * theta
+    since = 0.0  # how far theta has moved since the Hessian was made
     for _ in range(1 if family.affine else STEPS):
-        score = labelled - crossed @ line.gamma - line.remainder - ridge * theta
         step = _solve(hessian + np.diag(ridge), score, free)
         moved = score_at(theta + step, design, rows, family)
         left = labelled - crossed @ moved.gamma - moved.remainder - ridge * (theta + step)
-        if np.abs(left[free]).max(initial=0.0) > np.abs(score[free]).max(initial=0.0):
+        part = float(np.abs(left[free]).max(initial=0.0) / max(np.abs(score[free]).max(initial=0.0), 1e-300))
+        if part <= 1.0:
+            theta, line, score, since = theta + step, moved, left, since + float(np.abs(step).max())
+        elif since == 0.0:
             break
-        theta, line = theta + step, moved
-        if np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
+        if part <= 1.0 and np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
             break
+        if part > SLOW:
+            hessian, since = line.beta * crossed + curvature_at(theta, line, design, rows, family), 0.0
+    if since > MOVED and not family.affine:
         hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
     return theta, hessian
 
@@ -183,7 +194,7 @@ def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats,
     """The maximum of theta'X'y - sum of A(theta'x) - theta' ridge theta / 2 over the model's rows, by Newton
     steps that are halved.
 
-    A Hessian costs more than all else, so it is used again for as long as each step leaves at most a tenth of
+    A Hessian costs more than all else, so it is used again for as long as each step leaves at most SLOW of
     what there was to gain.
     """
     free, weight = design.free, rows.weight
@@ -200,7 +211,7 @@ def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats,
     for _ in range(STEPS):
         score = pull - rows.sum_weighted(family.mean(predictor)) - ridge * theta
         step = np.zeros(0) if hessian is None else _solve(hessian, score, free)
-        if hessian is None or float(score @ step) > 0.1 * last:
+        if hessian is None or float(score @ step) > SLOW * last:
             hessian = rows.cross(family.slope(predictor)) + np.diag(ridge)
             step = _solve(hessian, score, free)
         last = float(score @ step)

@@ -174,10 +174,14 @@ class PooledSums:
         found = self._moments.residual(gamma, labelled)
         return found if not self._tables.complete else _pool(self._tables.residual(gamma, labelled), found)
 
+    def residual_variances(self, gamma: Floats) -> Floats:
+        """As `MeasuredSums.residual_variances`."""
+        return np.diag(self.residual(gamma)[1])
+
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """As `MeasuredSums.label_sums`."""
-        known = np.ones(self._design.size, dtype=np.bool_)
-        return *self.residual(np.zeros(self._design.size)), known
+        values, noise = self.residual(np.zeros(self._design.size))
+        return values, np.diag(noise), np.ones(self._design.size, dtype=np.bool_)
 
     def sharpen(self, model: Model) -> Sharpened:
         """As `MeasuredSums.sharpen`."""

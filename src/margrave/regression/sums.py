@@ -9,8 +9,9 @@ T_jk the table of columns j and k, X'X has the blocks A_j T_jk A_k', and A_j dia
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,8 +62,11 @@ class Sums(Protocol):
     def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], without b where `labelled` is not; and the covariance of its noise."""
 
+    def residual_variances(self, gamma: Floats) -> Floats:
+        """The diagonal of the covariance of a residual's noise, shape [p]."""
+
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """b, shape [p]; the covariance of its noise, shape [p, p]; and which of it was measured."""
+        """b, shape [p]; the variances of its noise, shape [p]; and which of it was measured."""
 
     def sharpen(self, model: Model) -> Sharpened:
         """What tables that are not below 0 say beyond the model's, in X'y."""
@@ -140,7 +144,7 @@ class MeasuredSums:
         """That X'X is the model's, and X'y alone moves: in tables every cell has noise, and X'X has more."""
         return False
 
-    @property
+    @cached_property
     def missing_pairs(self) -> tuple[Clique, ...]:
         """Pairs of columns that no noisy table holds, those with the target first."""
         names, target = self._design.names, self._design.target
@@ -188,27 +192,22 @@ class MeasuredSums:
             gamma: Shape [p].
             labelled: Whether b is in it; without, it is -G gamma.
         """
-        design, size = self._design, self._design.size
-        scores = [-gamma[:1], *(-gamma[design.places(j)] @ m for j, m in enumerate(design.matrices))]
-        if labelled:
-            scores.append(design.labels)
-        values = np.zeros(size)
-        for u, (places, matrix) in enumerate(self._rows()):
-            for w, score in enumerate(scores):
-                if score.any() and self._held(u, w):
-                    table = self._pooled(u, w)
-                    crossed = table * score if u == w or not u or not w else table @ score
-                    values[places] += matrix @ (crossed if u else crossed.sum(keepdims=True))
-        return values, self._covariance(scores)
+        scores = self._scores(gamma, labelled)
+        return self._sum(scores), self._covariance(scores)
+
+    def residual_variances(self, gamma: Floats) -> Floats:
+        """The diagonal of the covariance of a residual's noise, shape [p]: far sooner than all of it."""
+        return self._variances(self._scores(gamma, True))
 
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """b, shape [p]; the covariance of its noise, shape [p, p]; and which of it noisy tables hold."""
+        """b, shape [p]; the variances of its noise, shape [p]; and which of it noisy tables hold."""
         design = self._design
+        scores = self._scores(np.zeros(design.size), True)
         known = np.zeros(design.size, dtype=np.bool_)
         known[0] = self._tables.holds((design.target,))
         for j, name in enumerate(design.names):
             known[design.places(j)] = self._tables.holds((name, design.target))
-        return *self.residual(np.zeros(design.size)), known
+        return self._sum(scores), self._variances(scores), known
 
     def sharpen(self, model: Model) -> Sharpened:
         """What tables that are not below 0 say of X'y beyond the model; of pairs that were measured.
@@ -318,18 +317,47 @@ class MeasuredSums:
             part.weights[u, w] = share.transpose(in_order).reshape(shape)
         return part
 
-    def _covariance(self, scores: Sequence[Floats]) -> Floats:
-        """The covariance of the noise of a residual with these c_w, shape [p, p]."""
-        found = np.zeros((self._design.size, self._design.size))
+    def _scores(self, gamma: Floats, labelled: bool) -> list[Floats]:
+        """c_w of each column w: shape [codes of w], or [1] for the constant."""
+        design = self._design
+        scores = [-gamma[:1], *(-gamma[design.places(j)] @ m for j, m in enumerate(design.matrices))]
+        return [*scores, design.labels] if labelled else scores
+
+    def _sum(self, scores: Sequence[Floats]) -> Floats:
+        """The residual with these c_w, shape [p]."""
+        values = np.zeros(self._design.size)
+        for u, (places, matrix) in enumerate(self._rows()):
+            for w, score in enumerate(scores):
+                if score.any() and self._held(u, w):
+                    table = self._pooled(u, w)
+                    crossed = table * score if u == w or not u or not w else table @ score
+                    values[places] += matrix @ (crossed if u else crossed.sum(keepdims=True))
+        return values
+
+    def _fields(self, scores: Sequence[Floats]) -> Iterator[tuple[_Part, dict[int, Floats]]]:
+        """The arrays F_u of each measured table, by u; see the class."""
         last = len(self._columns) - 1
-        rows = self._rows()
         used = {w for w, score in enumerate(scores) if score.any()}
         for part in self._noise_parts():
             fields: dict[int, Floats] = {}
             for (u, w), weights in part.weights.items():
                 if u < last and w in used:
                     fields[u] = fields.get(u, 0.0) + part.spread(scores[w][None, :], w)[0] * weights
-            full = {u: np.broadcast_to(field, part.variances.shape) for u, field in fields.items()}
+            yield part, {u: np.broadcast_to(field, part.variances.shape) for u, field in fields.items()}
+
+    def _variances(self, scores: Sequence[Floats]) -> Floats:
+        """The diagonal of `_covariance`, shape [p]."""
+        found, rows = np.zeros(self._design.size), self._rows()
+        for part, fields in self._fields(scores):
+            for u, field in fields.items():
+                places, matrix = rows[u]
+                found[places] += matrix**2 @ part.sum_along(part.variances * field**2, u)
+        return found
+
+    def _covariance(self, scores: Sequence[Floats]) -> Floats:
+        """The covariance of the noise of a residual with these c_w, shape [p, p]."""
+        found, rows = np.zeros((self._design.size, self._design.size)), self._rows()
+        for part, full in self._fields(scores):
             for u, left in full.items():
                 weighted = part.variances * left
                 for w, right in full.items():
@@ -359,6 +387,11 @@ class _Part:
         if column:
             shape[1 + self.axes[column]] = scores.shape[1]
         return scores.reshape(shape)
+
+    def sum_along(self, cells: Floats, u: int) -> Floats:
+        """Sums over all but the column u: shape [codes of u], or [1] for the constant."""
+        kept = {self.axes[u]} if u else set()
+        return np.atleast_1d(cells.sum(axis=tuple(axis for axis in range(cells.ndim) if axis not in kept)))
 
     def collapse(self, cells: Floats, u: int, w: int) -> Floats:
         """Sums over all but the columns u and w: [codes of u, codes of w]; on the diagonal where u = w."""

@@ -75,6 +75,7 @@ class PooledTables:
         self._domain = domain
         self._measurements = _pool_looks(measurements)
         self._sets = [frozenset(table.clique) for table in self._measurements]
+        self._held: dict[frozenset[str], bool] = {}
         self._pooled: dict[Clique, tuple[Floats, dict[int, Floats], Floats]] = {}
 
     @property
@@ -85,7 +86,9 @@ class PooledTables:
     def holds(self, clique: Sequence[str]) -> bool:
         """Whether a measured table has all these columns."""
         wanted = frozenset(clique)
-        return any(wanted <= names for names in self._sets)
+        if wanted not in self._held:
+            self._held[wanted] = any(wanted <= names for names in self._sets)
+        return self._held[wanted]
 
     def table(self, clique: Clique) -> Floats:
         """The best unbiased estimate of a clique's table in rows, shape domain.shape(clique).
