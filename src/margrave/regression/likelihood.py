@@ -161,9 +161,10 @@ def fit_model(
     line = score_at(theta, design, rows, family)
     hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
     score = labelled - crossed @ line.gamma - line.remainder - ridge * theta
+    inverse = _invert(hessian + np.diag(ridge), free)
     since = 0.0  # how far theta has moved since the Hessian was made
     for _ in range(1 if family.affine else STEPS):
-        step = _solve(hessian + np.diag(ridge), score, free)
+        step = inverse @ score
         moved = score_at(theta + step, design, rows, family)
         left = labelled - crossed @ moved.gamma - moved.remainder - ridge * (theta + step)
         part = float(np.abs(left[free]).max(initial=0.0) / max(np.abs(score[free]).max(initial=0.0), 1e-300))
@@ -175,18 +176,22 @@ def fit_model(
             break
         if part > SLOW:
             hessian, since = line.beta * crossed + curvature_at(theta, line, design, rows, family), 0.0
+            inverse = _invert(hessian + np.diag(ridge), free)
     if since > MOVED and not family.affine:
         hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
     return theta, hessian
 
 
-def _solve(hessian: Floats, score: Floats, free: NDArray[np.int64], ridge: float = RIDGE) -> Floats:
-    """hessian^-1 score over the free places, 0 elsewhere; a little ridge keeps it finite."""
+def _invert(hessian: Floats, free: NDArray[np.int64]) -> Floats:
+    """The inverse of a Hessian over the free places, 0 elsewhere, shape [p, p].
+
+    Combinations of less than RIDGE, in units of the diagonal, are left out: collinear columns stay finite.
+    """
     units = np.sqrt(np.maximum(np.diag(hessian)[free], 1e-300))
     values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)] / np.outer(units, units))
-    steady = np.where(values > ridge, values, np.inf)
-    found = np.zeros(len(hessian))
-    found[free] = (vectors @ ((vectors.T @ (score[free] / units)) / steady)) / units
+    steady = np.where(values > RIDGE, values, np.inf)
+    found = np.zeros_like(hessian)
+    found[np.ix_(free, free)] = (vectors / steady) @ vectors.T / np.outer(units, units)
     return found
 
 
@@ -207,13 +212,13 @@ def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats,
         return float(pull @ at) - total - 0.5 * float(ridge @ at**2)
 
     best, last = value(theta, predictor), 0.0
-    hessian: Floats | None = None
+    inverse: Floats | None = None
     for _ in range(STEPS):
         score = pull - rows.sum_weighted(family.mean(predictor)) - ridge * theta
-        step = np.zeros(0) if hessian is None else _solve(hessian, score, free)
-        if hessian is None or float(score @ step) > SLOW * last:
-            hessian = rows.cross(family.slope(predictor)) + np.diag(ridge)
-            step = _solve(hessian, score, free)
+        step = np.zeros(0) if inverse is None else inverse @ score
+        if inverse is None or float(score @ step) > SLOW * last:
+            inverse = _invert(rows.cross(family.slope(predictor)) + np.diag(ridge), free)
+            step = inverse @ score
         last = float(score @ step)
         along, size = rows.predict(step), 1.0
         while (
