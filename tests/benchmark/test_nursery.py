@@ -22,9 +22,8 @@ from margrave.benchmark.nursery import (
     list_nursery_tables,
     load_nursery_table,
 )
-from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.packaged import LOADERS
-from margrave.benchmark.nursery.table import Half
+from margrave.benchmark.nursery.table import Draws, Half
 from margrave.benchmark.prepared import prepare
 from margrave.benchmark.store import Store
 from margrave.errors import InputError, MissingExtraError
