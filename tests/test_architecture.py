@@ -228,8 +228,8 @@ def test_public_columns_are_read_by_one_path() -> None:
         for path in SRC.rglob("*.py")
         if "margrave.measure.public import" in path.read_text(encoding="utf-8")
     }
-    assert users == {"measure/curator.py", "run/public/columns.py"}
-    assert "if TYPE_CHECKING" in (SRC / "run" / "public" / "columns.py").read_text(encoding="utf-8")
+    assert users == {"measure/curator.py", "run/public.py"}
+    assert "if TYPE_CHECKING" in (SRC / "run" / "public.py").read_text(encoding="utf-8")
     asked = {
         path.relative_to(SRC).as_posix() for path in SRC.rglob("*.py") if ".read_rows(" in path.read_text()
     }

@@ -129,7 +129,7 @@ def test_without_scikit_learn_all_else_is_scored_and_said() -> None:
     def absent(name: str) -> None:
         raise missing
 
-    homes = ("metrics.propensity", "metrics.scatter", "metrics.curves", "metrics.efficiency")
+    homes = ("metrics.pictures", "metrics.efficiency")
     patches = [mock.patch(f"margrave.evaluation.{home}.part", absent) for home in homes]
     for patch in patches:
         patch.start()

@@ -27,12 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margrave.benchmark.methods import MethodEntry
-from margrave.benchmark.peers import run_peer
+from margrave.benchmark.methods import MethodEntry, run_peer
 from margrave.benchmark.prepared import Prepared, merging_schema
 from margrave.errors import InputError, MargraveError, MissingExtraError, invalid, locate_error
-from margrave.evaluation.references import bootstrap_rows, shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, bootstrap_rows, shuffled_rows
 from margrave.limits import bytes_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from margrave.benchmark.grid import Cell, Grid
-from margrave.benchmark.peers import environment
+from margrave.benchmark.methods import environment
 from margrave.benchmark.store import THREADS, Store, machine_facts, versions
 from margrave.errors import InputError, MargraveError, invalid
 

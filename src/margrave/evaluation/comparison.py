@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.evaluation.distance import cramers_v, shares, total_variation
-from margrave.evaluation.references import Shuffled, bootstrap
-from margrave.evaluation.rows import batches
+from margrave.evaluation.rows import Shuffled, batches, bootstrap
 from margrave.evaluation.score import Score
 from margrave.evaluation.task import draw_pairs, say_sample, shown_pairs
 from margrave.schema.columns import Binned, Listed
