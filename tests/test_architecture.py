@@ -76,7 +76,6 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "compressed": SHARED | {"pgm"},
         "auto": SHARED | {"mixture", "pgm"},
         "gated": SHARED - {"_products"} | {"registry"},
-        "conditional": SHARED | {"pgm"},
         "informed": SHARED | {"registry"},
         "public_weights": SHARED - {"_products"},
     },

@@ -22,7 +22,7 @@ from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySlices, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 

@@ -20,8 +20,7 @@ from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours
 from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import Embedding
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import Embedding, RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 

@@ -8,8 +8,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.models.auto import Auto
 from margrave.models.gated import GatedModel, public_auto
-from margrave.models.gated.calibrated import CalibratedModel
-from margrave.models.gated.public_auto import ConditionedModel, PublicAuto
+from margrave.models.gated.public_auto import CalibratedModel, ConditionedModel, PublicAuto
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded

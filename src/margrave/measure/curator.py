@@ -38,9 +38,8 @@ from margrave.release import (
     NoisySums,
 )
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import Embedding
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import Embedding, RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:

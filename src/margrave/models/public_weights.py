@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.limits import FULL, Deadline, Effort
-from margrave.models._base.constraints import resolve_dependencies
+from margrave.models._base.constraints import Evidence, by_row, resolve_dependencies
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import pool, rows_of
 from margrave.models._base.public_rows import PublicRows

@@ -33,7 +33,7 @@ from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee, NoisySlices, project_simplex
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:

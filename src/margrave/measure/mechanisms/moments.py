@@ -41,8 +41,8 @@ from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.release import NoisyMoments
-from margrave.schema.embedding import TURN, Embedding
 from margrave.schema.encoded import Encoded
+from margrave.schema.features import TURN, Embedding
 
 MAX_DIGITS, MIN_DIGITS = 14, 4
 """Binary digits of a, at most and at least: as many as noise leaves room for. A cosine fits in 16 bits."""

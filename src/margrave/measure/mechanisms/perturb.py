@@ -58,7 +58,7 @@ from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Floats = NDArray[np.float64]
 

@@ -42,7 +42,7 @@ from margrave.privacy.noise import BitSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import NoisySlices
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 

@@ -57,7 +57,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian
 from margrave.release import NoisySlope
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -52,7 +52,7 @@ from margrave.privacy.noise import BitSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import NoisyStatistics
 from margrave.schema.domain import Clique
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 MOST_NUMBERS = 4096

@@ -45,7 +45,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.release import NoisySums
 from margrave.schema.domain import Clique
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 

@@ -1,24 +1,212 @@
-"""GroupedModel: any model over groups of codes, answering in codes."""
+"""GroupedModel: any model over groups of codes, answering in codes, and wide pairs kept code by code.
+
+A model over groups of codes (`margrave.models._grouping.coding`) knows nothing of a pair inside of groups.
+Where the pair itself was measured, its own table says more (`WidePair`): of each cell the noisy count where
+it is far from what the model expects, else what the model expects. Rows get the first attribute's code from
+the model, and the second one's given the first from this table, in the group that the model drew as often as
+the table has it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.evidence import Evidence
+from margrave.models._base.constraints import Evidence
 from margrave.models._base.model import Model
+from margrave.models._base.pooling import Pooled
 from margrave.models._grouping.coding import CodeGrouping
-from margrave.models._grouping.wide_pairs import WidePair
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave import protocols
 
+
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+OWN_COUNT_DEVIATIONS = 3.5
+"""Standard deviations of noise from which on a cell's own count is taken: 230 of a million empty ones."""
+TURNS, PASSES = 3, 8
+"""How often cells are told from noise, and passes of proportional fitting of the rest each time."""
+
+MAX_LINE_FACTOR = 1e3
+"""By how much a line of cells may be raised at most: where counts of their own leave nothing for the others,
+margins cannot be met."""
+
+
+class WidePair:
+    """A pair of two attributes and how one is drawn given the other.
+
+    Args:
+        names: The attributes, in the domain's order.
+        shares: Their distribution, shape [codes, codes].
+    """
+
+    def __init__(self, names: Clique, shares: Floats) -> None:
+        self.names = names
+        self.shares = shares
+
+    def draw(self, child: str, drawn: Longs, parent: Longs, groups: Longs, rng: np.random.Generator) -> Longs:
+        """Codes of one attribute given the other's, shape [rows].
+
+        The rows with one code of the parent have the child's codes as often as the table says, up to
+        rounding. Of each group of codes as many rows as possible stay in it.
+
+        Args:
+            child: The attribute to draw.
+            drawn: Its groups by the model, shape [rows].
+            parent: The other attribute's codes, shape [rows].
+            groups: The group of each of the child's codes.
+            rng: Source of randomness.
+        """
+        table = self.shares if child == self.names[1] else self.shares.T
+        count = int(groups.max()) + 1
+        # Shuffled first, so that among equals chance decides which row gets which code.
+        rows = rng.permutation(len(parent))
+        rows = rows[np.argsort(parent[rows] * count + drawn[rows], kind="stable")]
+        have = parent[rows] * count + drawn[rows]
+        kept, codes = _codes_by_parent(table, np.bincount(parent, minlength=len(table)), rng)
+        # The codes that the table wants for each parent, sorted by group in the same way as the rows are.
+        order = rng.permutation(len(codes))
+        order = order[np.argsort(kept[order] * count + groups[codes[order]], kind="stable")]
+        kept, codes = kept[order], codes[order]
+        wanted = kept * count + groups[codes]
+        # Row and code number r of the same parent and group go together; all others by parent alone.
+        cells = len(table) * count
+        most = np.minimum(np.bincount(have, minlength=cells), np.bincount(wanted, minlength=cells))
+        stays, fits = (_rank(keys) < most[keys] for keys in (have, wanted))
+        found = np.empty(len(parent), dtype=np.int64)
+        found[rows[stays]] = codes[fits]
+        found[rows[~stays]] = codes[~fits]
+        return found
+
+    def spread(self, table: Floats, clique: Clique) -> Floats:
+        """A table that holds both attributes, brought to their distribution."""
+        others = tuple(i for i, name in enumerate(clique) if name not in self.names)
+        # A pair that the model holds for impossible could otherwise not be raised at all.
+        table = np.maximum(table, 1e-12 * float(table.sum()) / table.size)
+        have = table.sum(axis=others)
+        wanted = self.shares if clique.index(self.names[0]) < clique.index(self.names[1]) else self.shares.T
+        return np.asarray(table * np.expand_dims(table.sum() * wanted / have, others))
+
+
+def estimate_wide_pairs(
+    model: Model, grouping: CodeGrouping, tables: Sequence[Pooled], *, only: Sequence[Clique] | None = None
+) -> list[WidePair]:
+    """The measured pairs whose attributes are both modelled in groups, the most dependent first.
+
+    No attribute is drawn twice: a pair of two that others have settled is left out.
+
+    Args:
+        model: Over groups.
+        grouping: The groups.
+        tables: What was measured, in codes.
+        only: Those that are wanted; None for all.
+    """
+    found = []
+    for table in tables:
+        pair, grouped = table.clique, all(name in grouping.groups for name in table.clique)
+        if len(pair) == 2 and grouped and not table.inferred and (only is None or pair in only):
+            expected = grouping.spread(np.maximum(model.project(pair), 0.0), pair)
+            found.append(WidePair(pair, merge_cells(expected, table.values, table.sigma)))
+    found.sort(key=lambda pair: -_dependence(pair.shares))
+    settled: set[str] = set()
+    kept = []
+    for wide in found:
+        if not settled.issuperset(wide.names):
+            kept.append(wide)
+            settled.update(wide.names)
+    return kept
+
+
+def restore_wide_pairs(
+    model: Model, grouping: CodeGrouping, tables: Sequence[Pooled], state: Mapping[str, Floats]
+) -> list[WidePair]:
+    """The pairs that a saved state names, from the measurements saved beside it; see `estimate_wide_pairs`.
+
+    Raises:
+        ReleaseError: The state names pairs that were not measured or are not modelled in groups.
+    """
+    places = np.asarray(state.get("wide_pairs", np.zeros((0, 2))), dtype=np.float64)
+    known = set(range(len(grouping.domain)))
+    if places.ndim != 2 or places.shape[1] != 2 or not set(places.ravel().tolist()) <= known:
+        raise ReleaseError(invalid("state", "of wide pairs of the domain", "The release is damaged."))
+    pairs = [(grouping.domain.names[int(a)], grouping.domain.names[int(b)]) for a, b in places]
+    found = {wide.names: wide for wide in estimate_wide_pairs(model, grouping, tables, only=pairs)}
+    if set(found) != set(pairs):
+        raise ReleaseError(invalid("state", "of wide pairs that were measured", "The release is damaged."))
+    return [found[pair] for pair in pairs]
+
+
+def merge_cells(expected: Floats, values: Floats, sigma: Floats) -> Floats:
+    """A distribution of noisy counts where they are far from what is expected, else of what is expected.
+
+    Its margins are those that are expected, as far as single cells leave it open.
+
+    Args:
+        expected: Counts by a model, at least 0, shape [codes, codes].
+        values: Noisy counts, of the same shape.
+        sigma: Standard deviations of their noise.
+    """
+    rows, columns = expected.sum(axis=1), expected.sum(axis=0)
+    expected = np.maximum(expected, 1e-12)
+    rest = table = expected
+    for _ in range(TURNS):
+        # Cells that noise does not explain keep their own count. The others are fitted to what is left of the
+        # margins (iterative proportional fitting), after which more or fewer cells may stand out: hence
+        # several turns.
+        sure = np.abs(values - rest) > OWN_COUNT_DEVIATIONS * sigma
+        own = np.where(sure, np.maximum(values, 0.0), 0.0)
+        left = np.where(sure, 0.0, expected)
+        wanted = np.maximum(rows - own.sum(axis=1), 0.0), np.maximum(columns - own.sum(axis=0), 0.0)
+        lines, fields = np.ones(len(rows)), np.ones(len(columns))
+        for _ in range(PASSES):
+            lines = np.minimum(wanted[0] / np.maximum(left @ fields, 1e-12), MAX_LINE_FACTOR)
+            fields = np.minimum(wanted[1] / np.maximum(lines @ left, 1e-12), MAX_LINE_FACTOR)
+        # What is expected of cells with counts of their own is needed to tell them from noise again.
+        rest = expected * lines[:, None] * fields
+        table = own + np.where(sure, 0.0, rest)
+    return np.asarray(table / max(float(table.sum()), 1e-300))
+
+
+def _codes_by_parent(table: Floats, counts: Longs, rng: np.random.Generator) -> tuple[Longs, Longs]:
+    """As many codes of the child as each code of the parent has rows, by systematic sampling.
+
+    Returns:
+        The parent's and the child's code of each, in the order of the parent's, shape [rows] each.
+    """
+    whole = table.sum(axis=1)
+    shares = np.where(whole[:, None] > 0, table, 1.0)
+    ends = np.cumsum(shares, axis=1)
+    # Systematic sampling: one uniform shift a parent, and a code is drawn as often as its interval on [0,
+    # rows] contains a shifted whole number: within 1 of what is expected.
+    ends *= (counts / ends[:, -1])[:, None]
+    ends += rng.random(len(table))[:, None]
+    ends[:, -1] = counts + 0.5
+    np.floor(ends, out=ends)
+    times = np.diff(np.minimum(ends, counts[:, None]), axis=1, prepend=0.0).astype(np.int64)
+    codes = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), times.ravel())
+    return np.repeat(np.arange(len(table)), counts), codes
+
+
+def _rank(keys: Longs) -> Longs:
+    """The place of each among its equals, keys in ascending order."""
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    lengths = np.diff(np.append(starts, len(keys)))
+    return np.asarray(np.arange(len(keys)) - np.repeat(starts, lengths))
+
+
+def _dependence(shares: Floats) -> float:
+    """Total variation from independence."""
+    return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
+
+
 Inner = TypeVar("Inner", bound="protocols.Model")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
-from margrave.models._base.evidence import Evidence
+from margrave.models._base.constraints import Evidence
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

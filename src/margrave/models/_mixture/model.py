@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.constraints import sample_codes
-from margrave.models._base.evidence import Evidence
+from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
 from margrave.models._grouping.coding import CodeGrouping
-from margrave.models._grouping.model import GroupedModel
-from margrave.models._grouping.wide_pairs import estimate_wide_pairs
+from margrave.models._grouping.model import GroupedModel, estimate_wide_pairs
 from margrave.models._mixture.constraint_blocks import (
     condition_block,
     constraint_blocks,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import MIN_ORDERED_CODES
+from margrave.schema.features import MIN_ORDERED_CODES
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._base.constraints import resolve_dependencies, sample_constrained
+from margrave.models._base.constraints import Evidence, by_row, resolve_dependencies, sample_constrained
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.memory import Room
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import pool

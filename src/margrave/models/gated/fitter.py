@@ -18,9 +18,8 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.refinements import choose_refinements, learn_refinements, reference_rows
-from margrave.models.gated.descent import descend, start
 from margrave.models.gated.model import GatedModel, restore_model
-from margrave.models.gated.objective import Targets, collect_targets
+from margrave.models.gated.objective import Targets, collect_targets, descend, start
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
 

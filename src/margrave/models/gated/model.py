@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.constraints import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.latent_blocks import LatentBlock

@@ -18,7 +18,7 @@ from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
 from margrave.models._grouping.coding import group_codes, groups_from_state
-from margrave.models._grouping.wide_pairs import restore_wide_pairs
+from margrave.models._grouping.model import restore_wide_pairs
 from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows

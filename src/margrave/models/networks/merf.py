@@ -33,7 +33,7 @@ from margrave.models._torch.device import Device, ready, serial
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMoments
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import TURN, Embedding
+from margrave.schema.features import TURN, Embedding
 
 if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model

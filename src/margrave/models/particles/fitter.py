@@ -25,7 +25,7 @@ from margrave.models.particles.transport import Goal, Transport, move
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.models.particles.penalty import Penalty
+    from margrave.models.particles.transport import Penalty
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 

@@ -26,7 +26,7 @@ from margrave.models.sliced.divergence import SlicedDivergence, SlicedWasserstei
 from margrave.models.sliced.training import Course, NoisyRows, SliceLoss, train_generator
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model

@@ -1,6 +1,7 @@
 """The first screen of a comparison: a verdict on each table between two reference rows, and why.
 
-`judge_comparison` says in plain words what is close, what is not, and what to look at; `first_screen` shows it.
+`judge_comparison` says in plain words what is close, what is not, and what to look at;
+`first_screen` shows it.
 """
 
 from __future__ import annotations
