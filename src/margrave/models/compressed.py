@@ -14,8 +14,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import one_ways, pool, rows_of
-from margrave.models._grouping.coding import CodeGrouping, groups_from_state, merge_rare_codes
-from margrave.models._grouping.model import GroupedModel
+from margrave.models._grouping import CodeGrouping, GroupedModel, groups_from_state, merge_rare_codes
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain

@@ -24,8 +24,7 @@ from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
-from margrave.models._grouping.coding import CodeGrouping
-from margrave.models._grouping.model import GroupedModel, estimate_wide_pairs
+from margrave.models._grouping import CodeGrouping, GroupedModel, estimate_wide_pairs
 from margrave.models._mixture.constraint_blocks import (
     condition_block,
     constraint_blocks,

@@ -23,7 +23,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, pool, rows_of
-from margrave.models._grouping.coding import CodeGrouping, group_codes
+from margrave.models._grouping import CodeGrouping, group_codes
 from margrave.models._mixture.model import MixtureModel, undo_grouping
 from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import Misfit
