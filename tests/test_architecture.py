@@ -64,8 +64,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "models": {
         "registry": {"_base"},
         "_base": set(),
-        "_torch": set(),
         "_sampling": {"_base"},
+        "_torch": {"_base", "_sampling"},
         "_grouping": {"_base", "_sampling"},
         "_mixture": {"_base", "_grouping", "_sampling"},
         "_products": {"_base", "_grouping", "_mixture", "_torch"},

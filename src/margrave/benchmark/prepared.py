@@ -212,7 +212,9 @@ def _choose_held_out(
     unit = np.arange(raw.num_rows)
     if entry.owner:
         owners = raw.column(entry.owner).combine_chunks()
-        unit = np.asarray(owners.dictionary_encode().indices if _is_plain(owners) else owners.indices)
+        unit = np.asarray(
+            owners.indices if isinstance(owners, pa.DictionaryArray) else owners.dictionary_encode().indices
+        )
     units = int(unit.max(initial=-1)) + 1
     if units < 2:
         raise InputError(
@@ -222,7 +224,3 @@ def _choose_held_out(
     chosen = np.zeros(units, dtype=np.bool_)
     chosen[rng.permutation(units)[:count]] = True
     return np.asarray(chosen[unit])
-
-
-def _is_plain(array: Any) -> bool:
-    return not hasattr(array, "indices")

@@ -209,7 +209,7 @@ class Informed(Estimator["InformedModel"]):
 
         best, chosen = expect(None), None
         for factor in WEAKER:
-            if _is_late(effort):
+            if rough.over:
                 break
             rival = expect(factor)
             gain, spread = compare(rival, best, judged, rows)
@@ -277,8 +277,3 @@ def join_prior(
     for table in pool(domain, [*own, *prior]):
         found.append(NoisyMarginal(table.clique, table.values, float((table.sigma**2).mean() ** 0.5)))
     return found
-
-
-def _is_late(effort: Effort) -> bool:
-    """Whether nothing more is to be tried; asked anew each time."""
-    return effort.over

@@ -10,7 +10,6 @@ Information for Private Synthetic Data" (arXiv 2403.07797). Other rows, all of w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,15 +25,13 @@ from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
 from margrave.select._steps.one_ways import all_cliques, closure, find_unmeasured
-from margrave.select.strategy import CHOOSE, MEASURE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import CHOOSE, MEASURE, NOISE_L1, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model
 
 Floats = NDArray[np.float64]
 
-NOISE_L1 = math.sqrt(2 / math.pi)
-"""Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
 EXACT = 1.0
 """Standard deviation, in rows, at which a fit takes a table that is known exactly: far below any noise that
 is bought, and not so sharp that the fit is about nothing else."""

@@ -244,7 +244,7 @@ class Gated(Estimator["GatedModel"]):
             return gain + SURE * spread < 0.0
 
         factor, model, expected = _search(fit, prefers, effort)
-        if _is_late(effort) or not self._must_judge(judged_tables, domain, rows):
+        if effort.over or not self._must_judge(judged_tables, domain, rows):
             return factor, True
         asked, names = (self._choose_refinements(model, half, every) for every in (False, True))
         if names == asked:
@@ -288,7 +288,7 @@ def _search(
     best = fit(1.0)
     for step in (STEP, 1.0 / STEP):
         for _ in range(MOST_STEPS):
-            if _is_late(effort):
+            if effort.over:
                 return best
             rival = fit(best[0] * step)
             if not prefers(rival[2], best[2]):
@@ -297,11 +297,6 @@ def _search(
         if best[0] != 1.0:
             break
     return best
-
-
-def _is_late(effort: Effort) -> bool:
-    """Whether nothing more is to be tried; asked anew each time."""
-    return effort.over
 
 
 def penalty_rule(signal: float) -> float:

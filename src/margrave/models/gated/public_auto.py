@@ -466,12 +466,7 @@ class PublicAuto(Estimator["protocols.Model"]):
         ):
             drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
             counted.append([tabulate_rows(drawn, domain, table.clique) for table in judged])
-        if _is_late(effort):
+        if effort.over:
             return False
         gain, spread = compare(counted[1], counted[0], judged, total)
         return gain + SURE * spread < 0.0
-
-
-def _is_late(effort: Effort) -> bool:
-    """Whether nothing more is to be tried; asked anew each time."""
-    return effort.over

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
-CELL_DISTANCE = 1.0 / math.sqrt(2.0 * math.pi)
+CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
 
 
