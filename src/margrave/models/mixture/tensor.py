@@ -159,7 +159,7 @@ class TensorObjective:
         kept = [constraint.spread(at, shares) for constraint in self._constraint_blocks]
         ones = (shares @ at.weights).clamp_(min=float(FLOOR))
         miss = (shares * at.weights) @ shares.T
-        products = None if self._inferred is None else self._inferred * torch.state_penalty(ones, ones)
+        products = None if self._inferred is None else self._inferred * torch.outer(ones, ones)
         miss -= self._pairs if products is None else self._pairs + products
         pull = miss * self._pair_weights
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
