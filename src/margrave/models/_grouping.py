@@ -313,6 +313,8 @@ def estimate_wide_pairs(
             expected = grouping.spread(np.maximum(model.project(pair), 0.0), pair)
             found.append(WidePair(pair, merge_cells(expected, table.values, table.sigma)))
     found.sort(key=lambda pair: -_dependence(pair.shares))
+    # A pair draws one attribute given the other, so a pair of two that are drawn already would have nothing
+    # left to say; the most dependent ones come first.
     settled: set[str] = set()
     kept = []
     for wide in found:
@@ -473,6 +475,8 @@ class GroupedModel(Model, Generic[Inner]):
                 codes = self.grouping.draw_codes(name, codes, rng)
             columns[name] = codes
         fixed = set(given)
+        # Only now inside the groups: the model has said which group each code is in, and the pair says
+        # which code.
         for wide in self.wide:
             first, second = wide.names
             child = second if second not in fixed else first

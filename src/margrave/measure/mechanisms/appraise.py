@@ -75,6 +75,8 @@ def appraise(
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every appraisal a share."))
     l1 = ledger.neighbours.marginal_l1
+    # Distances are in whole steps of 2^-digits rows. The grid follows from the noise and from expected
+    # tables, so it says nothing about the rows.
     digits = _digits(expected, len(expected) * l1**2 / (2 * ledger.price(rho)))
     gaussian = Gaussian(ledger, noise, len(expected) * (l1 << digits) ** 2)
     what = describe_appraisal([np.ndim(table) for table in expected], digits)

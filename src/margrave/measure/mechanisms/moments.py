@@ -79,6 +79,8 @@ def moments(
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every measurement a share."))
     l1, price = ledger.neighbours.marginal_l1, ledger.price(rho)
+    # Sines and cosines are whole numbers of 2^-digits from a public table: sums of floats would hang on the
+    # order of the rows.
     digits = _digits(l1**2 * embedding.frequencies / (2 * price))
     table = wave(1 << digits)
     gaussian = Gaussian(ledger, noise, l1**2 * embedding.frequencies * _largest(table))

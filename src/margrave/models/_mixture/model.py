@@ -114,6 +114,7 @@ class ConditionedBlock:
         firsts = np.searchsorted(keys[order], np.arange(size + 1))
         mine = self.cells(told, given, rows)
         found = np.empty(rows, dtype=np.int64)
+        # As many rows at once as their candidate cells fit into the limit.
         step = max(1, MAX_CELLS_AT_ONCE // max(int(np.diff(firsts).max(initial=1)), 1))
         for first in range(0, rows, step):
             part = slice(first, min(first + step, rows))

@@ -108,6 +108,8 @@ def _axes(
 def _count(codes: NDArray[Any], starts: Longs, members: Longs, strides: Longs, excess: Floats) -> None:
     """Add the rows to all tables."""
     rows = codes.shape[1]
+    # Rows are taken in blocks, so that the cells of a block stay in the cache while all its columns are
+    # added.
     cells = np.empty(BLOCK, dtype=np.int32)
     for k in range(len(members)):
         counts = np.zeros(starts[k + 1] - starts[k], dtype=np.int32)
@@ -284,9 +286,12 @@ def _cost(a: int, b: int, v: int, tables: Any, at: Longs) -> float:
             continue
         p, q = at[k] + step * a, at[k] + step * b
         e, f = excess[p], excess[q]
+        # (e - 1)^4 - e^4 and (f + 1)^4 - f^4, as polynomials of the excess: large misses count most, and
+        # nothing is subtracted that would cancel.
         cost += weights[p] * (((6.0 - 4.0 * e) * e - 4.0) * e + 1.0)
         cost += weights[q] * (((6.0 + 4.0 * f) * f + 4.0) * f + 1.0)
         likelier += potentials[q] - potentials[p]
+    # Beyond this a row would be less likely than the model allows for any gain.
     if likelier < -nats:
         return 0.0
     return cost - min(likelier, 0.0)
@@ -424,6 +429,7 @@ def _free(weights: Floats, rows: int, taken: Ints, fractions: Floats) -> None:
 @compile_kernel
 def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: Floats) -> int:
     """The code to have rounded up in place of `old`, or `old` itself."""
+    # Taking the old code away gains the same whatever is put in its place, so that is worked out once.
     bound = 0.0
     costs[:] = 0.0
     for place in places:
@@ -432,6 +438,7 @@ def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: F
         for a in range(len(costs)):
             e = excess[place + a]
             costs[a] += ((4.0 * e + 6.0) * e + 4.0) * e + 1.0
+    # The margin keeps ties from going back and forth for ever.
     best, bound = old, bound - 1e-6
     odds = abs(fractions[old]) / (1.0 - abs(fractions[old]))
     for a in range(len(costs)):

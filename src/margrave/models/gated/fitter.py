@@ -232,6 +232,7 @@ class Gated(Estimator["GatedModel"]):
             return 1.0, True
         half, judged = halves(judged_tables, np.random.default_rng(self.seed))
         cliques, shrink = [table.clique for table in judged], (1.0 + SHARE) ** -0.5
+        # Trials look at all public rows once, at their end: only the last fit pays for more.
         small = replace(self, last=1) if len(public.codes) > self._part(len(public.names)) else self
 
         def fit(factor: float) -> tuple[float, GatedModel, list[Floats]]:
@@ -247,6 +248,7 @@ class Gated(Estimator["GatedModel"]):
         if effort.over or not self._must_judge(judged_tables, domain, rows):
             return factor, True
         asked, names = (self._choose_refinements(model, half, every) for every in (False, True))
+        # Nothing to decide, so the fit that would tell is spared.
         if names == asked:
             return factor, True
         plain = expected if not asked else self._refine(model, asked, half).project_many(cliques)

@@ -178,6 +178,7 @@ class GatedModel(Model):
             for c in cliques
             if len(c) == 2 and c[0] != c[1] and not set(c) <= known and not self._is_refined(c)
         ]
+        # One set of sums over the rows serves all pairs; for few of them it costs more than it saves.
         if len(pairs) < len(self._domain):
             return [self.project(clique) for clique in cliques]
         sums, totals = self.expect()

@@ -300,6 +300,7 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
 
     tables: (map, start) of what its cells are added to, with their lengths.
     """
+    # The node's own pass over all cells, undivided, is what any split has to beat.
     cells, width, rows = (int(layout.nodes[k, column]) for column in (CELLS, WIDTH, ROWS))
     shape = _axes(layout, k)
     lacks = _lacking_axes(layout, tables, shape)
@@ -308,11 +309,15 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
         for j in range(i + 1, len(shape) + 1):
             times, codes = math.prod(shape[:i]), math.prod(shape[i:j])
             apart = rows // (times * codes)
+            # A table that lacks one of the axes dealt out is added to by every block, so each block needs a
+            # copy of it.
             copied = [bool(lack.any()) for lack in lacks[:, i:j]]
             room = sum(n for n, copy in zip(lengths, copied, strict=True) if copy)
             most = min(codes, cells // MIN_BLOCK_CELLS, codes * apart * width // RUN)
             most = min(most, cells // (COPY_DIVISOR * room)) if room else most
             for blocks in (n for n in BLOCKS if n <= most):
+                # The slowest block's cells, and twice the copies: they are cleared before and added up
+                # afterwards.
                 cost = cells * -(-codes // blocks) / codes + 2.0 * room * blocks
                 best = min(best, (cost, blocks, times, codes, apart, copied))
     return _blocks(*best[1:], tables, lengths, first)
@@ -385,8 +390,11 @@ def share_work(work: Callable[[int], None], count: int, threads: int) -> None:
                 return
             work(turn)
 
+    # This thread works too, so that nothing waits for a pool that is busy with other fits.
     helpers = [_pool().submit(some) for _ in range(min(threads, count) - 1)]
     some()
+    # A helper that has not begun finds nothing left to do; the others are waited for, since they may hold
+    # the last turns.
     for helper in helpers:
         if not helper.cancel():
             helper.result()
@@ -428,10 +436,14 @@ class Inference:
         buffers = (self._tables, self.belief, self._sums)
         factors = self._tables[: len(self._logs)]
         _spread(at.members, at.maps, at.outer, at.inner, theta, self._logs)
+        # The largest potential of each table is taken out, so that no exponential overflows; it comes back
+        # in log Z.
         peaks = np.maximum.reduceat(self._logs, self._ends[:-1]) if len(self._logs) else self._logs
         _less(self._logs, self._ends, peaks)
         np.exp(self._logs, out=factors)
         found = self._by_blocks() if self._splits else calibrate(*arrays, *buffers)
+        # Not a number says that a message underflowed. The log-space pass starts from the same potentials
+        # and cannot.
         if math.isnan(found):
             self.log_space_runs += 1
             factors[:] = self._logs
@@ -444,12 +456,15 @@ class Inference:
         at, tables, belief, sums, scale = self.layout, self._tables, self.belief, self._sums, self._scale
         arrays = (at.nodes, at.first, at.links, at.maps, at.outer, at.inner, tables, belief)
         done = 0
+        # Children come before parents: between two large nodes the small ones are done by one thread, as
+        # they would be anyway.
         for split in self._splits:
             whole = raise_nodes(done, split.node, *arrays, scale) and self._raise_message(split)
             if not whole:
                 return math.nan
             done = split.node + 1
         whole = raise_nodes(done, len(at.nodes), *arrays, scale)
+        # What fell away in a node would have weighed too much, relative to the whole, to be left out.
         if not whole or lost(at.nodes, scale) > MAX_SAFE_LOG:
             return math.nan
         sums[: len(tables)] = 0.0
@@ -465,6 +480,7 @@ class Inference:
         """Fill a large node and send its message up; False where it is lost."""
         at, k, blocks = self.layout, split.node, split.up
         node, near = at.nodes[k], at.links[at.first[k] : at.first[k + 1]]
+        # Blocks that share a table write to their own copies of it, which are added up in order below.
         out = self._sums if blocks.room else self._tables
         found = [0.0] * len(blocks.parts)
         self._tables[node[SEPARATOR] : node[SEPARATOR] + node[LENGTH]] = 0.0

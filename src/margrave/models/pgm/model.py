@@ -120,6 +120,8 @@ class GraphicalModel(Model):
         After the deadline rows are no longer moved towards the model's pairs; all are drawn in any case.
         """
         layout, theta, belief = self._inference.layout, self._solution.theta, self._inference.belief
+        # With codes that differ by row every row has a distribution of its own; with one set of codes for
+        # all, the potentials are cut once and the rows share what is left.
         if by_row(given):
             codes = {self._place[n]: np.broadcast_to(c, rows).astype(np.int64) for n, c in given.items()}
             drawn = list(draw_given(layout, belief, codes, rows, rng))

@@ -69,6 +69,7 @@ def junction_tree(sizes: Sequence[int], cliques: Iterable[Sequence[int]]) -> Jun
     adjacent = adjacency(len(sizes), cliques)
     best: tuple[float, NDArray[np.int64], NDArray[np.uint8]] | None = None
     numbers = np.asarray(sizes, dtype=np.float64)
+    # No greedy rule is best everywhere and each takes milliseconds, so all are tried.
     for rule in range(RULES):
         order = np.empty(len(sizes), dtype=np.int64)
         later = np.zeros_like(adjacent)
@@ -105,6 +106,8 @@ def _span(
     left = set(range(len(cliques)))
     grown: list[tuple[int, int]] = []
     while left:
+        # The largest of the cliques equally tied comes first, and then the first by number, so that the
+        # tree is the same each time.
         chosen = max(left, key=lambda k: (link[k][0], weights[k], -k))
         left.discard(chosen)
         grown.append((chosen, link[chosen][1]))
@@ -112,6 +115,7 @@ def _span(
             shared = len(sets[k] & sets[chosen])
             if shared > link[k][0]:
                 link[k] = (shared, chosen)
+    # Grown from the roots outwards, and read from the leaves inwards: children stand before their parents.
     grown.reverse()
     place = {clique: i for i, (clique, _) in enumerate(grown)}
     parents = tuple(place[parent] if parent >= 0 else -1 for _, parent in grown)
@@ -272,6 +276,7 @@ class IndexMaps:
         split, width = self.split(source)
         outer = _offsets(shape[:split], strides[:split])
         inner = _offsets(shape[split:], strides[split:])
+        # The two plain kinds of a row need no map of its cells in the kernels.
         kind = 0 if not inner.any() else 1 if np.array_equal(inner, np.arange(width)) else 2
         self.rows.append((len(outer), width, kind, *self._ends))
         self._outer.append(outer)

@@ -359,6 +359,7 @@ class Search:
 
 def _flat(wanted: Targets, rows: int) -> Tables:
     """The targets for a number of rows as flat arrays, nothing counted yet."""
+    # A compiled kernel takes no lists of lists: all are laid end to end, with where each begins.
     domain, names, cliques = wanted.domain, wanted.names, wanted.cliques
     shapes = [domain.shape(clique) for clique in cliques]
     strides = [[math.prod(shape[k + 1 :]) for k in range(len(shape))] for shape in shapes]
