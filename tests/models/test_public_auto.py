@@ -45,7 +45,7 @@ def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
 
 @pytest.mark.parametrize("prefers", [True, False])
 def test_both_models_are_drawn_given_public_rows_and_come_back(prefers: bool, monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0 if prefers else 1.0, 0.0))
+    monkeypatch.setattr(public_auto, "prefer", lambda *_: prefers)
     rows = copies(1000)
     tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
     model = PublicAuto(given=given).fit(DOMAIN, tables)
@@ -78,7 +78,7 @@ def test_the_model_that_split_noise_prefers_is_no_worse_in_rows() -> None:
 
 
 def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0, 0.0))
+    monkeypatch.setattr(public_auto, "prefer", lambda *_: True)
     rows = copies(300)
     tables = noisy_pairs(rows, 20.0)
     for given in (None, public(rows, ("p", "a", "b"))):

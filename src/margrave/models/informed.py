@@ -14,7 +14,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, compare, halves, pool, rows_of
+from margrave.models._base.pooling import Pooled, halves, pool, prefer, rows_of
 from margrave.models._base.public_rows import pack_tables, tabulate_rows, unpack_tables
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
@@ -37,8 +37,6 @@ BIASES = (0.0, 0.01, 0.04, 0.16, 0.64)
 """Squared relative biases of a cell that are tried for a table."""
 WEAKER = (1.0, 8.0)
 """Factors of the prior's variances that split noise decides among, besides no prior at all."""
-SURE = 1.0
-"""Standard errors by which a fit with public rows has to be better than one without."""
 
 
 class InformedModel(DelegatingModel["protocols.Model"]):
@@ -212,8 +210,7 @@ class Informed(Estimator["InformedModel"]):
             if rough.over:
                 break
             rival = expect(factor)
-            gain, spread = compare(rival, best, judged, rows)
-            if gain + SURE * spread < 0.0:
+            if prefer(rival, best, judged, rows):
                 best, chosen = rival, factor
         return chosen
 

@@ -35,6 +35,7 @@ from margrave.models._products.products import (
 from margrave.models._torch.descent import Plan, descend
 from margrave.models._torch.device import Device, open_device, ready, serial
 from margrave.schema.domain import Domain
+from margrave.schema.features import MIN_ORDERED_CODES
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
 MIN_SCALED_SHARE, MIN_LOG_SHARE = 1e-9, 1e-3
 """Added to shares before they are scaled, and before their logarithm is taken."""
 Floats = NDArray[np.float64]
-
-MIN_ORDERED_CODES = 3
-"""An attribute is a number if so many of its codes or more stand in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, exponential
 
 MAX_DIGITS = 16
-"""Binary digits after the point of rounded expected counts and penalties; fewer where they are large."""
+"""Binary digits after the point of rounded expected counts and penalties; fewer where they or the noise are
+large."""
 ROWS = float(1 << 33)
 """More rows than a table in memory has."""
 CHUNK = 1 << 20

@@ -37,7 +37,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.release import NoisyMoments
@@ -46,8 +46,6 @@ from margrave.schema.features import TURN, Embedding
 
 MAX_DIGITS, MIN_DIGITS = 14, 4
 """Binary digits of a, at most and at least: as many as noise leaves room for. A cosine fits in 16 bits."""
-LARGEST_NOISE = 58
-"""Binary digits that the variance may have: the samplers take 2^60."""
 BLOCK = 1 << 16
 """Rows worked on at a time."""
 

@@ -49,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.measure.mechanisms.gaussian import GRID
 from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.measure.mechanisms.sums import bound_rows
 from margrave.privacy.accounting.accountants import Renyi
@@ -69,7 +70,6 @@ TOLERANCE = 2.0**-13
 MOST_STEPS = 10_000
 OUTPUT_SHARE = Fraction(1, 64)
 """The part of rho for the noise on the result."""
-GRID = 1 << 30
 ROWS = 1 << 11
 """Rows whose numbers are held at once, and summed without care for rounding."""
 

@@ -45,10 +45,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.measure.mechanisms.gradients import DRAWS_PER_UNIT, sample_places
 from margrave.measure.mechanisms.statistics import check_exchanged
-from margrave.measure.mechanisms.sums import LARGEST_NOISE, MIN_DIGITS, OFF, ON, add_products, bound_rows
+from margrave.measure.mechanisms.sums import MIN_DIGITS, OFF, ON, add_products, bound_rows
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
 from margrave.privacy.accounting.subsampling import check_sampled, least_variance

@@ -38,9 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.measure.mechanisms.sums import (
-    LARGEST_NOISE,
     MAX_DIGITS,
     MIN_DIGITS,
     add_products,

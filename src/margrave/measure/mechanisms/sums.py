@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.release import NoisySums
@@ -53,8 +53,6 @@ OFF, ON = 3, 2
 """What products off and on the diagonal are multiplied by before noise; ON / OFF is at most 1 / sqrt 2."""
 MAX_DIGITS, MIN_DIGITS = 10, 3
 """Binary digits of the numbers, at most and at least: as many as noise leaves room for."""
-LARGEST_NOISE = 58
-"""Binary digits that the variance may have: the samplers take 2^60."""
 
 
 def needed_cliques(numbers: RowNumbers) -> list[Clique]:

@@ -15,7 +15,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
+from margrave.models._base.pooling import SHARE, Pooled, halves, mu, pool, prefer, rows_of
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.refinements import choose_refinements, learn_refinements, reference_rows
 from margrave.models.gated.model import GatedModel, restore_model
@@ -46,8 +46,6 @@ EARLY_WORK, LATE_WORK = 1 << 21, 1 << 22
 """Public codes that an early step and a last one look at, at most: a core takes about 16 million of them a
 second, with 80 components. 32,768 rows have as many as an early step looks at from 64 public columns on, and
 95,130 rows as many as a last one from 44 on."""
-SURE = 1.0
-"""Standard errors by which another penalty has to be better than the rule's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +239,7 @@ class Gated(Estimator["GatedModel"]):
             return factor, model, model.project_many(cliques)
 
         def prefers(rival: Sequence[Floats], default: Sequence[Floats]) -> bool:
-            gain, spread = compare(rival, default, judged, rows)
-            return gain + SURE * spread < 0.0
+            return prefer(rival, default, judged, rows)
 
         factor, model, expected = _search(fit, prefers, effort)
         if effort.over or not self._must_judge(judged_tables, domain, rows):

@@ -31,7 +31,7 @@ from margrave.limits import FULL, Deadline, Effort, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, compare, halves, pool
+from margrave.models._base.pooling import Pooled, halves, pool, prefer
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
@@ -280,8 +280,6 @@ def _rake(table: Floats, lines: Floats, columns: Floats) -> Floats:
     return np.asarray(table)
 
 
-SURE = 1.0
-"""Standard errors by which auto's model has to be better than the gated mixture."""
 MAX_KNOWN_CELLS = 1 << 20
 """Cells of all pairs of public attributes up to which auto's model is tried: a release keeps them with it."""
 MAX_PUBLIC_SHARE = 0.6
@@ -468,5 +466,4 @@ class PublicAuto(Estimator["protocols.Model"]):
             counted.append([tabulate_rows(drawn, domain, table.clique) for table in judged])
         if effort.over:
             return False
-        gain, spread = compare(counted[1], counted[0], judged, total)
-        return gain + SURE * spread < 0.0
+        return prefer(counted[1], counted[0], judged, total)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
-from margrave.schema.domain import Domain
 from margrave.select._steps.one_ways import buy_one_ways, released_one_ways
 from margrave.select.strategy import ONE, ONE_WAYS, Shares, Strategy
 
@@ -58,7 +57,7 @@ class _AtTheDoor(Strategy):
         """All one-ways alike; no pair is bought."""
         return {ONE: self.split_rho(True)[ONE_WAYS] / columns}
 
-    def _check_run(self, domain: Domain, fitter: Fitter, deadline: Deadline | None) -> dict[str, Floats]:
+    def _check_run(self, curator: Curator, fitter: Fitter, deadline: Deadline | None) -> dict[str, Floats]:
         """Check what a run is given, before anything is spent.
 
         Returns:
@@ -71,6 +70,7 @@ class _AtTheDoor(Strategy):
             remedy = "No clock decides how long it takes; set the strategy's own number of steps or rounds."
             raise InputError(invalid("deadline", f"left out of {self.name}", remedy))
         self.check_fitter(fitter)
+        domain = curator.domain
         if self.target is not None and self.target not in domain:
             raise InputError(invalid("target", f"one of {list(domain.names)}", "Check it.", got=self.target))
         fitter.prepare()
@@ -148,8 +148,7 @@ class Training(_AtTheDoor):
             InputError: There is a deadline, the fitter is not trained by gradients, or the target is no
                 attribute.
         """
-        domain = curator.domain
-        even = self._check_run(domain, fitter, deadline)
+        even, domain = self._check_run(curator, fitter, deadline), curator.domain
         trainable = cast("TrainedFitter", fitter)
         trainable.learner(domain, self.target, even, 1.0)  # raises where it would be too large
         ways, total = self._buy_one_ways(curator, on_step)
@@ -228,8 +227,7 @@ class Votes(_AtTheDoor):
             InputError: There is a deadline, the fitter does not learn from votes, or the target is no
                 attribute.
         """
-        domain = curator.domain
-        even = self._check_run(domain, fitter, deadline)
+        even, domain = self._check_run(curator, fitter, deadline), curator.domain
         taught = cast("TaughtFitter", fitter)
         taught.ensemble(domain, self.target, even, 1)  # raises where it would be too large
         ways, total = self._buy_one_ways(curator, on_step)
