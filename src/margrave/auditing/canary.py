@@ -186,6 +186,7 @@ def runner(
         return _refuse_seeded(method)
     name, neighbours = method, world.neighbours
 
+    # A new synthesizer for every run, since one that was fitted may keep what it learned.
     def run(table: Any) -> Any:
         return Synthesizer(
             name,

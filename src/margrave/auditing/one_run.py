@@ -192,6 +192,7 @@ class _Game:
         base = world.without
         types = {field.name: str(field.type) for field in base.schema}
         rows = decode(self.canaries, schema, rng, Frame("arrow", types)).select(base.column_names)
+        # The number of rows is public there, so a row of the table stands where a canary is out.
         if world.neighbours.adjacency == "replace_one":
             instead = base.take(pa.array(rng.integers(0, base.num_rows, int((~self.inside).sum()))))
         else:

@@ -227,6 +227,7 @@ def _run_attack(
     started = time.perf_counter()
 
     def report_time(done: int) -> None:
+        # Told after the first run: whoever started it by mistake can still stop it.
         if done == 1:
             whole = (time.perf_counter() - started) * pairs * len(targets)
             on_step(f"{2 * pairs * len(targets)} runs will take about {whole:.0f} s")

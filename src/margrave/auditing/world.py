@@ -140,6 +140,8 @@ def worlds_of(
     _check(chosen, schema)
     rng = np.random.default_rng(seed)
     extra, instead = (_repeat_row(row, schema, max_rows, table, rng) for row in (chosen, plain))
+    # Where a row is replaced, an ordinary one stands in the canary's place, so that the tables differ by
+    # one row and not by their length.
     base = [table] if adjacency == "add_remove" else [table, instead]
     sides = [pa.concat_tables(base), pa.concat_tables([table, extra])]
     if max_rows > 1:

@@ -78,6 +78,7 @@ def add_overall(comparison: Comparison) -> Comparison:
         note="" if parts else "none of its parts is defined",
     )
     beside = {name: _mean(split_overall(values)) for name, values in comparison.references.items()}
+    # References get the same mean of the same parts, so that they can be read beside it.
     merged = {
         name: dict(values) | ({} if math.isnan(beside[name]) else {"overall": beside[name]})
         for name, values in comparison.references.items()

@@ -219,6 +219,8 @@ def _summary(
     method: Method,
     rng: np.random.Generator | None,
 ) -> Summary:
+    # A run in which the score was not defined says nothing about its mean; how many did is kept as their
+    # number.
     known = values[~np.isnan(values)]
     mean = float(known.mean()) if known.size else math.nan
     spread = float(known.std(ddof=1)) if known.size > 1 else math.nan

@@ -102,8 +102,12 @@ def fourier(
     phases = []
     for name in names:
         ordered = domain.ordered[domain.index(name)]
+        # The scale of a feature is spread over the columns, so that the kernel is as wide however many
+        # there are.
         turns = rng.standard_normal(frequencies) / (2 * math.pi * spread)
         places = np.arange(ordered)[:, None] / (ordered - 1) * turns
+        # Codes behind the ordered ones, such as missing, have no place on the line: each gets a phase of
+        # its own, and so is like no other.
         table = rng.integers(0, TURN, (domain[name], frequencies))
         table[:ordered] = np.rint(places * TURN).astype(np.int64) % TURN
         phases.append(table.astype(np.uint16))

@@ -196,6 +196,8 @@ class AttributeInference:
             return self.facts.undefined_score(f"guess {secret}", "there is no other column to know")
         task.schema.domain.index(secret)
         rng = task.rng("rows to attack")
+        # Rows that were learned from and rows of the same kind that were not: what both give away is no
+        # secret of the first.
         members, others = (sample_rows(side, rng, self.most)[0] for side in (task.real, task.held_out))
         searched = sample_rows(task.synthetic, rng, self.rows)[0]
         shares = [self._right(task, side, searched, secret) for side in (members, others)]

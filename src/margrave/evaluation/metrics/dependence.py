@@ -220,8 +220,10 @@ def _measure_all(task: Task) -> PairDependence:
     sizes = np.array(domain.sizes, dtype=np.int64)
     measures = measure_pairs(_stack_codes(task.real), _stack_codes(task.synthetic), sizes, pairs)
     of = dict(zip(MEASURES, measures.T, strict=True))
+    # The largest of many deviations of noise grows with the root of twice the logarithm of their number.
     far = DEVIATIONS + np.sqrt(2 * np.log(max(len(places), 1)))
     above = np.where(of["real"] > of["noise"] + far * of["deviation"], of["real"] - of["noise"], 0.0)
+    # What the synthetic table has beyond what it keeps, and beyond what sampling noise alone gives.
     invented = of["synthetic"] - np.clip(of["kept"], 0.0, None) - of["synthetic_noise"]
     return PairDependence(
         tuple(f"{domain.names[a]} x {domain.names[b]}" for a, b in places),

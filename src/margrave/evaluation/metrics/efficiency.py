@@ -98,6 +98,7 @@ def _answers(task: Task, target: str) -> _Answers:
     if lesson.problem:
         return _Answers(actual, predicted, (*notes, lesson.problem))
     features = Features(lesson.train, task.schema, (target,))
+    # Learners number classes from 0 without gaps; codes that no row to learn from has get no chance.
     wanted: NDArray[Any] = lesson.train.encoded.column(target)
     classes, wanted = np.unique(wanted, return_inverse=True)
     wanted = lesson.train.numbers[target] if numeric else wanted
