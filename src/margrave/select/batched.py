@@ -109,10 +109,12 @@ class Batched(Strategy):
             last = early or turn == self.rounds
             share = curator.remaining / (1 if last else self.rounds - turn + 1)
             errors = curator.appraise(pairs, model.project_many(pairs), look)
+            # The model may grow in step with the rounds, so that early choices do not use up its size.
             limit = min(self.max_cells * turn / self.rounds, pace.cells)
             batch, cells = self._batch(
                 curator, fitter, dict(zip(pairs, errors, strict=True)), share - look, limit, pace.half()
             )
+            # At the end all of rho is spent, if not on new pairs then once more on what was measured.
             bought = batch or (_measured_cliques(curator) if last else [])
             _buy(curator, bought, curator.remaining if last else share - look)
             note = "; time is nearly up, this was the last round" if early else ""

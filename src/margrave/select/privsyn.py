@@ -144,6 +144,8 @@ class PrivSyn(Strategy):
 
         chosen = dense(domain, errors, sigma, fits)
         cliques = combine_pairs(domain, chosen, self.gamma)
+        # Merged cliques may tie more attributes together than their pairs did; then the pairs are kept as
+        # they are.
         if cliques and not fits(cliques, cliques[0]):
             cliques = chosen
         return cliques
@@ -219,6 +221,7 @@ def _cliques(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique
         larger: list[Clique] = []
         for clique in growing:
             last = domain.index(clique[-1])
+            # Only attributes behind the last one, so that every clique is grown once.
             for name in domain.names[last + 1 :]:
                 wider = (*clique, name)
                 if domain.size(wider) < gamma and all(name in around[other] for other in clique):

@@ -280,6 +280,8 @@ class JAM(Strategy):
         expected = model.project_many(allowed)
         public = [] if self.reference is None else self._find_covered(allowed)
         rivals = [self._scale(curator.domain, allowed[place], model.total) for place in public]
+        # A public table competes with its measured copy: it costs nothing and has no noise, but it is off
+        # by what the public rows are off.
         place = curator.choose(
             [*allowed, *(allowed[place] for place in public)],
             [*expected, *(expected[place] for place in public)],

@@ -196,8 +196,8 @@ class BookFile:
             remedy = "Make one: margrave ledger init FILE."
             raise InputError(invalid("ledger", "an existing book", remedy, got=str(path)))
         self._connection = _open_connection(self.path)
-        # Closed with the object, and only by the process that opened it: a fork must not close its parent's
-        # locks.
+        # Closed with the object, and only by the process that opened it: a fork that closed its copy could
+        # take the log away from its parent.
         self._close = weakref.finalize(self, _close_connection, self._connection, os.getpid())
         try:
             self._check()

@@ -79,10 +79,13 @@ def measure_shares(curator: Curator, shares: Mapping[Clique, Fraction]) -> None:
         for clique, share in shares.items():
             curator.measure([clique], share)
         return
+    # Shares that differ by little are rounded to one: thousands of questions would take longer than the
+    # fit.
     groups: dict[int, list[Clique]] = {}
     for clique, share in shares.items():
         groups.setdefault(round(CLASSES * math.log2(share)), []).append(clique)
     for cliques in groups.values():
+        # Rounded down by a billionth, so that the sum over all groups never passes what is left.
         mean = math.fsum(float(shares[clique]) for clique in cliques) / len(cliques)
         curator.measure(cliques, Fraction(mean * (1.0 - 1e-9)))
 

@@ -137,6 +137,8 @@ def estimate_dependence(
     found: dict[Clique, Dependence] = {}
     for pair, error in zip(pairs, errors, strict=True):
         chance = ways.chance(pair)
+        # What noise in both one-ways and chance alone would show, taken off in squares, as independent
+        # deviations add up.
         explained = ways.off[pair[0]] ** 2 + ways.off[pair[1]] ** 2 + chance**2
         apart = max(float(error), 0.0) / (2.0 * ways.rows)
         spread = noise + MAX_CHANCE_SPREAD * chance
@@ -167,12 +169,16 @@ def choose_pairs(
         target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
         emphasis: What the weights of the target's pairs are multiplied by.
     """
+    # The target's pairs are bought in any case; a floor keeps their shares from vanishing where noise hid
+    # them.
     least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
     weights = {pair: emphasis * math.sqrt(max(found[pair], least)) for pair in found if target in pair}
     whole = math.fsum(weights.values())
     alone = {pair: ways.noise(pair, sigma) for pair in found if pair not in weights}
     for pair in sorted(alone, key=lambda pair: -(found[pair] ** 1.25) / alone[pair]):
         weight = math.sqrt(max(found[pair], 1e-12))
+        # Each pair bought makes the noise of all larger, so buying ends where the next one would gain less
+        # than its own noise.
         if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
             break
         weights[pair] = weight
@@ -398,6 +404,7 @@ def find_triples(curator: Curator, query: TripleQuery, known: KnownPairs) -> dic
     bought: dict[Clique, Fraction] = {}
     left = MAX_TRIPLES_SHARE
     for triple, (_, share) in sorted(found.items(), key=lambda item: -item[1][0]):
+        # At least a thousandth, so that no triple is bought at noise that hides it.
         part = min(max(Fraction(round(share * 10**6), 10**6), Fraction(1, 1000)), MAX_TRIPLE_SHARE)
         if part <= left:
             bought[triple] = curator.total * part
