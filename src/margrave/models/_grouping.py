@@ -155,6 +155,7 @@ def groups_from_state(domain: Domain, state: Mapping[str, Floats]) -> CodeGroupi
     for place, name in enumerate(domain.names):
         if f"groups_{place}" in state:
             found, share = np.asarray(state[f"groups_{place}"]), np.asarray(state.get(f"shares_{place}", ()))
+            # Sums of 1 in every group: a file that says otherwise would draw codes outside of the domain.
             sound = found.shape == share.shape == (domain[name],)
             if not (sound and np.isfinite(found).all() and np.isfinite(share).all() and share.min() >= 0):
                 raise ReleaseError(
@@ -336,6 +337,7 @@ def restore_wide_pairs(
     known = set(range(len(grouping.domain)))
     if places.ndim != 2 or places.shape[1] != 2 or not set(places.ravel().tolist()) <= known:
         raise ReleaseError(invalid("state", "of wide pairs of the domain", "The release is damaged."))
+    # Only their names are saved: the tables are among the measurements, and are not held twice.
     pairs = [(grouping.domain.names[int(a)], grouping.domain.names[int(b)]) for a, b in places]
     found = {wide.names: wide for wide in estimate_wide_pairs(model, grouping, tables, only=pairs)}
     if set(found) != set(pairs):

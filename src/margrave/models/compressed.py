@@ -100,6 +100,7 @@ class Compressed(Estimator["protocols.Model"]):
         tables = pool(domain, measurements)
         grouping = None if effort.rough else merge_rare_codes(domain, one_ways(tables), self.sigmas)
         if grouping is None:
+            # A model over groups is no start for one over codes.
             own = None if isinstance(warm, GroupedModel) else warm
             return self._inner.fit(domain, measurements, total=total, warm=own, effort=effort)
         rows = rows_of(measurements, total)

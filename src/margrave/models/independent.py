@@ -68,6 +68,8 @@ class Independent(Estimator["IndependentModel"]):
         ]
         if not rule_tables(domain):
             return IndependentModel(domain, rows, ways)
+        # Rules tie columns together, which a product cannot hold: the graphical model of the one-ways and
+        # the rules is the nearest to it that can.
         ruled = PGM().fit(domain, [_noisy(table) for table in found.values()], total=rows, effort=effort)
         return IndependentModel(domain, rows, ways, ruled)
 

@@ -159,6 +159,7 @@ class Informed(Estimator["InformedModel"]):
             for key, part in state.items()
             if key.startswith(INNER_PREFIX)
         }
+        # The name comes from a file: only names of the registry are looked up, nothing is imported by it.
         try:
             name = bytes(np.asarray(state[NAME], dtype=np.uint8)).decode()
             inner = self._inner if name == self.fitter.name else resolve(name)
@@ -248,6 +249,8 @@ def find_variances(table: Pooled, public: Floats, scale: float) -> Floats:
     best, found = np.inf, np.asarray(public)
     for sampling, bias in itertools.product(SAMPLINGS, BIASES):
         step = scale * sampling
+        # Two sources of error: public rows are a sample, and they may be of another distribution, by a
+        # share of each cell.
         variances = step * (public + 0.5 * step) + bias * public**2
         whole = noise + variances
         surprise = float((np.log(whole) + squares / whole).sum())

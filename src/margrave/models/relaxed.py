@@ -145,6 +145,8 @@ class Points:
             place = block.ordered * numbers[block.number]
             above = torch.sigmoid(steepness * (place - self._edges[block.ordered]))
             none, all_ = torch.zeros_like(above[:1]), torch.ones_like(above[:1])
+            # A number's chance of each bin is the difference of two sigmoids at the bin's edges, which grow
+            # to steps as steepness does.
             bins = torch.cat([all_, above]) - torch.cat([above, none])
             parts += [gate[:1] * bins, gate[1:]]
         return torch.cat(parts)
@@ -259,8 +261,11 @@ class Thresholds:
         every = torch.ones((1, count), dtype=shares.dtype, device=shares.device)
         above = torch.sigmoid(steepness * self._bins * (self._directions @ numbers - self._offsets))
         present = torch.cat([self._points.present(gates), every])
+        # A threshold on numbers holds only for rows that have all of them.
         for which in self._which:
             above = above * present.index_select(0, which)
+        # All tables of a threshold and one attribute are one product of matrices; the few with more
+        # attributes follow one by one.
         found = above[: self._few] @ torch.cat([shares, every]).T / count
         value = (self._weights * (found - self._values) ** 2).sum()
         for k, (values, weights) in enumerate(self._held, self._few):

@@ -385,6 +385,7 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
     parts = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in ("total", "information")}
     weights = np.asarray(state.get("weights", ()), dtype=np.float64)
     shares = np.asarray(state.get("shares", ()), dtype=np.float64)
+    # A release file may come from anybody: shapes and sums are checked before anything is drawn.
     sound = (
         all(part.shape == () and np.isfinite(part) and part >= 0 for part in parts.values())
         and parts["total"] > 0

@@ -414,6 +414,7 @@ def restore_model(domain: Domain, state: Mapping[str, Floats]) -> GatedModel:
     except (KeyError, TypeError, ValueError):
         raise ReleaseError(_damaged()) from None
     private = [name for name in domain.names if name not in rows.names]
+    # A release file may come from anybody: shapes and sums are checked before anything is drawn.
     sound = (
         total > 0
         and np.isfinite(total)

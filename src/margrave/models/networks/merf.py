@@ -80,6 +80,7 @@ def remembered_moments(domain: Domain, state: Mapping[str, Floats]) -> NoisyMome
     if "moments_values" not in state:
         return None
     damaged = ReleaseError(invalid("state", "with whole moments", "The release is damaged."))
+    # All of it comes from a file, so whatever does not fit is damage and no error of a library.
     try:
         places = [int(place) for place in state["moments_columns"]]
         phases, values = state["moments_phases"], np.asarray(state["moments_values"], dtype=np.float64)

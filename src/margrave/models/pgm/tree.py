@@ -381,6 +381,8 @@ class Layout:
         self.separator_starts = starts(
             [self.cells(s) if p >= 0 else 0 for s, p in zip(tree.separators, tree.parents, strict=True)]
         )
+        # Every number that kernels need of a node stands in one row, so that they take arrays alone and are
+        # compiled once for all trees.
         rows = []
         for k, (clique, parent, separator) in enumerate(
             zip(tree.cliques, tree.parents, tree.separators, strict=True)
