@@ -63,6 +63,7 @@ def evaluate(
     data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
     wanted = tuple(dict.fromkeys((*SCORED, "first_look", *metrics)))
     found = add_overall(found.with_scores(*_score_raw(wanted, data, shared, known, target, reading, seed)))
+    # The classifier needs a target, and is by far the slowest part.
     if target is None:
         return found
     held = engines[0] if test is None else _open_held_out(test, shared, reading).bind(shared)

@@ -90,6 +90,8 @@ def sums(
     matrices = numbers.cut(1 << digits)
     gaussian = Gaussian(ledger, noise, _sensitivity(matrices, units))
     upper = np.triu_indices(numbers.size)
+    # Symmetric: the entries off the diagonal stand for two, so they are scaled up before noise and down
+    # after it.
     factors = np.where(upper[0] == upper[1], ON, OFF)
     columns = " x ".join(numbers.names)
     what = f"products of {numbers.size} numbers of {columns}, in steps of 2^-{digits}"
@@ -141,6 +143,7 @@ def add_products(tables: Sequence[Integers], numbers: RowNumbers, matrices: Sequ
     starts = np.cumsum([first, *(len(matrix) for matrix in matrices[first:])])
     places = [slice(start, end) for start, end in pairwise(starts)]
     own, width = matrices[first:], len(numbers.names)
+    # With a constant the first row of the products are plain sums, and its corner is the number of rows.
     if numbers.constant:
         height = int(matrices[0][0, 0])
         found[0, 0] = height**2 * int(tables[0].sum())
