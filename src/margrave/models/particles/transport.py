@@ -344,6 +344,8 @@ class _Moving:
         torch, count = self.device.torch, self.at.shape[1]
         looks = [self._look(goal) for goal in goals]
         scores = torch.cat([own for _, own, _ in looks])
+        # On a line the cheapest transport pairs the lowest with the lowest, so sorting is all there is to
+        # it.
         lowest = lowest_first(self.device, scores)
         goal = torch.cat([wanted for _, _, wanted in looks])
         miss = scores - torch.empty_like(scores).scatter_(1, lowest, goal)
@@ -394,6 +396,8 @@ class _Moving:
         bend = SQUARE * self.bend[part] + (1 - SQUARE) * gradient * gradient
         early, young = 1 - MEAN ** self.taken[name], 1 - SQUARE ** self.taken[name]
         length = rate / early * slope / ((bend / young).sqrt() + 1e-12)
+        # Only a random part of the entries moves (see `kept`); what Adam remembers of the others stays as
+        # it was.
         if self.how.kept < 1.0:
             drawn = torch.rand(length.shape, generator=self.chance, device=length.device) < self.how.kept
             slope = torch.where(drawn, slope, self.slope[part])
