@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -62,6 +63,7 @@ EXCEPTIONS = frozenset(
 """Names from before this law. The list may only become shorter."""
 
 
+@functools.cache
 def _bare_participles() -> set[str]:
     found = set()
     for path in SRC.rglob("*.py"):
