@@ -1,6 +1,6 @@
 """Given: values that sampled rows must have, for all of them, as ranges and sets, or in a table.
 
-Choices: ranges and sets of values of which a sampled row may have any.
+A `Choice` is a range or a set of values of which a sampled row may have any.
 """
 
 from __future__ import annotations

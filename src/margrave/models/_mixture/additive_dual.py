@@ -1,6 +1,7 @@
 """The dual of an additive model's fit: a smooth convex function of its potentials.
 
-Descent: L-BFGS with a scaled start and backtracking, for smooth functions that are strictly convex.
+`lowest` minimises it, or any smooth function that is strictly convex, by L-BFGS with a scaled start and
+backtracking.
 """
 
 from __future__ import annotations

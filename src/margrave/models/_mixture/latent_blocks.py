@@ -1,6 +1,6 @@
 """Latent block: attributes of a mixture that share states of their own; see `objective` for why and how.
 
-Nesting: which attributes of a mixture share states, by how much they depend on each other.
+Which attributes of a mixture share states follows from how much they depend on each other.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@ of potentials of the tables that hold its attribute, so a change can weigh what 
 it makes the row less likely. Only rows in or next to wrong cells are looked at: the work grows with the
 number of wrong cells. A cell that no single change mends gains weight until one does.
 
-Steer: choosing what is rounded up so that the counts of given tables stay near their expectations.
-
-A group of g rows holds floor(g p) or one more of each code. Which codes get one more is free but for how
-many do; drawn at random, the errors of many groups add up in the tables that they share. Here codes that
-were rounded up are exchanged, inside their group, for others while that lowers the sum of the tables'
-excesses to the fourth power, less what the exchange makes the group less likely. Fourth powers because
-one cell that is wrong by three shall outweigh several that are wrong by one.
+What is rounded up is chosen here too, so that the counts of given tables stay near their expectations. A
+group of g rows holds floor(g p) or one more of each code. Which codes get one more is free but for how many
+do; drawn at random, the errors of many groups add up in the tables that they share. Here codes that were
+rounded up are exchanged, inside their group, for others while that lowers the sum of the tables' excesses to
+the fourth power, less what the exchange makes the group less likely. Fourth powers because one cell that is
+wrong by three shall outweigh several that are wrong by one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """RowModel: a distribution that is the frequencies of a table of synthetic rows.
 
-Matching: which rows of a table go with given codes, and even picks among them.
+Rows that go with given codes are found in the table, and even picks are made among them.
 """
 
 from __future__ import annotations
