@@ -163,7 +163,6 @@ class AllPairs(Strategy):
         if self.target is not None:
             domain.index(self.target)
         pairs = all_cliques(domain, 2, self.max_clique_cells) if len(domain) > 1 else []
-        # Refused before anything is spent.
         fitter.admit(domain, pairs)
         self._one_ways(curator, len(pairs), on_step)
         self._wide_pairs(curator, fitter, pairs, on_step)
@@ -181,7 +180,6 @@ class AllPairs(Strategy):
             self._all(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
         effort = Effort(deadline=deadline)
-        # Inferred tables are in rows of the one-ways, so the model is to stand for as many.
         total = released_one_ways(curator)[1] if inferred else curator.public_rows
         return fitter.fit(domain, [*curator.measurements, *inferred], total=total, effort=effort)
 
@@ -289,7 +287,6 @@ class AllPairs(Strategy):
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         found = {pair: one.distance for pair, one in dependence.items()}
         self._weigh_one_ways(curator, found, False, on_step)
-        # One-ways may have been measured again, so what they say is read once more.
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
         weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))

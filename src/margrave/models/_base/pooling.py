@@ -75,7 +75,6 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         precision = sigma**-2.0
         weighted, total = sums.get(clique, (0.0, 0.0))
         sums[clique] = (weighted + values * precision, total + precision)
-        # One measurement is enough for a table to count as measured, wherever in the order it comes.
         unmeasured[clique] = unknown if unmeasured.get(clique, unknown) is not None else None
     ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
     found = []

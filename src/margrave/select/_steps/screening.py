@@ -137,8 +137,6 @@ def estimate_dependence(
     found: dict[Clique, Dependence] = {}
     for pair, error in zip(pairs, errors, strict=True):
         chance = ways.chance(pair)
-        # What noise in both one-ways and chance alone would show, taken off in squares, as independent
-        # deviations add up.
         explained = ways.off[pair[0]] ** 2 + ways.off[pair[1]] ** 2 + chance**2
         apart = max(float(error), 0.0) / (2.0 * ways.rows)
         spread = noise + MAX_CHANCE_SPREAD * chance
