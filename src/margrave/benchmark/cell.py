@@ -75,11 +75,13 @@ def _score_table(request: Mapping[str, Any], table: Any, method: Any, folder: Pa
     seed, repeat = request["seed"], request["repeat"]
     prepared = prepare(table, request["share"], seed)
     if method.kind == "margrave":
+        # What a first call imports is no time of the method.
         warm_up(method.settings["method"])
     rng = stream(seed, "sample", table.name, method.name, request["epsilon"], repeat)
     _note_stage(folder, "synthesize")
     used = _processor_seconds()
     made = made_rows(method, prepared, (request["epsilon"], request["delta"]), rng, folder, request["python"])
+    # Read before scoring, which may take more than the method did.
     used, peak = _processor_seconds() - used, _peak_memory()
     _note_stage(folder, "score")
     start = time.perf_counter()

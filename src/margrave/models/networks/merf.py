@@ -131,6 +131,8 @@ class Waves:
 
         self._parts = [part(name) for name in self.features.names]
         self._label = None if self.features.label is None else part(self.features.label)
+        # A phase is a whole number of TURN-ths of a turn; the feature is the point on the unit circle
+        # there.
         points = [np.exp(2j * math.pi / TURN * table) for table in self.features.phases]
         if grouping is not None:
             points = [_met(p, name, grouping) for p, name in zip(points, self.features.names, strict=True)]

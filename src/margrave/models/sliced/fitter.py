@@ -137,6 +137,7 @@ class SlicedEstimator(Estimator["SlicedModel"]):
             )
         tables = pool(domain, measurements)
         domain = resolve_dependencies(domain, tables)
+        # Only one-ways: pairs are to come from the noisy copies themselves.
         single = [table for table in tables if len(table.clique) == 1]
         rows, largest = float(len(slices.values)), max(domain.sizes)
 
