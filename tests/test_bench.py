@@ -40,6 +40,7 @@ def _line(name: str, x: float, cpu: float, **more: object) -> dict[str, object]:
     } | more
 
 
+@pytest.mark.slow
 def test_a_point_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     out = tmp_path / "scale.jsonl"
     words = ["--what", "cells", "--points", "1e3", "--repeats", "1", "--out", str(out)]

@@ -22,7 +22,7 @@ import pyarrow as pa
 from columns import TABLES, _table
 
 from margrave import Schema, Synthesizer, __version__
-from margrave.models._grouping.model import GroupedModel
+from margrave.models._grouping import GroupedModel
 from margrave.models.compressed import Compressed
 from margrave.models.pgm.fitter import PGM
 from margrave.schema.columns import Categorical, Column, Integer

@@ -142,7 +142,7 @@ def release(
 def find_parts(name: str, given: pa.Table, schema: Any, public: list[str]) -> dict[str, Any]:
     """The strategy and the fitter of a method, told of public rows that the ledger is not told of."""
     from margrave.models.registry import resolve
-    from margrave.run.public.columns import choose_recipe, condition_strategy
+    from margrave.run.public import choose_recipe, condition_strategy
     from margrave.schema.encode import encode
     from margrave.schema.schema import Schema
 

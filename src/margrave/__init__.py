@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.run import slicing
     from margrave.run.dummy import make_dummy
-    from margrave.run.evaluate import evaluate
+    from margrave.run.evaluate import evaluate, review
     from margrave.run.fit_tables import fit_tables
     from margrave.run.notebook import show_progress
     from margrave.run.owner_sizes import owner_sizes
-    from margrave.run.review import review
     from margrave.run.synthesis import Synthesis, load
     from margrave.run.synthesizer import Synthesizer, synthesize
     from margrave.schema.columns import (
@@ -131,7 +130,7 @@ _HOMES = {
     "make_dummy": "margrave.run.dummy",
     "owner_sizes": "margrave.run.owner_sizes",
     "read_tables": "margrave.tables.files",
-    "review": "margrave.run.review",
+    "review": "margrave.run.evaluate",
     "show_progress": "margrave.run.notebook",
     "synthesize": "margrave.run.synthesizer",
 }

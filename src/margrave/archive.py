@@ -22,7 +22,7 @@ from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySlices, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
@@ -65,6 +65,8 @@ def save_release(release: Release, path: str | Path) -> None:
         arrays["sums/values"] = release.sums.values
     if release.public:
         arrays["public"] = np.frombuffer(release.public, dtype=np.uint8)
+    # A version is raised only where a file could be misunderstood, so that older programs read what they
+    # can.
     document = {
         RELEASE: VERSION if release.guarantee.warning else PRIVATE_VERSION,
         "guarantee": guarantee_to_json(release.guarantee),
@@ -182,6 +184,8 @@ def _read_archive(
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read(DOCUMENT))
             _check_version(document, kind, version)
+            # Each array has to have the digest that the document says: a file whose parts were exchanged is
+            # refused.
             arrays = {
                 name: _from_npy(archive.read(name), digest, kind)
                 for name, digest in document["sha256"].items()
@@ -229,6 +233,7 @@ def guarantee_to_json(guarantee: Guarantee) -> dict[str, Any]:
 
 def guarantee_from_json(promise: Mapping[str, Any]) -> Guarantee:
     """The guarantee that `guarantee_to_json` wrote."""
+    # Noise that can be repeated promises nothing, whatever else the file says.
     mark = promise.get("known_noise")
     known = None
     if mark is not None:
@@ -272,6 +277,7 @@ def _read_provenance(document: Mapping[str, Any]) -> Provenance:
 
 def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> Release:
     schema = Schema.from_json(document["schema"])
+    # Names are checked before arrays are used: a clique that is not of the schema is damage.
     for clique in document["marginals"]:
         schema.domain.shape([str(name) for name in clique])
     return Release(

@@ -220,6 +220,7 @@ def machine_memory() -> int | None:
     found = []
     if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    # A container may have less than the machine; where neither says, there is no limit to tell.
     for name in GROUP_LIMITS:
         try:
             text = Path(name).read_text(encoding="ascii").strip()

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from margrave.schema.columns import Column
     from margrave.schema.columns.relative import Comparison
     from margrave.schema.domain import Clique, Domain
-    from margrave.schema.embedding import Embedding
     from margrave.schema.encoded import Codes, Encoded
-    from margrave.schema.row_numbers import RowNumbers
+    from margrave.schema.features import Embedding, RowNumbers
     from margrave.schema.schema import Schema
 
 LearnsFrom = Literal["marginals", "moments", "gradients", "slices", "votes", "public marginals"]

@@ -20,8 +20,7 @@ from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours
 from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import Embedding
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import Embedding, RowNumbers
 from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
@@ -251,6 +250,8 @@ class NoisySlices:
         blocks, spreads, start = [], [], 0
         for matrix in self.numbers.numbers:
             block = self.values[:, start : start + len(matrix)]
+            # Noise leaves a row's indicators with another sum than 1; taking that off evenly is the nearest
+            # vector with the right one, and it has less noise.
             blocks.append(block - ((block.sum(axis=1) - 1.0) / len(matrix))[:, None])
             spreads.append(self.sigma**2 * (1.0 - 1.0 / len(matrix)))
             start += len(matrix)
@@ -261,6 +262,8 @@ class NoisySlices:
         ]
         ones = [np.clip(table, 0.0, count) for table in sums]
         for i, j in combinations(range(len(names)), 2):
+            # The variance of a product of two noisy indicators, summed over rows: each one's noise where
+            # the other is 1, and noise times noise in every row.
             variances = ones[i][:, None] * spreads[j] + ones[j][None, :] * spreads[i]
             variances = np.maximum(variances + count * spreads[i] * spreads[j], LEAST_VARIANCE)
             found.append(NoisyMarginal((names[i], names[j]), blocks[i].T @ blocks[j], np.sqrt(variances)))

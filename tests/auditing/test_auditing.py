@@ -15,8 +15,8 @@ import margrave.measure.mechanisms.gaussian as door
 from margrave import Schema
 from margrave.auditing import audit, audit_in_one_run, generated, worlds_of
 from margrave.auditing.canary import best_detector, runner, together
-from margrave.auditing.evidence import Evidence
 from margrave.auditing.shadow import shadow_attack
+from margrave.auditing.world import Evidence
 from margrave.errors import InputError
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Categorical, Integer

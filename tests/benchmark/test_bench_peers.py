@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from bench_cases import HIDDEN, write_table
 
-from margrave.benchmark import peers
+from margrave.benchmark import methods
 from margrave.benchmark.cell import made_rows
 from margrave.benchmark.datasets import table_entry
 from margrave.benchmark.grid import read_grid
-from margrave.benchmark.methods import MethodEntry, method_entry
-from margrave.benchmark.peers import environment
+from margrave.benchmark.methods import MethodEntry, environment, method_entry
 from margrave.benchmark.prepared import prepare
 from margrave.benchmark.results import read_results
 from margrave.benchmark.run import run_grid
@@ -104,7 +103,7 @@ def test_an_environment_is_made_once_and_again_when_it_is_not_whole(
             home.mkdir(parents=True, exist_ok=True)
             (home / "python").touch()
 
-    monkeypatch.setattr(peers, "_install", install)
+    monkeypatch.setattr(methods, "_install", install)
     method = peer(tmp_path, "pass", "first==1", "second==2")
     python = environment(method, tmp_path / "envs")
     assert [command[-1] for command in commands[1:]] == ["first==1", "second==2"]
@@ -122,7 +121,7 @@ def test_an_environment_that_cannot_be_made_is_an_outcome(
     def refuse(command: list[str], name: str) -> None:
         raise MargraveError(f"the environment of {name} could not be made: pip install ended with 1")
 
-    monkeypatch.setattr(peers, "_install", refuse)
+    monkeypatch.setattr(methods, "_install", refuse)
     write_table(tmp_path / "people.csv")
     peer(tmp_path, "pass", "nothing==0")
     words = {"methods": [str(tmp_path / "theirs.toml")], "data": [str(tmp_path / "people.csv")]}

@@ -93,6 +93,7 @@ def test_a_cell_past_its_time_is_an_outcome(tmp_path: Path) -> None:
     assert 1.0 <= found["wall_seconds"] < 300
 
 
+@pytest.mark.slow
 def test_more_of_the_grid_adds_cells_and_failures_are_run_again_when_asked(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run_grid(declared(tmp_path, "real"), out)[0] == 1

@@ -22,9 +22,8 @@ from margrave.benchmark.nursery import (
     list_nursery_tables,
     load_nursery_table,
 )
-from margrave.benchmark.nursery.draws import Draws
 from margrave.benchmark.nursery.packaged import LOADERS
-from margrave.benchmark.nursery.table import Half
+from margrave.benchmark.nursery.table import Draws, Half
 from margrave.benchmark.prepared import prepare
 from margrave.benchmark.store import Store
 from margrave.errors import InputError, MissingExtraError
@@ -191,6 +190,7 @@ def test_hierarchies_and_dependencies_hold_exactly() -> None:
     assert np.array_equal(read(orders, "net"), np.round(read(orders, "price") * read(orders, "quantity"), 2))
 
 
+@pytest.mark.slow
 def test_parities_show_in_no_pair() -> None:
     table = load_nursery_table("choosing/parities-a")
     names = [name for name in table.column_names if not name.startswith("x2")]

@@ -178,6 +178,7 @@ def test_a_schema_is_written_filled_in_and_used(folder: Path, tmp_path: Path) ->
     assert plan["declared"] == ["select", SIZE]
 
 
+@pytest.mark.slow
 def test_evaluate_says_that_it_is_not_private(folder: Path, tmp_path: Path) -> None:
     done = call(
         "evaluate", folder / "people.csv", folder / "out.csv", "--missing", "?",

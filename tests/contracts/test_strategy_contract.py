@@ -210,16 +210,31 @@ def test_weights_on_all_cells_serve_every_strategy_on_small_domains(tmp_path: Pa
         _check(_run(TABLES[table](), strategy, "pmw"), tmp_path)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 100.0])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+ENDS = [
+    pytest.param(strategy, epsilon, marks=pytest.mark.slow if (strategy, epsilon) == ("aim", 100.0) else ())
+    for strategy in STRATEGIES
+    for epsilon in (1e-3, 100.0)
+]
+
+
+@pytest.mark.parametrize(("strategy", "epsilon"), ENDS)
 def test_at_the_ends_of_epsilon(tmp_path: Path, strategy: str, epsilon: float) -> None:
     for table in ("mixed", "one row", "declared gaps"):
         _check(_run(TABLES[table](), strategy, "pgm", epsilon=epsilon), tmp_path)
 
 
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("max_rows", [None, 1, 3])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+UNITS: list[tuple[int | None, str]] = [
+    (max_rows, adjacency) for max_rows in (None, 1, 3) for adjacency in ("add_remove", "replace_one")
+]
+PROMISES = [
+    pytest.param(strategy, *promise, marks=() if (place + turn) % 3 == 0 else pytest.mark.slow)
+    for place, strategy in enumerate(STRATEGIES)
+    for turn, promise in enumerate(UNITS)
+]
+"""The fast tier tries two of the six with each strategy, and each of the six with four strategies or more."""
+
+
+@pytest.mark.parametrize(("strategy", "max_rows", "adjacency"), PROMISES)
 def test_units_and_adjacencies(tmp_path: Path, strategy: str, max_rows: int | None, adjacency: str) -> None:
     for rows in (0, 1, 400):
         table, _ = _mixed(rows)

@@ -9,8 +9,7 @@ import pytest
 
 from margrave.models.adversarial import GradientGan, VotedGan
 from margrave.models.diffusion import Diffusion
-from margrave.models.networks.network import Network
-from margrave.models.networks.public_network import PublicNetwork
+from margrave.models.networks.network import Network, PublicNetwork
 from margrave.models.particles import Particles
 from margrave.models.relaxed import Relaxed
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass

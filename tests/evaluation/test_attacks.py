@@ -11,11 +11,9 @@ from sklearn.metrics import roc_auc_score
 
 from margrave.errors import SchemaError
 from margrave.evaluation.attacks import AttributeInference, MembershipInference
-from margrave.evaluation.attacks.membership import area, area_error, caught
-from margrave.evaluation.attacks.risk import Closeness
-from margrave.evaluation.metrics.propensity import join_rows
-from margrave.evaluation.references import shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.attacks.risk import Closeness, area, area_error, caught
+from margrave.evaluation.metrics.efficiency import join_rows
+from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task

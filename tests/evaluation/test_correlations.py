@@ -6,7 +6,7 @@ from people import SCHEMA, made, people
 from scipy.stats import pearsonr
 
 from margrave.evaluation.distance import embed_rows
-from margrave.evaluation.metrics.correlations import covariance, pearson
+from margrave.evaluation.metrics.dependence import covariance, pearson
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
@@ -19,7 +19,7 @@ def test_the_covariance_is_numpys_in_any_blocks(monkeypatch: pytest.MonkeyPatch)
     rows = made(200, 0).encoded
     expected = np.cov(embed_rows(rows), rowvar=False, bias=True)
     np.testing.assert_allclose(covariance(rows), expected, atol=1e-14)
-    monkeypatch.setattr("margrave.evaluation.metrics.correlations.BLOCK", 7)
+    monkeypatch.setattr("margrave.evaluation.metrics.dependence.BLOCK", 7)
     np.testing.assert_allclose(covariance(rows), expected, atol=1e-14)
 
 

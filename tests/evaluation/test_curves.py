@@ -7,9 +7,8 @@ import pytest
 from people import SCHEMA, made
 from sklearn import metrics
 
-from margrave.evaluation.metrics.curves import Curves, draw_curves, precision_recall, roc
-from margrave.evaluation.references import shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.metrics.pictures import Curves, draw_curves, precision_recall, roc
+from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.schema.schema import Schema
 
 

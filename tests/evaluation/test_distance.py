@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.evaluation.distance import cramers_v, shares, total_variation
-from margrave.evaluation.references import MOST_ROWS, Shuffled, bootstrap
+from margrave.evaluation.rows import MOST_ROWS, Shuffled, bootstrap
 from margrave.schema.domain import Domain
 
 

@@ -9,8 +9,7 @@ from people import SCHEMA, made
 
 from margrave.errors import SchemaError
 from margrave.evaluation.metrics.matches import ApparentMatch, row_ids
-from margrave.evaluation.references import shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.evaluation.score import Facts
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task

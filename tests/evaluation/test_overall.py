@@ -16,7 +16,7 @@ from margrave.errors import MissingExtraError
 from margrave.evaluation import learners
 from margrave.evaluation.comparison import Comparison
 from margrave.evaluation.review import SCORED, add_overall, split_overall
-from margrave.report.comparison.words import aspects
+from margrave.report.comparison.verdict import aspects
 
 ROWS = 1500
 

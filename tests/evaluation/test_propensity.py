@@ -5,9 +5,8 @@ import pytest
 from people import SCHEMA, made
 from sklearn.tree import DecisionTreeClassifier
 
-from margrave.evaluation.metrics.propensity import pmse
-from margrave.evaluation.references import bootstrap_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.metrics.efficiency import pmse
+from margrave.evaluation.rows import Rows, bootstrap_rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 

@@ -7,7 +7,7 @@ import pytest
 from counted import encoded
 from people import SCHEMA, made
 
-from margrave.evaluation.metrics.queries import CountingQueries, RangeQueries, ThresholdQueries
+from margrave.evaluation.metrics.marginals import CountingQueries, RangeQueries, ThresholdQueries
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts
 from margrave.evaluation.scoring import score_metrics

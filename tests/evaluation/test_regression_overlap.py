@@ -7,8 +7,7 @@ from people import SCHEMA, made
 from scipy.stats import linregress
 
 from margrave.evaluation.metrics.regression import interval_overlap, least_squares
-from margrave.evaluation.references import bootstrap_rows, shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, bootstrap_rows, shuffled_rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Real

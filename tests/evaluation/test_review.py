@@ -129,7 +129,7 @@ def test_without_scikit_learn_all_else_is_scored_and_said() -> None:
     def absent(name: str) -> None:
         raise missing
 
-    homes = ("metrics.propensity", "metrics.scatter", "metrics.curves", "metrics.efficiency")
+    homes = ("metrics.pictures", "metrics.efficiency")
     patches = [mock.patch(f"margrave.evaluation.{home}.part", absent) for home in homes]
     for patch in patches:
         patch.start()
@@ -164,6 +164,7 @@ def test_defaults_are_all_but_the_four_models() -> None:
     assert set(few) == {name for name in everything if not METRICS[name].facts.needs}
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_is_no_matter() -> None:
     real, tables = people(60, 0), {"a": people(60, 1)}
     first, again = (mg.review(real, tables, target="rich", seed=3) for _ in range(2))

@@ -16,7 +16,7 @@ from margrave.errors import SchemaError
 from margrave.evaluation.attacks import Linkability, SinglingOut
 from margrave.evaluation.attacks.risk import Closeness, Risk, wilson
 from margrave.evaluation.attacks.singling_out import Predicate, alone, matches, of_columns, of_rows
-from margrave.evaluation.metrics.propensity import join_rows
+from margrave.evaluation.metrics.efficiency import join_rows
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.scoring import score_metrics

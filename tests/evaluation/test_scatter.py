@@ -10,8 +10,8 @@ from people import SCHEMA, made
 from sklearn.decomposition import PCA
 
 from margrave.errors import MissingExtraError
-from margrave.evaluation.metrics import scatter
-from margrave.evaluation.metrics.scatter import Scatter, draw_scatter, principal
+from margrave.evaluation.metrics import pictures
+from margrave.evaluation.metrics.pictures import Scatter, draw_scatter, principal
 
 
 def test_components_are_those_of_scikit_learn() -> None:
@@ -35,7 +35,7 @@ def test_a_picture_is_the_same_each_time_and_within_its_frame() -> None:
 
 
 def test_rows_are_capped() -> None:
-    with mock.patch.object(scatter, "MOST_ROWS", 30):
+    with mock.patch.object(pictures, "PLOTTED_ROWS", 30):
         found = draw_scatter(made(90, 0), {"a": made(80, 1), "b": made(20, 2)}, SCHEMA)
     assert isinstance(found, Scatter)
     assert [len(points) for points in found.points.values()] == [30, 30, 20]
@@ -43,7 +43,7 @@ def test_rows_are_capped() -> None:
 
 
 def test_without_scikit_learn_components_are_drawn_and_the_page_says_how_to_get_more() -> None:
-    with mock.patch.object(scatter, "part", side_effect=MissingExtraError("none")):
+    with mock.patch.object(pictures, "part", side_effect=MissingExtraError("none")):
         found = draw_scatter(made(60, 0), {"a": made(60, 1)}, SCHEMA)
     assert isinstance(found, Scatter)
     assert found.method == "principal components"

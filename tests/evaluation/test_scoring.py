@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from margrave.errors import InputError, SchemaError
 from margrave.evaluation import METRICS, Score, Task, score_metrics, score_references
 from margrave.evaluation.learners import LEARNERS
-from margrave.evaluation.references import bootstrap_rows, shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, bootstrap_rows, shuffled_rows
 from margrave.evaluation.score import Facts
 from margrave.schema.columns import Binned, Categorical, Real
 from margrave.schema.constraints.rules import Ordered, Within

@@ -5,7 +5,7 @@ import pytest
 from people import SCHEMA, made
 
 from margrave.errors import InputError
-from margrave.evaluation.references import REFERENCES, bootstrap_rows, references, shuffled_rows, split
+from margrave.evaluation.rows import REFERENCES, bootstrap_rows, references, shuffled_rows, split
 
 
 def _pairs(rows) -> list[tuple[float, int]]:  # type: ignore[no-untyped-def]

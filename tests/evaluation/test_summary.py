@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import bootstrap, ttest_1samp
 
 from margrave.errors import InputError
-from margrave.evaluation.score import Score
-from margrave.evaluation.summary import summarise
+from margrave.evaluation.score import Score, summarise
 
 
 def _runs(values: list[float], name: str = "tv") -> list[list[Score]]:

@@ -19,7 +19,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import Embedding
+from margrave.schema.features import Embedding
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 

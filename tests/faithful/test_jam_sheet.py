@@ -13,7 +13,7 @@ import pytest
 from faithful_door import Recorder, Watched, chain, counted, opened
 
 from margrave.errors import InputError
-from margrave.models.conditional import ConditionalPGM
+from margrave.models.pgm.fitter import ConditionalPGM
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import ExponentialEvent
 from margrave.release import KnownMarginal

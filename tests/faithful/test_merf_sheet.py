@@ -17,8 +17,8 @@ from margrave.models.networks.merf import Merf
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import Embedding, fourier
 from margrave.schema.encoded import Encoded
+from margrave.schema.features import Embedding, fourier
 from margrave.select.from_rows.mean_embedding import MeanEmbedding
 
 DOMAIN = Domain(("y", "a", "b", "c", "d"), (3, 12, 9, 4, 3), (0, 12, 8, 0, 0))

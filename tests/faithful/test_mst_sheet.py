@@ -10,7 +10,7 @@ import pytest
 from faithful_door import counted, opened
 
 from margrave.models._base.pooling import Pooled, one_ways, pool
-from margrave.models._grouping.coding import merge_rare_codes
+from margrave.models._grouping import merge_rare_codes
 from margrave.models.compressed import Compressed
 from margrave.models.independent import Independent
 from margrave.models.pgm.fitter import PGM

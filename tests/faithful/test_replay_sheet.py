@@ -19,15 +19,13 @@ from faithful_door import Recorder, Replayed, budget, chain, opened
 import margrave as mg
 from margrave.models.auto import Auto
 from margrave.models.compressed import Compressed
-from margrave.models.conditional import ConditionalPGM
 from margrave.models.gated import Gated
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.models.networks.merf import Merf
-from margrave.models.networks.network import Network
-from margrave.models.networks.public_network import PublicNetwork
+from margrave.models.networks.network import Network, PublicNetwork
 from margrave.models.particles import Particles
-from margrave.models.pgm.fitter import PGM
+from margrave.models.pgm.fitter import PGM, ConditionalPGM
 from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.models.public_weights import PublicWeights
 from margrave.models.relaxed import Relaxed

@@ -17,7 +17,7 @@ import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.models._base.public_rows import PublicRows
-from margrave.models.conditional import ConditionalPGM
+from margrave.models.pgm.fitter import ConditionalPGM
 from margrave.models.public_weights import PublicWeights, WeightsModel
 from margrave.privacy.accounting.accountants import ZCDP, event_rho
 from margrave.privacy.accounting.events import ExponentialEvent, GaussianEvent
@@ -248,7 +248,7 @@ def test_rows_given_private_codes_are_those_of_the_weights() -> None:
 
 @pytest.mark.needs_extra("torch")
 def test_pretraining_keeps_the_noise_and_learns_the_public_columns() -> None:
-    from margrave.models.networks.public_network import PublicNetwork
+    from margrave.models.networks.network import PublicNetwork
 
     domain = Domain(tuple(SIZES), tuple(SIZES.values()))
     fitter = PublicNetwork(given=given(), components=40, noise=16, widths=(32,), steps=60)

@@ -24,8 +24,8 @@ from margrave.privacy.ledger.journal import read_ledger
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import Embedding, fourier
 from margrave.schema.encoded import Encoded
+from margrave.schema.features import Embedding, fourier
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 

@@ -23,7 +23,7 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 

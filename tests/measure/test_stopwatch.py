@@ -21,8 +21,7 @@ from margrave.measure.mechanisms.verb import Verb
 from margrave.privacy.accounting.accountants import ZCDP, Renyi
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.embedding import Embedding
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import Embedding, RowNumbers
 from margrave.schema.schema import Schema
 
 SCHEMA = Schema.from_sizes({"a": 3, "b": 2})

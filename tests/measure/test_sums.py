@@ -23,7 +23,7 @@ from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 

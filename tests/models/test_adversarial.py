@@ -159,7 +159,7 @@ def test_a_model_comes_back_from_its_state(fitter: Any) -> None:
     one, two = (model.sample(50, np.random.default_rng(0)) for model in (made, back))
     for name in DOMAIN.names:
         np.testing.assert_array_equal(one.column(name), two.column(name))
-    with pytest.raises(ReleaseError, match="generator's weights"):
+    with pytest.raises(ReleaseError, match="network's weights"):
         fitter.restore(DOMAIN, found, {k: v for k, v in made.state().items() if "generator" not in k})
 
 

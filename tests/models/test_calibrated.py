@@ -9,7 +9,7 @@ from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import learn_refinements
-from margrave.models.gated.calibrated import CalibratedModel, calibrate, restore_calibrated
+from margrave.models.gated.public_auto import CalibratedModel, calibrate, restore_calibrated
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded

@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
-from margrave.models._grouping.coding import group_codes, groups_from_state
+from margrave.models._grouping import group_codes, groups_from_state
 from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain

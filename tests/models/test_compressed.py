@@ -8,8 +8,7 @@ import pytest
 from margrave.errors import InputError
 from margrave.limits import Effort
 from margrave.models._base.pooling import Pooled, one_ways, pool
-from margrave.models._grouping.coding import merge_rare_codes
-from margrave.models._grouping.model import GroupedModel
+from margrave.models._grouping import GroupedModel, merge_rare_codes
 from margrave.models.compressed import Compressed
 from margrave.models.independent import Independent
 from margrave.models.mixture.fitter import Mixture

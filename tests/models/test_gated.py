@@ -9,8 +9,7 @@ from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
 from margrave.models._base.public_rows import PublicRows
 from margrave.models.gated import Gated, GatedModel
-from margrave.models.gated.descent import start
-from margrave.models.gated.objective import Objective, Point, collect_targets
+from margrave.models.gated.objective import Objective, Point, collect_targets, start
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import SchemaError
-from margrave.models.pgm.graph import junction_tree, rank_attributes
-from margrave.models.pgm.tree import candidate_cells, tree_cells
+from margrave.models.pgm.tree import candidate_cells, junction_tree, rank_attributes, tree_cells
 from margrave.schema.domain import Domain
 
 

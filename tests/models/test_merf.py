@@ -19,8 +19,8 @@ from margrave.models.networks.merf import Merf, MerfModel, Waves, remembered_mom
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import fourier
 from margrave.schema.encoded import Encoded
+from margrave.schema.features import fourier
 from margrave.select.aim import AIM
 from margrave.select.from_rows.mean_embedding import MeanEmbedding
 

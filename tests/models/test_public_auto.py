@@ -8,8 +8,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.models.auto import Auto
 from margrave.models.gated import GatedModel, public_auto
-from margrave.models.gated.calibrated import CalibratedModel
-from margrave.models.gated.public_auto import ConditionedModel, PublicAuto
+from margrave.models.gated.public_auto import CalibratedModel, ConditionedModel, PublicAuto
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
@@ -46,7 +45,7 @@ def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
 
 @pytest.mark.parametrize("prefers", [True, False])
 def test_both_models_are_drawn_given_public_rows_and_come_back(prefers: bool, monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0 if prefers else 1.0, 0.0))
+    monkeypatch.setattr(public_auto, "prefer", lambda *_: prefers)
     rows = copies(1000)
     tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
     model = PublicAuto(given=given).fit(DOMAIN, tables)
@@ -79,7 +78,7 @@ def test_the_model_that_split_noise_prefers_is_no_worse_in_rows() -> None:
 
 
 def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "compare", lambda *_: (-1.0, 0.0))
+    monkeypatch.setattr(public_auto, "prefer", lambda *_: True)
     rows = copies(300)
     tables = noisy_pairs(rows, 20.0)
     for given in (None, public(rows, ("p", "a", "b"))):

@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import InputError, SchemaError
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models.pgm.fitter import PGM
-from margrave.models.pgm.graph import rank_attributes
+from margrave.models.pgm.tree import rank_attributes
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -16,7 +16,7 @@ from margrave.models.sliced.fitter import SliceFDiv, SliceWass
 from margrave.models.sliced.training import Course, NoisyRows, draw_rows, train_generator
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 pytestmark = pytest.mark.needs_extra("torch")
 

@@ -24,7 +24,7 @@ from margrave.models.diffusion.denoiser import (
     spoken,
     time_features,
 )
-from margrave.models.diffusion.fitter import remembered_weights
+from margrave.models.diffusion.fitter import DiffusionModel
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.select.mst import MST
@@ -345,4 +345,4 @@ def test_a_saved_model_has_its_rows_and_weights():
         {"denoiser_9": 0},
     ):
         with pytest.raises(ReleaseError):
-            remembered_weights(model.state() | change)
+            DiffusionModel.read_weights(model.state() | change)

@@ -63,7 +63,8 @@ def measured(sigma: float) -> list[NoisyMarginal]:
 def stacked(inferred: bool = False) -> Stacked:
     """The measurements, and the pair that is missing inferred to be independent."""
     extra = InferredMarginal((DOMAIN.names[1], DOMAIN.names[3]), np.zeros((3, 2)), 40.0)
-    return stack(DOMAIN, pool(DOMAIN, [*measured(60.0), *([extra] if inferred else [])]), ROWS)
+    tables = [*measured(60.0), *([extra] if inferred else [])]
+    return stack(DOMAIN, pool(DOMAIN, tables, inferred=inferred), ROWS)
 
 
 def start(precision: type) -> Point:

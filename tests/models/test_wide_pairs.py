@@ -9,7 +9,7 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import Effort
-from margrave.models._grouping.wide_pairs import WidePair, merge_cells
+from margrave.models._grouping import WidePair, merge_cells
 from margrave.models._mixture.model import GroupedMixture
 from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal

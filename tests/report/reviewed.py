@@ -60,5 +60,5 @@ def shuffled(table: pa.Table, seed: int) -> pa.Table:
 def review() -> Review:
     real = made(0, 0.2)
     tables = {"good": made(7, 0.2), "middling <i>": made(2, 0.5), "bad": shuffled(made(3, 0.2), 4)}
-    with mock.patch("margrave.evaluation.metrics.scatter.MOST_ROWS", 60):
+    with mock.patch("margrave.evaluation.metrics.pictures.PLOTTED_ROWS", 60):
         return mg.review(real, tables, schema=SCHEMA, target="rich", test=made(5, 0.2, 300))

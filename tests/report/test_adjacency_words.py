@@ -15,7 +15,7 @@ from page_checks import Page, check
 from test_questions import answers
 
 import margrave as mg
-from margrave.auditing.result import Claim
+from margrave.auditing.bounds import Claim
 from margrave.privacy.unit import ADJACENCY_WORDS, Adjacency, Neighbours, Unit
 from margrave.release import Guarantee, Release
 from margrave.report import render

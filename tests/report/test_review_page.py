@@ -15,7 +15,7 @@ from reviewed import review
 from margrave.evaluation import METRICS
 from margrave.evaluation.review import Review, default_metrics
 from margrave.report import render_comparison
-from margrave.report.comparison.scores import TITLES, group_names, title_of
+from margrave.report.comparison.page import TITLES, group_names, title_of
 
 LARGEST = 1_500_000
 

@@ -146,7 +146,7 @@ def _fit(
 
 
 @pytest.mark.usefixtures("repeatable")
-@pytest.mark.parametrize("max_seconds", [1e-9, 0.04, 0.4])
+@pytest.mark.parametrize("max_seconds", [1e-9, pytest.param(0.04, marks=pytest.mark.slow), 0.4])
 @pytest.mark.parametrize("method", TIMED)
 def test_a_row_that_takes_long_to_read_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, method: str, max_seconds: float

@@ -27,8 +27,7 @@ from margrave.select.aim import AIM
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay, Fixed
 from margrave.select.from_rows.mean_embedding import MeanEmbedding
-from margrave.select.from_rows.training import Training
-from margrave.select.from_rows.votes import Votes
+from margrave.select.from_rows.training import Training, Votes
 from margrave.select.mst import MST
 from margrave.select.privsyn import PrivSyn
 from margrave.select.public_rounds import JAM, VerticalRounds

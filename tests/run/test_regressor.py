@@ -16,7 +16,7 @@ from margrave.regression.perturbed import NoisyProducts, fit_sums, residual_nois
 from margrave.release import NoisySums
 from margrave.run import planning
 from margrave.run.regressor import Regressor
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 SCHEMA = mg.Schema(
     (

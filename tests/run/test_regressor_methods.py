@@ -21,7 +21,7 @@ from margrave.regression.perturbed import fit_statistics
 from margrave.release import NoisyStatistics
 from margrave.run.regressor import DPSGD, AdaSSP, NoisyNewton, ObjPert, Regressor
 from margrave.run.regressor.methods import Promise
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 SCHEMA = mg.Schema(
     (

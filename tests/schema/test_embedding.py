@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import SchemaError
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import TURN, Embedding, fourier, numbers
+from margrave.schema.features import TURN, Embedding, fourier, numbers
 
 DOMAIN = Domain(("y", "a", "b", "c"), (2, 11, 5, 7), (0, 11, 4, 2))
 

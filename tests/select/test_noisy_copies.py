@@ -14,7 +14,7 @@ import margrave.select.from_rows.slices as slices
 from margrave.errors import InputError
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
 ROWS = 3000

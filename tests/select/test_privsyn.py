@@ -13,7 +13,8 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.rowwise.gum import GUM
 from margrave.schema.domain import Domain
-from margrave.select.privsyn import POWER, PrivSyn, combine_pairs, dense
+from margrave.select._steps.one_ways import CELLS_POWER
+from margrave.select.privsyn import PrivSyn, combine_pairs, dense
 from margrave.select.strategy import NOISE_L1
 
 
@@ -61,7 +62,7 @@ def test_densemarg_chooses_what_lowers_the_sum_most():
     sigma = 12.0
 
     def objective(chosen, errors):
-        whole = sum(domain.size(pair) ** POWER for pair in chosen)
+        whole = sum(domain.size(pair) ** CELLS_POWER for pair in chosen)
         return NOISE_L1 * sigma * whole**1.5 + sum(e for p, e in errors.items() if p not in chosen)
 
     for _ in range(20):
@@ -85,10 +86,10 @@ def test_the_split_by_two_thirds_powers_has_the_least_noise():
     def noise(weights):
         return float((cells / np.sqrt(weights / weights.sum())).sum())
 
-    best = noise(cells**POWER)
+    best = noise(cells**CELLS_POWER)
     rng = np.random.default_rng(0)
     assert noise(np.ones(4)) > 1.05 * best
-    assert all(noise(cells**POWER * rng.uniform(0.5, 2.0, 4)) >= best for _ in range(100))
+    assert all(noise(cells**CELLS_POWER * rng.uniform(0.5, 2.0, 4)) >= best for _ in range(100))
 
 
 def test_combining_takes_larger_cliques_first_and_keeps_every_pair():

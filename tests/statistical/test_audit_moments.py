@@ -21,7 +21,7 @@ from margrave.measure.curator import Curator
 from margrave.privacy.accounting.accountants import GDP, ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.schema.embedding import Embedding
+from margrave.schema.features import Embedding
 from margrave.schema.schema import Schema
 
 FREQUENCIES = 12

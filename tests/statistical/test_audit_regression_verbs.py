@@ -27,7 +27,7 @@ from margrave.privacy.accounting.accountants import GDP, Accountant, Renyi
 from margrave.privacy.accounting.perturbation import choose_objective_order
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.slow

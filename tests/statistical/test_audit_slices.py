@@ -26,7 +26,7 @@ from margrave.privacy.accounting.accountants import GDP, ZCDP
 from margrave.privacy.accounting.conversions import gdp_epsilon
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 2}

@@ -26,7 +26,7 @@ from margrave.privacy.accounting.accountants import GDP, ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.run.regressor import Regressor
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 
 NUMBERS = RowNumbers(("a", "b"), (np.array([[1.0, 1.0]] * 2), np.array([[1.0, -1.0]] * 2)), constant=False)

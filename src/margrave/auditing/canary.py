@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.auditing.bounds import Rates
-from margrave.auditing.evidence import Evidence
-from margrave.auditing.result import Audit, Claim
-from margrave.auditing.world import World, generated
+from margrave.auditing.bounds import Audit, Claim, Rates
+from margrave.auditing.world import Evidence, World, generated
 from margrave.errors import InputError, invalid
 from margrave.run.synthesis import Synthesis
 from margrave.run.synthesizer import Synthesizer
@@ -188,6 +186,7 @@ def runner(
         return _refuse_seeded(method)
     name, neighbours = method, world.neighbours
 
+    # A new synthesizer for every run, since one that was fitted may keep what it learned.
     def run(table: Any) -> Any:
         return Synthesizer(
             name,

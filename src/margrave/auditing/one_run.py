@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from margrave.auditing.bounds import epsilon_of_guesses
+from margrave.auditing.bounds import WHAT_IT_CANNOT_SHOW, WHAT_IT_SHOWS, Claim, epsilon_of_guesses
 from margrave.auditing.canary import Run, check_runs, name_method, runner
-from margrave.auditing.evidence import count_cells, rows_of
-from margrave.auditing.result import WHAT_IT_CANNOT_SHOW, WHAT_IT_SHOWS, Claim
-from margrave.auditing.world import World, generated
+from margrave.auditing.world import World, count_cells, generated, rows_of
 from margrave.errors import InputError, invalid
 from margrave.run.synthesis import Synthesis
 from margrave.schema.decode import decode
@@ -194,6 +192,7 @@ class _Game:
         base = world.without
         types = {field.name: str(field.type) for field in base.schema}
         rows = decode(self.canaries, schema, rng, Frame("arrow", types)).select(base.column_names)
+        # The number of rows is public there, so a row of the table stands where a canary is out.
         if world.neighbours.adjacency == "replace_one":
             instead = base.take(pa.array(rng.integers(0, base.num_rows, int((~self.inside).sum()))))
         else:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from margrave.auditing.bounds import highest_rate, lowest_rate
 from margrave.auditing.canary import LEAST_RUNS, Run, runner
-from margrave.auditing.evidence import rows_of
-from margrave.auditing.world import World, check_adjacency, worlds_of
+from margrave.auditing.world import World, check_adjacency, rows_of, worlds_of
 from margrave.errors import InputError, invalid
-from margrave.evaluation.attacks.membership import area, area_error
+from margrave.evaluation.attacks.risk import area, area_error
 from margrave.evaluation.learners import fit_quietly, one_thread, part
 from margrave.evaluation.score import Facts, Score
 from margrave.privacy.unit import Adjacency
@@ -228,6 +227,7 @@ def _run_attack(
     started = time.perf_counter()
 
     def report_time(done: int) -> None:
+        # Told after the first run: whoever started it by mistake can still stop it.
         if done == 1:
             whole = (time.perf_counter() - started) * pairs * len(targets)
             on_step(f"{2 * pairs * len(targets)} runs will take about {whole:.0f} s")

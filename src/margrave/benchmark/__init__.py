@@ -3,7 +3,7 @@
     grid      what is to be run: data sets x methods x epsilons x repeats
     datasets  entries for tables, the hard ones made here among them
     prepared  what of a table is public, what methods learn from, what is held out
-    methods   entries for methods; peers runs those of other libraries in environments of their own
+    methods   entries for methods, those of other libraries in environments of their own among them
     cell      one cell in a process of its own
     store     the folder of a benchmark: one file a finished cell, all of them as Parquet
     run       the loop over the cells that are not done yet, each kept within its limits

@@ -27,12 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margrave.benchmark.methods import MethodEntry
-from margrave.benchmark.peers import run_peer
+from margrave.benchmark.methods import MethodEntry, run_peer
 from margrave.benchmark.prepared import Prepared, merging_schema
 from margrave.errors import InputError, MargraveError, MissingExtraError, invalid, locate_error
-from margrave.evaluation.references import bootstrap_rows, shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, bootstrap_rows, shuffled_rows
 from margrave.limits import bytes_of
 
 if TYPE_CHECKING:
@@ -77,11 +75,13 @@ def _score_table(request: Mapping[str, Any], table: Any, method: Any, folder: Pa
     seed, repeat = request["seed"], request["repeat"]
     prepared = prepare(table, request["share"], seed)
     if method.kind == "margrave":
+        # What a first call imports is no time of the method.
         warm_up(method.settings["method"])
     rng = stream(seed, "sample", table.name, method.name, request["epsilon"], repeat)
     _note_stage(folder, "synthesize")
     used = _processor_seconds()
     made = made_rows(method, prepared, (request["epsilon"], request["delta"]), rng, folder, request["python"])
+    # Read before scoring, which may take more than the method did.
     used, peak = _processor_seconds() - used, _peak_memory()
     _note_stage(folder, "score")
     start = time.perf_counter()

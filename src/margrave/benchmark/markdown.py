@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from margrave.benchmark.results import Findings
-from margrave.evaluation.summary import Summary
+from margrave.evaluation.score import Summary
 
 SIGNIFICANT_DIGITS = 3
 """Significant digits of a mean."""

@@ -97,6 +97,7 @@ def _prepare_column(name: str, array: Any, bins: int, cut: str) -> Column:
         return made(name=name, lower=low, upper=high, bins=bins, missing=missing, strict=False)
     if pa.types.is_dictionary(kind):
         return _list_values(name, array, missing)
+    # Numbers of few values are listed, as bins would join values or stay empty.
     values = _list_distinct(array)
     if 0 < len(values) <= bins:
         return Ordinal(name=name, values=tuple(values), missing=missing, strict=False)
@@ -212,7 +213,10 @@ def _choose_held_out(
     unit = np.arange(raw.num_rows)
     if entry.owner:
         owners = raw.column(entry.owner).combine_chunks()
-        unit = np.asarray(owners.dictionary_encode().indices if _is_plain(owners) else owners.indices)
+        unit = np.asarray(
+            owners.indices if isinstance(owners, pa.DictionaryArray) else owners.dictionary_encode().indices
+        )
+    # Rows of one owner stay together: held out in part they would tell about the rest.
     units = int(unit.max(initial=-1)) + 1
     if units < 2:
         raise InputError(
@@ -222,7 +226,3 @@ def _choose_held_out(
     chosen = np.zeros(units, dtype=np.bool_)
     chosen[rng.permutation(units)[:count]] = True
     return np.asarray(chosen[unit])
-
-
-def _is_plain(array: Any) -> bool:
-    return not hasattr(array, "indices")

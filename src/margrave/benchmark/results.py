@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from margrave.benchmark.methods import REFERENCES
 from margrave.errors import InputError, invalid
 from margrave.evaluation.metrics.registry import METRICS
-from margrave.evaluation.score import Facts
-from margrave.evaluation.summary import Summary, summarise
+from margrave.evaluation.score import Facts, Summary, summarise
 from margrave.files import written_whole
 from margrave.methods import METHODS
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from margrave.benchmark.grid import Cell, Grid
-from margrave.benchmark.peers import environment
+from margrave.benchmark.methods import environment
 from margrave.benchmark.store import THREADS, Store, machine_facts, versions
 from margrave.errors import InputError, MargraveError, invalid
 
@@ -203,6 +203,7 @@ def run_grid(
         remedy = "Every cell runs in a group of processes with limits, which Windows does not have."
         raise InputError(invalid("bench", "run on Linux or macOS", remedy))
     store = Store(out)
+    # Two runs in one folder would do the same cells twice, and overwrite each other's.
     with store.lock_folder() as work:
         store.declare(grid)
         states, todo = _list_due(grid, store, retry)
@@ -245,6 +246,7 @@ def _run_cells(
     """Cells as they end, at most so many at a time; all are killed when the caller stops."""
     if workers < 1:
         raise InputError(invalid("workers", "at least 1", "Try 1.", got=workers))
+    # From the end, as a list gives up its last element at once: cells come in the order of the grid.
     waiting, running = list(reversed(todo)), list[_Running]()
     try:
         while waiting or running:
@@ -284,6 +286,8 @@ def _start(cell: Cell, grid: Grid, python: Path | None, work: Path) -> _Running:
     }
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     command = [sys.executable, "-m", "margrave.benchmark.cell", str(folder.absolute()), str(os.getpid())]
+    # One thread each: cells that run side by side would otherwise slow each other down, and seconds could
+    # not be compared.
     env = os.environ | dict.fromkeys(THREADS, "1")
     return _Running(cell, Child(command, env, grid.limits.max_seconds, grid.limits.max_memory), folder)
 
@@ -318,6 +322,8 @@ def _describe_outcome(folder: Path, ended: Ended, grid: Grid) -> dict[str, Any]:
     left = folder / "outcome.json"
     if ended.how == "exit" and ended.code == 0 and left.exists():
         return measured | _check_answer(json.loads(left.read_text(encoding="utf-8")), stage)
+    # Why it ended is told from how the process ended: what a cell printed may quote the table, and is not
+    # kept.
     reasons = {
         "time": f"over {grid.limits.max_seconds or 0:g} s",
         "memory": f"over {(grid.limits.max_memory or 0) / 1e6:,.0f} MB",

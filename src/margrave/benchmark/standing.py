@@ -16,8 +16,7 @@ from margrave.benchmark.markdown import figure, table
 from margrave.benchmark.page import check_page
 from margrave.benchmark.results import Findings, read_results
 from margrave.errors import InputError, invalid
-from margrave.evaluation.score import Facts
-from margrave.evaluation.summary import Summary
+from margrave.evaluation.score import Facts, Summary
 from margrave.files import write_text
 
 LEAST_HIGHER = 0.01

@@ -45,7 +45,7 @@ def evaluate(
     from margrave.evaluation.metrics.registry import METRICS
     from margrave.files import check_outputs, write_text
     from margrave.report.comparison.page import render_comparison
-    from margrave.run.review import review
+    from margrave.run.evaluate import review
 
     tables = _name_files(synthetic)
     inputs = {"real": real, "schema": schema, "test": test}
@@ -83,7 +83,7 @@ def _name_files(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _write_text(found: Review, asked: Sequence[str]) -> str:
-    from margrave.report.comparison.words import plain_lines
+    from margrave.report.comparison.verdict import plain_lines
 
     return "\n".join([found.table(PRINTED_SCORES, asked), "", *plain_lines(found)])
 

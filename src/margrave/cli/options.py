@@ -96,6 +96,11 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
+def list_missing_texts(missing: list[str] | None) -> list[str]:
+    """The texts that mean missing, in the order given; an empty field always does."""
+    return list(dict.fromkeys([*(missing or []), ""]))
+
+
 def split_names(param: str, texts: list[str] | None) -> list[str] | None:
     """The names in lists that are parted by commas as in a CSV file; None where nothing was said.
 
@@ -276,8 +281,8 @@ class RunOptions:
 
     @property
     def missing_texts(self) -> list[str]:
-        """The texts that mean missing, the one to write first; an empty field always does."""
-        return list(dict.fromkeys([*(self.missing or []), ""]))
+        """The texts that mean missing, the one to write first."""
+        return list_missing_texts(self.missing)
 
     def make_synthesizer(self, quiet: bool, **more: Any) -> Synthesizer:
         """The synthesizer of the run.

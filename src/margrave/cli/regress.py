@@ -25,6 +25,7 @@ from margrave.cli.options import (
     Owner,
     SchemaFile,
     expand_parameter,
+    list_missing_texts,
     with_text_options,
 )
 
@@ -75,11 +76,6 @@ class SpendOptions:
         typer.Option(help="With --spend: also write an HTML page of coefficients, promise and ledger."),
     ] = None
     text: Any = None
-
-    @property
-    def missing_texts(self) -> list[str]:
-        """The texts that mean missing; an empty field always does."""
-        return list(dict.fromkeys([*(self.missing or []), ""]))
 
     def list_given(self) -> list[str]:
         """Names of the options that only mean something with --spend and were given."""
@@ -274,7 +270,7 @@ def _make_regressor(table: Path, asked: dict[str, Any], kept: Path, on_step: OnS
         adjacency=spending.adjacency or "add_remove",
         schema=spending.schema,
         outside=spending.outside,
-        missing=spending.missing_texts,
+        missing=list_missing_texts(spending.missing),
         text=spending.text,
         ledger=kept,
         dataset=spending.dataset,
@@ -287,7 +283,7 @@ def _column_names(table: Path, spending: SpendOptions) -> tuple[str, ...]:
     """Names of the table's columns, which are public; no row is read."""
     from margrave.engines.opening import open_head
 
-    source, _ = open_head(table, missing=spending.missing_texts, text=spending.text)
+    source, _ = open_head(table, missing=list_missing_texts(spending.missing), text=spending.text)
     return tuple(column.name for column in source.columns)
 
 

@@ -76,6 +76,8 @@ def cover_cliques(cliques: Sequence[Members], sizes: Sequence[int], rows: int) -
         return Cover(tuple(cliques), tuple(range(len(cliques))))
     tables: list[Members] = []
     owner: list[int] = []
+    # The search compares each clique with each table, so it works on slices, whose number grows with the
+    # cliques alone.
     for first in range(0, len(cliques), SLICE):
         part = cliques[first : first + SLICE]
         plans = [
@@ -102,6 +104,7 @@ def merge_cliques(cliques: Sequence[Members], sizes: Sequence[int], cap: int) ->
     """A cover whose shared tables have at most cap cells; a clique with more is a table of its own."""
     size = np.array(sizes, dtype=np.float64)
     cells = np.array([float(math.prod(sizes[v] for v in clique)) for clique in cliques])
+    # Large cliques found tables, and small ones then find room in them.
     order = np.argsort(-cells, kind="stable")
     starts = np.zeros(len(cliques) + 1, dtype=np.int64)
     starts[1:] = np.cumsum([len(cliques[index]) for index in order])

@@ -162,6 +162,8 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
         InputError: The text is broken. The error holds nothing of its content.
     """
     quote = head.text.quote
+    # The shape is checked byte by byte first, since the fast reader would swallow rows after an unclosed
+    # quote without a word.
     shape = shape_of(np.frombuffer(data, dtype=np.uint8), ord(head.separator), ord(quote) if quote else None)
     if shape.fault == QUOTES:
         constraint = "a text file in which every quote is closed and opens right behind a separator"
@@ -209,6 +211,7 @@ def check_names(names: list[str], text: TextFormat) -> None:
     if len(set(names)) != len(names):
         remedy = "Rename the columns that repeat; if the first line is a row, say --no-header."
         raise InputError(invalid("data", "headed by distinct names", remedy))
+    # The first line may be a row: its cells are private, and numbers are a sign of it.
     if text.header is None and any(forms.number_of(name) is not None for name in names):
         remedy = (
             "If the first line is a row, say --no-header; if a remark, remove it; if names, say --header."
@@ -301,6 +304,7 @@ def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) ->
 
 def _make_table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat) -> Any:
     first = [_cell_text(cell) for cell in rows[0]] if rows else []
+    # Spreadsheets keep empty cells at the end of a row that were once filled.
     while first and not first[-1]:
         first.pop()
     names = first if text.headed else list(text.names or [f"c{place + 1}" for place in range(len(first))])
@@ -330,6 +334,7 @@ def _cell_text(cell: Any) -> str:
     """The text of a cell's value: numbers and dates in their usual form, empty where there is none."""
     if cell is None:
         return ""
+    # A bool is an int in Python, and a datetime a date: the narrower kind comes first.
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float):

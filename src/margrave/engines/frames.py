@@ -51,6 +51,7 @@ def read_table(
     """
     if isinstance(data, (str, os.PathLike)):
         return _from_path(str(data), missing, text, choose)
+    # Libraries of frames are told apart without importing any that is not loaded already.
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):
         from margrave.schema.storage.pandas import arrow_columns as from_pandas
@@ -125,6 +126,8 @@ def _make_table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
+    # Whether storage had single precision is noted before it becomes float64: sums of such numbers are off
+    # by more.
     rounded = [is_rounded(array.type) for array in arrays]
     columns = [forms.keep_column(array, name) for name, array in zip(names, arrays, strict=True)]
     for name, column in zip(names, columns, strict=True):

@@ -87,6 +87,8 @@ def open_source(
     """
     if engine not in ENGINES:
         raise InputError(invalid("engine", f"one of {list(ENGINES)}", "Leave it out.", got=engine))
+    # Before anything is read: under this adjacency the number of rows is public, so it may not hang on what
+    # a cell holds.
     if fixed_rows:
         _check_rows_fixed(data, text)
     if _is_ibis(data):
@@ -346,6 +348,7 @@ def _first_line(path: Path, head: TextHead) -> bytes:
     """
     separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
     blocks, data, end = text_blocks(path, head, BLOCK), b"", -1
+    # Block by block, since a file may be larger than memory and its first line is small.
     while not 0 <= end < len(data) <= MAX_HEADER_BYTES:
         block = read_guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")
         if block is None:

@@ -124,6 +124,8 @@ BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 @njit(types.void(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)
 def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Fill in [fault, cells of the first line, its bytes, rows, bytes of the longest row]."""
+    # One pass over the bytes with a table of states, since quoting makes it impossible to tell where a row
+    # ends by looking at the line end alone.
     start, cells, state = 0, 1, START
     for at in range(len(data)):
         kind = kinds[data[at]]
@@ -134,6 +136,7 @@ def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pra
         if state == START and kind == DELIMITER:
             cells += 1
         elif state == START:
+            # An empty line is no row, unless it is the first, which has the names.
             if at > start or found[2] < 0:
                 _end_row(found, cells, at + 1 - start)
             start, cells = at + 1, 1
@@ -229,11 +232,13 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
     _check_signature(raw)
     mark = next((mark for mark in BYTE_ORDER_MARKS if raw.startswith(mark)), b"")
     encoding, codec = BYTE_ORDER_MARKS.get(mark, (text.encoding or "utf-8",) * 2)
+    # Without a mark these codecs would guess the order of bytes, or expect a mark.
     if not mark and codec in ("utf-16", "utf-8-sig"):
         codec = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}[codec]
     line = _first_line(raw[len(mark) :], codec, text)
     skipped = len(mark)
     hint = HINT.fullmatch(line.rstrip("\r\n"))
+    # Excel writes its separator into a line of its own, which is no row.
     if hint is not None and text.headed:
         skipped += len(line.encode(codec))
         text = dataclasses.replace(text, separator=text.separator or hint[1])
@@ -275,6 +280,7 @@ def _first_line(raw: bytes, codec: str, text: TextFormat) -> str:
     line = found[: next((place + 1 for place, sign in enumerate(found) if sign in "\r\n"), len(found))]
     if found[len(line) - 1 : len(line) + 1] == "\r\n":
         line += "\n"
+    # Every other byte of UTF-16 is zero in Latin text; which one tells the order.
     if "\0" in line:
         likely = "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
         remedy = f"Try --encoding {likely}, or TextFormat(encoding={likely!r})."

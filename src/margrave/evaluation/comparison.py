@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.evaluation.distance import cramers_v, shares, total_variation
-from margrave.evaluation.references import Shuffled, bootstrap
-from margrave.evaluation.rows import batches
+from margrave.evaluation.rows import Shuffled, batches, bootstrap
 from margrave.evaluation.score import Score
 from margrave.evaluation.task import draw_pairs, say_sample, shown_pairs
 from margrave.schema.columns import Binned, Listed
@@ -260,6 +259,8 @@ class _Run:
         for param, rows in zip(("real", "synthetic"), self.rows, strict=True):
             if rows == 0:
                 raise InputError(invalid(param, "a table with rows", "There is nothing to compare."))
+        # The reference that a synthetic table should beat is made once and used for every clique, so that
+        # all its figures are of one table.
         self._shuffled = Shuffled(self.domain, {name: pair[0] for name, pair in self._ones.items()}, rng)
         self.skipped = 0
         self.drawn = (0, 0)
@@ -315,6 +316,8 @@ class _Run:
             self.skipped += len(everything) - len(kept)
             return kept
         drawn: dict[Clique, None] = {}
+        # Drawn with more tries than are needed, since some triples are too large; a dictionary keeps each
+        # once and in order.
         for _ in range(20 * SAMPLED_TRIPLES):
             places = sorted(self._rng.choice(len(names), 3, replace=False).tolist())
             clique = tuple(names[place] for place in places)
@@ -371,6 +374,7 @@ def _make_scores(
     )
     scores: list[Score] = []
     references: dict[str, dict[str, float]] = {name: {} for name in TABLES[1:]}
+    # A table of one column has no pairs, so no score of them either.
     for key, scope, values, definition in families:
         if not values["synthetic"]:
             continue

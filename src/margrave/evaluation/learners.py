@@ -188,6 +188,7 @@ class Features:
             name for name in self._names if isinstance(schema[name], Binned) and name in rows.numbers
         }
         self._scales: dict[str, tuple[float, float]] = {}
+        # Scales are those of the rows learned from: rows to test on must not tell the learner anything.
         for name in self._names:
             if name in self._numeric or self._sizes[name] > MOST_LEVELS:
                 values = self._values(rows, name)
@@ -291,6 +292,7 @@ def _chances(
     known = train.column(target)
     chances = np.zeros((test.rows, train.domain[target]))
     classes = np.unique(known)
+    # A learner cannot be fitted to one class; the answer is certain.
     if classes.size == 1:
         chances[:, classes[0]] = 1.0
         return chances
@@ -299,6 +301,7 @@ def _chances(
         early_stopping=stops_early(known),
         random_state=seed,
     )
+    # Threads that wait for each other would take longer than the work, and add up in another order.
     with one_thread():
         model.fit(_matrix(train, names), known)
         chances[:, model.classes_] = model.predict_proba(_matrix(test, names))

@@ -93,6 +93,7 @@ def find_identifying(
             and column.size > MIN_KEY_VALUES
         ):
             rows = int(real.kinds(column.name).reveal()[1:].sum())
+            # Most values are of one row each: a name, an address, a number of a file.
             if 2 * len(real.values(column.name)[0]) > rows:
                 found.append(column.name)
     return found if len(found) < len(schema.attributes) else found[1:]
@@ -150,6 +151,8 @@ def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Sou
 
 def _edges(real: Source, others: Sequence[Source], column: Binned, whole: bool) -> tuple[float, ...]:
     """Bin edges of like mass between the extremes, to a 4096th of the range."""
+    # A source answers histograms on given edges only, so the range is found on a grid of powers of two
+    # first, and then cut finely.
     reach = 2.0 ** np.arange(-40, 64)
     grid = np.concatenate([-reach[::-1], [0.0], reach])
     name, read = column.name, column.read

@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, compare
 from margrave.evaluation.learners import one_thread
-from margrave.evaluation.metrics.correlations import pearson
-from margrave.evaluation.metrics.curves import Curves, draw_curves
+from margrave.evaluation.metrics.dependence import pearson
 from margrave.evaluation.metrics.efficiency import Efficiency
+from margrave.evaluation.metrics.pictures import Curves, Scatter, draw_curves, draw_scatter
 from margrave.evaluation.metrics.registry import METRICS
-from margrave.evaluation.metrics.scatter import Scatter, draw_scatter
-from margrave.evaluation.references import references, shuffled_rows
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, references, shuffled_rows
 from margrave.evaluation.score import Score
 from margrave.evaluation.scoring import GROUND_TRUTH, held_rows, score_metrics
 from margrave.evaluation.task import Metric, Task
@@ -80,6 +78,7 @@ def add_overall(comparison: Comparison) -> Comparison:
         note="" if parts else "none of its parts is defined",
     )
     beside = {name: _mean(split_overall(values)) for name, values in comparison.references.items()}
+    # References get the same mean of the same parts, so that they can be read beside it.
     merged = {
         name: dict(values) | ({} if math.isnan(beside[name]) else {"overall": beside[name]})
         for name, values in comparison.references.items()

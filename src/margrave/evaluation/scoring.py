@@ -13,8 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.evaluation.learners import one_thread
 from margrave.evaluation.metrics.registry import METRICS, metric
 from margrave.evaluation.observed import widen_schema
-from margrave.evaluation.references import references
-from margrave.evaluation.rows import Rows
+from margrave.evaluation.rows import Rows, references
 from margrave.evaluation.score import Score
 from margrave.evaluation.task import Counted, Metric, Task
 from margrave.schema.encoded import Encoded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from margrave.images.files import draw_sheet, read_images, write_images
-from margrave.images.pixels import Pixels
+from margrave.images.pixels import Pixels, draw_sheet, read_images, write_images
 
 __all__ = ["Pixels", "draw_sheet", "read_images", "write_images"]

@@ -38,9 +38,8 @@ from margrave.release import (
     NoisySums,
 )
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import Embedding
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import Embedding, RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -145,6 +144,7 @@ class Curator:
         Raises:
             InputError: The run is in a book and a column is strict: its refusal of a row would be free.
         """
+        # In a book a refusal would be one more answer about the rows, and nobody would have paid for it.
         if self._ledger.shared and declared is not None and declared.strict_columns:
             remedy = "Use declared.absorb_outside(): whether a row breaks a declaration is private."
             raise InputError(invalid("declared", "without strict columns in a book", remedy))

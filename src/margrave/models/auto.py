@@ -121,6 +121,8 @@ class Auto(Estimator["protocols.Model"]):
         if not effort.rough and max(domain.sizes) <= mixture.largest:
             tables, rows = pool(domain, measurements, inferred=True), rows_of(measurements, total)
             pairs = find_unjudged_model(domain, tables)
+            # Where other pairs were neither measured nor appraised, split noise cannot say which model is
+            # better: the pairs that were bought make a graphical model.
             if pairs and np.isfinite(self._trees.cells(domain, pairs[1:], pairs[:1])[0]):
                 kept = keep_measurements(measurements, pairs)
                 return Trees(self._trees.fit(domain, kept, total=rows, effort=effort), pairs)
@@ -187,6 +189,8 @@ class Auto(Estimator["protocols.Model"]):
         tables = [table for table in pool(domain, measurements) if table.clique in wanted]
         rough = replace(effort, rough=True)
         model = trees.fit(domain, keep_measurements(measurements, []), total=rows, effort=rough)
+        # Each round asks what the model so far gets wrong, so that a pair that follows from others already
+        # is not taken in.
         for _ in range(ROUNDS):
             if effort.over:
                 break
@@ -215,6 +219,7 @@ class Auto(Estimator["protocols.Model"]):
                 continue
             if np.isfinite(self._trees.cells(domain, [*chosen, *forest], [(a, b)])[0]):
                 forest.append((a, b))
+                # Names of one tree share a root, by which a pair that would close a cycle is told.
                 joined = root[b]
                 root = {name: root[a] if own == joined else own for name, own in root.items()}
         return forest
@@ -228,6 +233,8 @@ class Auto(Estimator["protocols.Model"]):
         trials, pilot, setting = choice.trials, choice.pilot, choice.setting
         if trials is None or pilot is None or trials.is_late():
             return False
+        # Both are fitted to one half of the noise and judged by the other, so the one with more freedom has
+        # no advantage.
         half = [table.measurement for table in trials.half]
         grown = self.grow_tree(trials.domain, half, ranked, trials.rows, trials.effort)
         tree = trials.enter(grown, setting)

@@ -14,8 +14,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import one_ways, pool, rows_of
-from margrave.models._grouping.coding import CodeGrouping, groups_from_state, merge_rare_codes
-from margrave.models._grouping.model import GroupedModel
+from margrave.models._grouping import CodeGrouping, GroupedModel, groups_from_state, merge_rare_codes
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -101,6 +100,7 @@ class Compressed(Estimator["protocols.Model"]):
         tables = pool(domain, measurements)
         grouping = None if effort.rough else merge_rare_codes(domain, one_ways(tables), self.sigmas)
         if grouping is None:
+            # A model over groups is no start for one over codes.
             own = None if isinstance(warm, GroupedModel) else warm
             return self._inner.fit(domain, measurements, total=total, warm=own, effort=effort)
         rows = rows_of(measurements, total)

@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, Effort
-from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, resolve_dependencies, zero_forbidden
+from margrave.models._base.constraints import (
+    FORBIDDEN_CERTAINTY,
+    Evidence,
+    resolve_dependencies,
+    zero_forbidden,
+)
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.evidence import Evidence
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled, one_ways, pool
 from margrave.models._sampling.rounding import draw_column
-from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import PGM
+from margrave.models.pgm.inference import rule_tables
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -64,6 +68,8 @@ class Independent(Estimator["IndependentModel"]):
         ]
         if not rule_tables(domain):
             return IndependentModel(domain, rows, ways)
+        # Rules tie columns together, which a product cannot hold: the graphical model of the one-ways and
+        # the rules is the nearest to it that can.
         ruled = PGM().fit(domain, [_noisy(table) for table in found.values()], total=rows, effort=effort)
         return IndependentModel(domain, rows, ways, ruled)
 

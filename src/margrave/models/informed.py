@@ -14,7 +14,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, compare, halves, pool, rows_of
+from margrave.models._base.pooling import Pooled, halves, pool, prefer, rows_of
 from margrave.models._base.public_rows import pack_tables, tabulate_rows, unpack_tables
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
@@ -37,8 +37,6 @@ BIASES = (0.0, 0.01, 0.04, 0.16, 0.64)
 """Squared relative biases of a cell that are tried for a table."""
 WEAKER = (1.0, 8.0)
 """Factors of the prior's variances that split noise decides among, besides no prior at all."""
-SURE = 1.0
-"""Standard errors by which a fit with public rows has to be better than one without."""
 
 
 class InformedModel(DelegatingModel["protocols.Model"]):
@@ -161,6 +159,7 @@ class Informed(Estimator["InformedModel"]):
             for key, part in state.items()
             if key.startswith(INNER_PREFIX)
         }
+        # The name comes from a file: only names of the registry are looked up, nothing is imported by it.
         try:
             name = bytes(np.asarray(state[NAME], dtype=np.uint8)).decode()
             inner = self._inner if name == self.fitter.name else resolve(name)
@@ -209,11 +208,10 @@ class Informed(Estimator["InformedModel"]):
 
         best, chosen = expect(None), None
         for factor in WEAKER:
-            if _is_late(effort):
+            if rough.over:
                 break
             rival = expect(factor)
-            gain, spread = compare(rival, best, judged, rows)
-            if gain + SURE * spread < 0.0:
+            if prefer(rival, best, judged, rows):
                 best, chosen = rival, factor
         return chosen
 
@@ -251,6 +249,8 @@ def find_variances(table: Pooled, public: Floats, scale: float) -> Floats:
     best, found = np.inf, np.asarray(public)
     for sampling, bias in itertools.product(SAMPLINGS, BIASES):
         step = scale * sampling
+        # Two sources of error: public rows are a sample, and they may be of another distribution, by a
+        # share of each cell.
         variances = step * (public + 0.5 * step) + bias * public**2
         whole = noise + variances
         surprise = float((np.log(whole) + squares / whole).sum())
@@ -277,8 +277,3 @@ def join_prior(
     for table in pool(domain, [*own, *prior]):
         found.append(NoisyMarginal(table.clique, table.values, float((table.sigma**2).mean() ** 0.5)))
     return found
-
-
-def _is_late(effort: Effort) -> bool:
-    """Whether nothing more is to be tried; asked anew each time."""
-    return effort.over

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.limits import FULL, Deadline, Effort
-from margrave.models._base.constraints import resolve_dependencies
+from margrave.models._base.constraints import Evidence, by_row, resolve_dependencies
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import pool, rows_of
 from margrave.models._base.public_rows import PublicRows
@@ -177,6 +176,7 @@ class WeightsModel(Model):
                 fits &= self._private_codes[name][None, :] == fixed[name][part][:, None]
             table = np.where(fits, self.weights[chosen[part]], 0.0)
             empty = table.sum(axis=1) <= 0.0
+            # No weight is left on cells with these codes; they are alike then.
             table[empty] = fits[empty]
             each = np.arange(len(part))
             found[part] = draw_column(each, each, table, rng)
@@ -188,6 +188,7 @@ class WeightsModel(Model):
             return self._pick(rows, {name: int(code) for name, code in given.items()}, rng)
         names = tuple(given)
         lines = np.stack([np.broadcast_to(np.asarray(given[name], np.int64), rows) for name in names])
+        # Rows that are asked for with the same codes are drawn together.
         distinct, which = np.unique(lines, axis=1, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         ends = np.cumsum(np.bincount(which.ravel(), minlength=distinct.shape[1]))
@@ -295,9 +296,12 @@ class PublicWeights(Estimator[WeightsModel]):
             if effort.over:
                 break
             logs = logs + compute_step(WeightsModel(domain, count, rows, last), table)
+            # The largest is 0, so that exponentials neither overflow nor all vanish.
             logs -= logs.max()
             last = normalize_weights(logs)
             sums, done = sums + last, done + 1
+        # The last weights circle around the answer, since every table pulls anew; their mean is what
+        # converges.
         mean = last if effort.rough or not done else sums / done
         return WeightsModel(domain, count, rows, mean, (history[:done], logs, sums))
 
@@ -376,6 +380,8 @@ def compute_step(model: WeightsModel, table: NoisyMarginal) -> Floats:
         table: What was measured.
     """
     domain, rows = model.domain, model.rows
+    # A measured table fixes the codes of its own attributes only, so one step of a cell is that of all
+    # private cells with these codes.
     known = [name for name in table.clique if name in rows.names]
     drawn = [name for name in model.private if name in table.clique]
     places = [table.clique.index(name) for name in (*known, *drawn)]

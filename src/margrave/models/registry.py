@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HOMES = {
     "auto": ("margrave.models.auto", "Auto"),
     "compressed": ("margrave.models.compressed", "Compressed"),
-    "conditional_pgm": ("margrave.models.conditional", "ConditionalPGM"),
+    "conditional_pgm": ("margrave.models.pgm.fitter", "ConditionalPGM"),
     "diffusion": ("margrave.models.diffusion.fitter", "Diffusion"),
     "gan": ("margrave.models.adversarial.fitters", "GradientGan"),
     "gated": ("margrave.models.gated.fitter", "Gated"),
@@ -30,7 +30,7 @@ HOMES = {
     "pgm": ("margrave.models.pgm.fitter", "PGM"),
     "pmw": ("margrave.models.pgm.multiplicative_weights", "PMW"),
     "public_auto": ("margrave.models.gated.public_auto", "PublicAuto"),
-    "public_network": ("margrave.models.networks.public_network", "PublicNetwork"),
+    "public_network": ("margrave.models.networks.network", "PublicNetwork"),
     "public_weights": ("margrave.models.public_weights", "PublicWeights"),
     "relaxed": ("margrave.models.relaxed", "Relaxed"),
     "relaxed_points": ("margrave.models.relaxed", "pointwise"),

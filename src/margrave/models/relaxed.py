@@ -35,6 +35,7 @@ from margrave.models._products.products import (
 from margrave.models._torch.descent import Plan, descend
 from margrave.models._torch.device import Device, open_device, ready, serial
 from margrave.schema.domain import Domain
+from margrave.schema.features import MIN_ORDERED_CODES
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
 MIN_SCALED_SHARE, MIN_LOG_SHARE = 1e-9, 1e-3
 """Added to shares before they are scaled, and before their logarithm is taken."""
 Floats = NDArray[np.float64]
-
-MIN_ORDERED_CODES = 3
-"""An attribute is a number if so many of its codes or more stand in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +145,8 @@ class Points:
             place = block.ordered * numbers[block.number]
             above = torch.sigmoid(steepness * (place - self._edges[block.ordered]))
             none, all_ = torch.zeros_like(above[:1]), torch.ones_like(above[:1])
+            # A number's chance of each bin is the difference of two sigmoids at the bin's edges, which grow
+            # to steps as steepness does.
             bins = torch.cat([all_, above]) - torch.cat([above, none])
             parts += [gate[:1] * bins, gate[1:]]
         return torch.cat(parts)
@@ -261,8 +261,11 @@ class Thresholds:
         every = torch.ones((1, count), dtype=shares.dtype, device=shares.device)
         above = torch.sigmoid(steepness * self._bins * (self._directions @ numbers - self._offsets))
         present = torch.cat([self._points.present(gates), every])
+        # A threshold on numbers holds only for rows that have all of them.
         for which in self._which:
             above = above * present.index_select(0, which)
+        # All tables of a threshold and one attribute are one product of matrices; the few with more
+        # attributes follow one by one.
         found = above[: self._few] @ torch.cat([shares, every]).T / count
         value = (self._weights * (found - self._values) ** 2).sum()
         for k, (values, weights) in enumerate(self._held, self._few):

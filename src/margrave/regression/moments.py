@@ -27,7 +27,7 @@ from margrave.regression.encoding import encode_feature
 from margrave.regression.sums import MeasuredSums, Sharpened
 from margrave.release import NoisySums
 from margrave.schema.domain import Clique
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:

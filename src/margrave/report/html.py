@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import final
 
+MAX_LISTED = 400
+"""Lines of a list on a page, at most: it is to open at once, however many columns a table has."""
+
 VOID = frozenset({"br", "col", "hr", "input", "link", "meta", "rect", "line", "path", "circle", "use"})
 """Elements written without a closing tag: HTML's void elements, and SVG shapes when they hold nothing."""
 

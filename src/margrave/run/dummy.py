@@ -79,6 +79,7 @@ def make_dummy(schema: Schema | str | Path, rows: int = 100, *, rng: Rng = None)
     if not known.attributes:
         return _only_keys(known, int(rows), generator)
     domain = known.domain
+    # Nothing is measured: made-up counts, the same in every cell, go the way of a release.
     even = [
         NoisyMarginal((name,), np.ones(size), 1.0 / size)
         for name, size in zip(domain.names, domain.sizes, strict=True)

@@ -144,6 +144,7 @@ def _largest(safe: Callable[[float], bool], risk: Risk) -> float:
     if not safe(low):
         remedy = f"Even epsilon {LEAST:g} allows more: allow a larger share."
         raise InputError(invalid("risk", "one that some epsilon keeps", remedy, got=str(risk)))
+    # Halved on a logarithmic scale, as epsilons are compared by their ratio.
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if safe(middle) else (low, middle)
@@ -158,6 +159,7 @@ def _least(synthesizer: Synthesizer, schema: Schema, rows: int, error: float) ->
         return MARGIN * found.get(PAIR, found[ONE]) <= error
 
     low = high = LEAST
+    # The error falls as epsilon grows, so steps upwards find a bracket.
     while not suffices(high):
         if high >= LARGEST:
             remedy = (

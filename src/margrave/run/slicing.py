@@ -33,7 +33,7 @@ from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee, NoisySlices, project_simplex
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ def release(
     names = tuple(f"x{place}" for place in range(numbers.shape[1]))
     grid = (np.linspace(lower, upper, levels) / scale)[None, :]
     place = Place(ledger, dataset, analyst)
+    # A refused or broken try is an attempt that a book records, before anything about the rows is known.
     with place.attempt() as attempt:
         from margrave.engines.opening import open_source
 
@@ -292,6 +293,7 @@ def make_generator(
         raise InputError(invalid("classes", constraint, "Put indicators before the numbers.", got=classes))
     rng, place = np.random.default_rng(seed), ready(device)
     generator = RowGenerator(place, noise, widths, (), rng, numbers=features - classes, labels=classes)
+    # Begun at the released means, so that training goes into what rows have beyond them.
     if from_means and len(release.slices.values):
         means = (release.values.mean(axis=0)[classes:] - release.lower) / (release.upper - release.lower)
         shares = np.clip(means, LEAST_SHARE, 1.0 - LEAST_SHARE)

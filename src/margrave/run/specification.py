@@ -358,7 +358,7 @@ def _compare(specification: Specification, synthesis: Synthesis) -> tuple[Check,
     from margrave.evaluation.metrics.registry import METRICS
     from margrave.files import write_text
     from margrave.report.comparison.page import render_comparison
-    from margrave.run.review import review
+    from margrave.run.evaluate import review
 
     comparison, page = specification.comparison, specification.path("comparison", "page")
     bounds = [(comparison.get("at_most", {}), False), (comparison.get("at_least", {}), True)]

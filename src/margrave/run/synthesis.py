@@ -14,7 +14,7 @@ from margrave.errors import InputError, NotPrivateWarning, invalid
 from margrave.limits import Deadline, Limits, Stopwatch
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, NoisyMarginal, Release
-from margrave.run.public.columns import attach_columns, give_public, pick_rows, unpack_table
+from margrave.run.public import attach_columns, give_public, pick_rows, unpack_table
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema
 

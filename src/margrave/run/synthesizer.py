@@ -42,16 +42,22 @@ from margrave.run.options import (
     use_strategy,
 )
 from margrave.run.planning import Plan
-from margrave.run.public import table as others
-from margrave.run.public.columns import (
+from margrave.run.public import (
     check_columns,
     choose_recipe,
     complete_schema,
     condition_fitter,
     condition_rows,
     condition_strategy,
+    describe_public_table,
     describe_saving,
+    digest_public_table,
+    encode_public_table,
+    hand_reference,
+    inform_fitter,
+    note_public_table,
     pack_table,
+    read_public_table,
 )
 from margrave.run.resume import check_clockless, check_unfinished, facts, run_strategy
 from margrave.run.synthesis import Rng, Synthesis
@@ -205,7 +211,7 @@ class Synthesizer:
         """Tell strategy and fitter what is public, and check that no column named to them is left out."""
         public = self.neighbours.public
         self.strategy = condition_strategy(self.strategy, public)
-        self.fitter = others.inform_fitter(self.strategy, self.fitter, public_table, public)
+        self.fitter = inform_fitter(self.strategy, self.fitter, public_table, public)
         self.public_table = public_table
         self.selection.check_used("public", public)
         self.selection.check_used("select", named_columns(self.strategy, self.fitter))
@@ -239,8 +245,8 @@ class Synthesizer:
             check_costs(self, declared)
             if attempt is None:
                 check_rows(source, declared)
-            elsewhere = others.read_public_table(self.public_table, declared.names, self._reading)
-            curator, ledger = self._door(source, declared, resume, attempt, **others.digest_table(elsewhere))
+            elsewhere = read_public_table(self.public_table, declared.names, self._reading)
+            curator, ledger = self._door(source, declared, resume, attempt, **digest_public_table(elsewhere))
             with ledger:
                 part = curator.read_public()
                 known = complete_schema(part, self.schema)
@@ -251,14 +257,14 @@ class Synthesizer:
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
                 fitter, sums = condition_fitter(self.fitter, part, schema), buy_moments(self, curator, schema)
-                reference = others.encode_public_table(elsewhere, schema)
-                strategy, fitter = others.hand_reference(
+                reference = encode_public_table(elsewhere, schema)
+                strategy, fitter = hand_reference(
                     condition_rows(self.strategy, part, schema), fitter, reference
                 )
                 model, fitter = run_strategy(strategy, curator, ledger, self._deadline, tell, fitter)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
-        notes = {**release.notes, **others.note_public_table(reference)}
+        notes = {**release.notes, **note_public_table(reference)}
         release = dataclasses.replace(release, public=pack_table(part), notes=notes, sums=sums)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
@@ -327,7 +333,7 @@ class Synthesizer:
         names = [column.name for column in source.columns if column.name != self.neighbours.unit.owner]
         found = outlook(run, source, rows, file_bytes(data)).add_warning(type_warning(frame.kind))
         found = dataclasses.replace(found, need=need)
-        found = found.add_warning(others.describe_public_table(self.public_table))
+        found = found.add_warning(describe_public_table(self.public_table))
         return found.add_warning(describe_saving(names, self.neighbours.public))
 
     def _head(self, data: Any) -> tuple[Source, Frame]:

@@ -99,11 +99,14 @@ def _table(
         drawn = numbers.get(column.name)
         if column.name in linked:
             drawn = linked[column.name].numbers
+        # What was modelled is the difference to another column; the number itself stands now, so it is
+        # written like any column of its own kind.
         if isinstance(column, Relative):
             absent = linked[column.name].absent
             column = dataclasses.replace(column.own, missing=column.missing)
             codes = np.where(absent, column.present, 0).astype(np.uint32)
         table[column.name] = _values(codes, column, rng, frame, drawn)
+    # The frame's columns in its own order, and then those that it did not have.
     names = [name for name in frame.dtypes if name in table]
     names += [name for name in table if name not in frame.dtypes]
     return {name: table[name] for name in names}

@@ -29,8 +29,12 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
     low, high = _cells(bins, column, rng)
     part = rng.random(len(bins))
     top = float(np.finfo(dtype).max)
+    # A cell with no number between its ends holds that one number. The sum of two products cannot overflow
+    # as the width of a wide cell might.
     drawn = np.where(high > np.nextafter(low, np.inf), low * (1.0 - part) + high * part, low)
     values = np.clip(_round_to_grid(drawn, (low, high), bins, column, rng), -top, top).astype(dtype)
+    # Rounding to a smaller type may carry a number over its bin's end, where it would be read back as the
+    # next code: so the ends are the nearest numbers of that type inside of each bin.
     edges = column.edge_array
     near = np.clip(edges, -top, top).astype(dtype)
     infinity = dtype(np.inf)

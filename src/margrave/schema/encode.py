@@ -113,6 +113,7 @@ def encode_column(array: Any, column: Column) -> Codes:
 def _settle_codes(codes: Indices, column: Column) -> Codes:
     """Give rows that hold no declared value their code, or refuse."""
     lowest = int(codes.min(initial=0))
+    # No value is named in these errors: that a row holds it is private.
     if lowest < 0:
         other = column.other_code if isinstance(column, Listed) else None
         fallback = other if other is not None else likeliest(column)
@@ -153,6 +154,8 @@ def _encode_binned(array: Any, column: Binned) -> Indices:
         if column.strict and bool((floor < x).any()):
             raise _refuse_column(column, "made of whole numbers", "Declare it as real.")
         x = floor
+    # The last edge of whole numbers is one beyond the largest; that of numbers on a line belongs to the
+    # last bin.
     beyond = (x >= edges[-1]) if isinstance(column, Whole) else (x > edges[-1])
     if column.strict and bool(((beyond | (x < edges[0])) & known).any()):
         raise _refuse_column(column, "within its declared bounds", "Widen lower and upper.")
@@ -180,6 +183,7 @@ def _edges(column: Binned) -> Any:
 def _encode_listed(values: Any, column: Listed) -> Indices:
     if column.values is None:
         raise SchemaError(invalid(f"column {column.name!r}", "of known values", "Declare or discover them."))
+    # Whole numbers from 0 are their own codes, so nothing needs to be looked up.
     if pa.types.is_integer(values.type) and _is_range(column):
         raw = np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
         inside = (raw >= 0) & (raw < len(column.values))
@@ -187,6 +191,8 @@ def _encode_listed(values: Any, column: Listed) -> Indices:
         if values.null_count:
             codes[np.asarray(values.is_null().to_numpy(zero_copy_only=False))] = MISSING
         return codes
+    # Each distinct text is looked up once, and rows take what was found: most columns have few values and
+    # many rows.
     rows, distinct = forms.texts(values)
     lookup = np.append(_match(distinct, values, column), MISSING)
     result: Indices = lookup[rows]
@@ -211,9 +217,12 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     numeric: list[Scalar | None] = [label if not isinstance(label, str) else None for label in labels]
     if not forms.is_text(values):
         numeric = list(labels)
+    # Storage may spell a number otherwise than the schema does, 1.0 for 1, so what is left is compared as
+    # numbers.
     if (codes < 0).any() and any(label is not None for label in numeric):
         canonical = _canonical(distinct, pa.types.is_boolean(values.type))
         _fill(codes, _find(canonical, [forms.number_spelling(label) for label in numeric]))
+    # Spreadsheets write TRUE where others write True or true.
     truths = [str(label).lower() if isinstance(label, bool) else None for label in labels]
     if (codes < 0).any() and any(truths):
         _fill(codes, _find(pc.utf8_lower(distinct), truths))

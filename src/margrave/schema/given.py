@@ -1,6 +1,6 @@
 """Given: values that sampled rows must have, for all of them, as ranges and sets, or in a table.
 
-Choices: ranges and sets of values of which a sampled row may have any.
+A `Choice` is a range or a set of values of which a sampled row may have any.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class Choice:
         whole = isinstance(column, Whole)
         edges = column.edge_array
         first, last = edges[:-1], edges[1:] - 1.0 if whole else edges[1:]
+        # A code whose numbers are all allowed needs no look at the number that is drawn in it.
         inside = (self.least <= first) & (last <= self.most)
         if self.listed is not None:
             held = np.searchsorted(self.listed, edges)
@@ -167,6 +168,8 @@ def given_values(schema: Schema, given: Any) -> Given:
         array = table.column(name)
         names = _bases(column, table.column_names) if isinstance(column, Relative) else ()
         bases = [in_usual_form(table.column(one), schema[one]) for one in names]
+        # The error of the encoding may quote a value of a table of many rows, so it is said again without,
+        # outside of the `except`.
         try:
             codes[name] = _code_values(array, column, bases)
             if isinstance(column, Binned | Relative):
@@ -220,6 +223,7 @@ def _choice(name: str, value: Any, column: Column) -> Choice:
         raise InputError(invalid(asked, "a value or a set of values", remedy, got=str(value)))
     if not ranged and isinstance(column, Real):
         raise InputError(invalid(asked, "a range, as its column holds real numbers", "Use Between."))
+    # Arrow's own messages would not name the argument, so they are replaced below by one that does.
     found = None
     with contextlib.suppress(InputError, pa.ArrowException, TypeError):
         found = _range(value, column) if ranged else _collection(list(value), column)

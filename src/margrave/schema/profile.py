@@ -49,6 +49,7 @@ def profile(array: Any, name: str = "") -> NDArray[np.int64]:
     """
     array = forms.normal(array, name)
     if forms.is_text(array):
+        # Each distinct text is classed once.
         codes, distinct = forms.texts(array)
         found = np.append(classes(distinct), MISSING)
         return np.bincount(found[codes], minlength=len(PROFILE)).astype(np.int64)
@@ -76,6 +77,8 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     result[whole & _matches(distinct, PADDED_NUMBER)] = PADDED
     result[np.isnan(values)] = MISSING
     result[text] = TEXT
+    # The order decides: a text is of the last class that claims it, so the strictest ways to read it come
+    # last.
     _mark_written(result, distinct, np.flatnonzero(text))
     result[text & _is_in(distinct, MARKS)] = MARK
     for place, word in zip(TRUE, TRUTHS, strict=True):

@@ -362,6 +362,7 @@ class Schema:
         if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
             remedy = "See `margrave schema --help`."
             raise SchemaError(invalid("schema", "an object with a list of 'columns'", remedy))
+        # A document of a later version may mean something else by what looks the same.
         version = document.get("margrave_schema", VERSION)
         if not isinstance(version, int) or version > VERSION:
             raise SchemaError(
@@ -486,6 +487,7 @@ def _column_to_json(column: Column) -> dict[str, Any]:
     derived = _derived_fields(column)
     for field in dataclasses.fields(column):
         value = getattr(column, field.name)
+        # What is as by default is left out, so that a schema stays short and later defaults are taken up.
         if field.name in derived or value == field.default:
             continue
         if isinstance(value, Column):
@@ -523,6 +525,8 @@ def _column_from_json(entry: Any) -> Column:
             )
         )
     fields = {field.name for field in dataclasses.fields(kind)} - {"provisional"}
+    # A misspelt key would otherwise be dropped in silence, and with it a declaration that the user relies
+    # on.
     extra = sorted(set(entry) - fields - {"kind"})
     if extra:
         raise SchemaError(

@@ -110,6 +110,8 @@ class AIM(Strategy):
         model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
         done, last = 0, False
         while not last:
+            # A clock may end the rounds but not the spending: whatever is left goes into the last one, as
+            # the plan says.
             early = pace.ends and curator.remaining >= 2 * step
             last = early or curator.remaining < 2 * step
             step = curator.remaining if last else step
@@ -124,6 +126,8 @@ class AIM(Strategy):
                 domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
             )
             pace.fitted()
+            # A table that did not move the model by more than its noise was not worth its price: four times
+            # as much buys half the noise.
             moved = float(np.abs(model.project(chosen) - before).sum())
             if moved <= NOISE_L1 * curator.sigma(step * measured) * before.size:
                 step = 4 * step
@@ -173,6 +177,8 @@ class AIM(Strategy):
         split = self.split_rho(True)
         sigma = curator.sigma(rho * split[MEASURE])
         expected = model.project_many(allowed)
+        # What a measurement would be off by itself is taken from what it would mend, so that large tables
+        # are not chosen for noise alone.
         penalties = [NOISE_L1 * sigma * table.size for table in expected]
         index = curator.choose(
             allowed,

@@ -211,6 +211,8 @@ class AllPairs(Strategy):
         ways = summarise_one_ways(curator)
         fits = np.isfinite(fitter.cells(curator.domain, pairs, wide))
         wide = [pair for pair, one in zip(wide, fits, strict=True) if one]
+        # The pairs with the least noise for their size come first; the others go, until what is left can be
+        # seen through its noise.
         wide.sort(key=lambda pair: ways.noise(pair, 1.0))
         rho = curator.total * Fraction(self.wide)
         while wide and (
@@ -246,9 +248,13 @@ class AllPairs(Strategy):
             alike: Whether all pairs are to be bought alike; else those that are worth it.
             on_step: Told what is measured.
         """
+        # Foretelling the error of every pair would take longer than measuring them on wide tables, so every
+        # so many stand for all.
         stride = math.ceil(len(dependence) / MAX_FORETOLD)
         some = dict(islice(dependence.items(), 0, None, stride))
         ways, had, best = summarise_one_ways(curator), worth_of_one_ways(curator), (math.inf, Fraction(0))
+        # What one-ways get is lacking to pairs: each split is foretold from released numbers, and the best
+        # is taken.
         for part in range(PARTS):
             rho = curator.remaining * Fraction(part, PARTS)
             more = share_one_ways(curator, ways.held, rho)
@@ -303,6 +309,7 @@ class AllPairs(Strategy):
         """
         on_step(Step("measure", f"{len(pairs)} pairs alike", 1, curator.progress))
         price = price_question(len(pairs), sum(curator.domain.size(pair) for pair in pairs))
+        # Without time for a second round of questions everything goes into the first.
         look = 1 if deadline is not None and 2 * price > deadline.left / 2 else Fraction(self.look)
         curator.measure(pairs, curator.remaining * look / len(pairs))
         if look < 1:
@@ -351,6 +358,8 @@ class AllPairs(Strategy):
             0.5 * float(np.abs(table.beyond(own) / model.total - np.outer(ways[a], ways[b])).sum())
             for (a, b), table, own in zip(pairs, measured, model.project_many(pairs), strict=True)
         ]
+        # Half of the mean keeps pairs alive that the first look took for independent: it may have been
+        # noise.
         damped = np.sqrt(np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6))
         return {
             clique: float(value) * (self.emphasis if self.target in clique else 1.0)

@@ -12,14 +12,11 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import all_cliques, apportion_rho, find_unmeasured
+from margrave.select._steps.one_ways import CELLS_POWER, all_cliques, apportion_rho, find_unmeasured
 from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
-
-POWER = 2.0 / 3.0
-"""A pair's rho grows with this power of its cells, which minimises the sum of sigma * cells."""
 
 
 @final
@@ -112,10 +109,12 @@ class Batched(Strategy):
             last = early or turn == self.rounds
             share = curator.remaining / (1 if last else self.rounds - turn + 1)
             errors = curator.appraise(pairs, model.project_many(pairs), look)
+            # The model may grow in step with the rounds, so that early choices do not use up its size.
             limit = min(self.max_cells * turn / self.rounds, pace.cells)
             batch, cells = self._batch(
                 curator, fitter, dict(zip(pairs, errors, strict=True)), share - look, limit, pace.half()
             )
+            # At the end all of rho is spent, if not on new pairs then once more on what was measured.
             bought = batch or (_measured_cliques(curator) if last else [])
             _buy(curator, bought, curator.remaining if last else share - look)
             note = "; time is nearly up, this was the last round" if early else ""
@@ -158,11 +157,11 @@ class Batched(Strategy):
         tree, *sizes = (float(size) for size in fitter.cells(domain, known, [(), *fresh]))
         shut = {pair for pair, size in zip(fresh, sizes, strict=True) if size > limit}
         sigma, weights, batch = curator.sigma(rho), 0.0, []
-        gains = {p: error / domain.size(p) ** POWER for p, error in errors.items() if p not in shut}
+        gains = {p: error / domain.size(p) ** CELLS_POWER for p, error in errors.items() if p not in shut}
         for pair in sorted(gains, key=lambda pair: -gains[pair]):
-            # A pair of weight w in a batch of total weight W has sigma * sqrt(W / w), and w = cells^POWER.
+            # A pair of weight w = cells^CELLS_POWER in a batch of total weight W has sigma * sqrt(W / w).
             size = domain.size(pair)
-            shared = math.sqrt((weights + size**POWER) / size**POWER)
+            shared = math.sqrt((weights + size**CELLS_POWER) / size**CELLS_POWER)
             if errors[pair] <= self.worth * sigma * shared * size:
                 break
             if pair not in held:
@@ -173,7 +172,7 @@ class Batched(Strategy):
                     continue
                 held[pair], tree = None, cells
             batch.append(pair)
-            weights += size**POWER
+            weights += size**CELLS_POWER
         return batch, tree
 
 
@@ -183,8 +182,8 @@ def _measured_cliques(curator: Curator) -> list[Clique]:
 
 
 def _shares(curator: Curator, cliques: Sequence[Clique], rho: Fraction) -> dict[Clique, Fraction]:
-    """Each clique's part of rho, in proportion to cells^POWER."""
-    return apportion_rho({clique: curator.domain.size(clique) ** POWER for clique in cliques}, rho)
+    """Each clique's part of rho, in proportion to cells^CELLS_POWER."""
+    return apportion_rho({clique: curator.domain.size(clique) ** CELLS_POWER for clique in cliques}, rho)
 
 
 def _buy(curator: Curator, cliques: Sequence[Clique], rho: Fraction) -> None:

@@ -91,6 +91,8 @@ def measure_all(
     share = rho * _split_rho(True)[ONE_WAYS] / max(len(curator.domain), 1)
     singles = {clique for clique in cliques if len(clique) == 1}
     wanted = find_unmeasured(curator.domain, curator.measurements, curator.sigma(share)) if one_ways else []
+    # One-ways that were asked for are bought with the rest, at the same noise; only those that nobody asked
+    # for and that discovery did not tell well enough are extra.
     extra = [clique for clique in wanted if clique not in singles]
     if extra:
         on_step(Step("measure", f"{len(extra)} one-way marginals", 0, curator.progress))

@@ -19,14 +19,18 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, apportion_rho, buy_one_ways, released_one_ways
+from margrave.select._steps.one_ways import (
+    CELLS_POWER,
+    all_cliques,
+    apportion_rho,
+    buy_one_ways,
+    released_one_ways,
+)
 from margrave.select.strategy import APPRAISE, NOISE_L1, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-POWER = 2.0 / 3.0
-"""A marginal's rho grows with this power of its cells, which minimises the sum of sigma * cells."""
 MOST_CLIQUES = 20_000
 """Cliques of pairs looked at for combining, at most."""
 
@@ -117,7 +121,7 @@ class PrivSyn(Strategy):
             cliques = self._choose_pairs(curator, fitter, dict(zip(pairs, errors.tolist(), strict=True)))
         on_step(Step("select", f"{len(cliques)} marginals of pairs and more", 1, curator.progress))
         bought = cliques or [(name,) for name in domain.names]
-        weights = {clique: domain.size(clique) ** POWER for clique in bought}
+        weights = {clique: domain.size(clique) ** CELLS_POWER for clique in bought}
         for clique, share in apportion_rho(weights, curator.remaining).items():
             curator.measure([clique], share)
         on_step(Step("fit", f"{len(bought)} marginals", 2, curator.progress))
@@ -140,6 +144,8 @@ class PrivSyn(Strategy):
 
         chosen = dense(domain, errors, sigma, fits)
         cliques = combine_pairs(domain, chosen, self.gamma)
+        # Merged cliques may tie more attributes together than their pairs did; then the pairs are kept as
+        # they are.
         if cliques and not fits(cliques, cliques[0]):
             cliques = chosen
         return cliques
@@ -164,7 +170,7 @@ def dense(
         >>> dense(domain, {("a", "b"): 90.0, ("a", "c"): 40.0, ("b", "c"): 3.0}, 5.0)
         [('a', 'b'), ('a', 'c')]
     """
-    weights = {pair: domain.size(pair) ** POWER for pair in errors}
+    weights = {pair: domain.size(pair) ** CELLS_POWER for pair in errors}
     chosen: list[Clique] = []
     whole, left = 0.0, list(errors)
     while left:
@@ -215,6 +221,7 @@ def _cliques(domain: Domain, pairs: Sequence[Clique], gamma: int) -> list[Clique
         larger: list[Clique] = []
         for clique in growing:
             last = domain.index(clique[-1])
+            # Only attributes behind the last one, so that every clique is grown once.
             for name in domain.names[last + 1 :]:
                 wider = (*clique, name)
                 if domain.size(wider) < gamma and all(name in around[other] for other in clique):

@@ -10,7 +10,6 @@ Information for Private Synthetic Data" (arXiv 2403.07797). Other rows, all of w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,15 +25,13 @@ from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
 from margrave.select._steps.one_ways import all_cliques, closure, find_unmeasured
-from margrave.select.strategy import CHOOSE, MEASURE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import CHOOSE, MEASURE, NOISE_L1, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model
 
 Floats = NDArray[np.float64]
 
-NOISE_L1 = math.sqrt(2 / math.pi)
-"""Mean of the absolute value of a standard normal: the L1 error that noise adds to a cell."""
 EXACT = 1.0
 """Standard deviation, in rows, at which a fit takes a table that is known exactly: far below any noise that
 is bought, and not so sharp that the fit is about nothing else."""
@@ -283,6 +280,8 @@ class JAM(Strategy):
         expected = model.project_many(allowed)
         public = [] if self.reference is None else self._find_covered(allowed)
         rivals = [self._scale(curator.domain, allowed[place], model.total) for place in public]
+        # A public table competes with its measured copy: it costs nothing and has no noise, but it is off
+        # by what the public rows are off.
         place = curator.choose(
             [*allowed, *(allowed[place] for place in public)],
             [*expected, *(expected[place] for place in public)],

@@ -233,5 +233,6 @@ def _precisions(domain: Domain, marginals: Sequence[Clique], parts: Sequence[Cli
                 if part in place:
                     rows.append(row)
                     columns.append(place[part])
+                    # A part is a sum over the codes of the other attributes, and so is its noise.
                     entries.append(1.0 / math.prod(domain[n] for n in clique if n not in part))
     return sparse.csr_array((entries, (rows, columns)), shape=(len(marginals), len(parts)))

@@ -172,6 +172,8 @@ class TopQ(Strategy):
             found = found or [(name,) for name in domain.names]
         else:
             found = list(dict.fromkeys(domain.canonical(clique) for clique in self.workload))
+        # A marginal that the model cannot hold would be chosen again in every round, since nothing mends
+        # it.
         sizes = fitter.cells(domain, [], found)
         found = [clique for clique, size in zip(found, sizes, strict=True) if size < float("inf")]
         if not found:
@@ -189,6 +191,7 @@ class TopQ(Strategy):
             pair = domain.canonical((self.target, name)) if name != self.target else ()
             if not pair or domain.size(pair) > self.max_clique_cells:
                 continue
+            # Together with those taken before, since it is the model of all of them that has to fit.
             if fitter.cells(domain, found, [pair])[0] < float("inf"):
                 found.append(pair)
         return found

@@ -158,6 +158,8 @@ def estimate_modelled(
     centres = model.project_many(cliques)
     expected = model.project_many([table.clique for table in measurements])
     squares = [np.zeros_like(centre) for centre in centres]
+    # The model's own tables are measured again with the noise of the release and fitted again; how far the
+    # refits scatter is the error of one fit.
     for done in range(replicates):
         on_refit(done, replicates)
         again = _measured_again(measurements, expected, rng)

@@ -1,34 +1,31 @@
 """The nursery: tables that methods have not seen, made by seeded generators or shipped by other packages.
 
-    draws         random numbers that no version of numpy changes
-    table         NurseryTable, and how columns become an Arrow table
-    surveys, ...  one file a group of families: generators, and the tables made by them
+    table         random numbers that no version of numpy changes; NurseryTable, and how columns become Arrow
+    numbers       heavy tails, near-copies, dense dependence
+    codes         rare, dominant and unique codes, hierarchies, functional dependencies, interactions
+    surveys       survey scales, values missing not at random
+    journeys      order in time, owners who come again
+    shapes        wide, narrow and independent tables, and curves
+    packaged      real tables that other packages ship
 
 The tables are in two halves, and which half a table is in never changes. Constants of the methods may be
 chosen on the **choosing** half. The **reporting** half is for figures that are reported, and nothing may be
 chosen on it. A table is therefore always called with its half, as in "choosing/loans-a", and a benchmark
 cannot hold tables of both.
 
-A new table is one entry in the `TABLES` of its family's file; a new family is one file and one line here.
+A new table is one entry in its family's tuple; a new family is one tuple, named here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from margrave.benchmark.nursery import (
-    amounts,
-    codes,
-    dense,
-    gaps,
-    interactions,
-    journeys,
-    loans,
-    packaged,
-    regions,
-    shapes,
-    surveys,
-)
+from margrave.benchmark.nursery.codes import CODES, INTERACTIONS, REGIONS
+from margrave.benchmark.nursery.journeys import JOURNEYS
+from margrave.benchmark.nursery.numbers import AMOUNTS, DENSE, LOANS
+from margrave.benchmark.nursery.packaged import PACKAGED
+from margrave.benchmark.nursery.shapes import SHAPES
+from margrave.benchmark.nursery.surveys import GAPS, SURVEYS
 from margrave.benchmark.nursery.table import HALVES, Half, NurseryTable
 from margrave.errors import InputError, invalid
 
@@ -38,9 +35,21 @@ if TYPE_CHECKING:
 __all__ = ["HALVES", "NURSERY", "find_nursery_table", "list_nursery_tables", "load_nursery_table"]
 
 
-FAMILIES = (surveys, regions, interactions, codes, amounts, loans, dense, journeys, shapes, gaps, packaged)
+FAMILIES = (
+    SURVEYS,
+    REGIONS,
+    INTERACTIONS,
+    CODES,
+    AMOUNTS,
+    LOANS,
+    DENSE,
+    JOURNEYS,
+    SHAPES,
+    GAPS,
+    PACKAGED,
+)
 
-NURSERY: dict[str, NurseryTable] = {table.word: table for family in FAMILIES for table in family.TABLES}
+NURSERY: dict[str, NurseryTable] = {table.word: table for family in FAMILIES for table in family}
 """Every table by its half and name, as in "choosing/loans-a"."""
 
 

@@ -1,11 +1,19 @@
-"""Codes: many rare ones, one that nearly every row has, near-unique ones, and flags that few rows have."""
+"""Tables of codes: rare and dominant ones, codes inside codes, and columns that act only together.
+
+`CODES` have many rare codes, one that nearly every row has, near-unique ones, or flags that few rows have.
+`REGIONS` have hierarchies and functional dependencies: county in state, price of a product, and what they
+decide exactly. Nearly all that such tables hold is in a few pairs of many codes each, most of them rare.
+`INTERACTIONS` have dependence of higher order: parities of 2 to 7 columns, and structural models whose causes
+act together. A method that buys pairs only is blind to a parity of three columns or more: each of its pairs
+is independent. The structural models follow the idea of the data of Tab-PE (arXiv 2606.08259): every column
+is a random function of a few earlier ones.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from margrave.benchmark.nursery.draws import Draws
-from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, zipf_weights
+from margrave.benchmark.nursery.table import Columns, Draws, NurseryTable, name_codes, zipf_weights
 
 RARE = "many rare codes"
 DOMINANT = "one dominant code"
@@ -101,7 +109,7 @@ def make_flags(rows: int, draws: Draws, *, width: int, classes: int, least: floa
     return columns
 
 
-TABLES = (
+CODES = (
     NurseryTable(
         *("diagnoses-a", RARE, "choosing", make_diagnoses, 30_000, 41),
         "300 diagnoses and 150 drugs by Zipf's law",
@@ -144,6 +152,199 @@ TABLES = (
         *("flags-b", SPARSE, "reporting", make_flags, 60_000, 47),
         "80 flags held by 0.1 to 8 % of the rows, in nine hidden classes",
         parameters={"width": 80, "classes": 9, "least": 0.001, "most": 0.08},
+        target="label",
+    ),
+)
+
+
+NESTED = "hierarchies"
+DECIDED = "functional dependencies"
+
+
+def make_regions(
+    rows: int, draws: Draws, *, regions: int, states: int, counties: int, towns: int, postcodes: bool
+) -> Columns:
+    """Households in a town of a county of a state of a region; incomes and fuels differ by place."""
+    region_of = draws.below(regions, states)
+    state_of = draws.codes(draws.gamma(1.2, states), counties)
+    county_of = draws.codes(draws.gamma(1.0, counties), towns)
+    wealth = 0.5 * draws.normal(counties) + 0.4 * draws.normal(states)[state_of]
+    urban = draws.flags(0.35, towns)
+    fuels = 1.2 * draws.normal(states, 6)
+
+    town = draws.permutation(towns)[draws.codes(zipf_weights(towns, 0.9), rows)]
+    county = county_of[town]
+    state = state_of[county]
+    persons = 1 + np.minimum(draws.geometric(0.42, rows), 8)
+    log_income = 10.2 + wealth[county] + 0.25 * urban[town] + 0.15 * np.log(persons)
+    income = np.round(np.exp(log_income + 0.7 * draws.normal(rows)), -1)
+    owner = draws.flags(1 / (1 + np.exp(-1.1 * (np.log(income) - 10.2) + 1.2 * urban[town])), rows)
+    columns: Columns = {
+        "county": name_codes(county, "county", counties),
+        "fuel": name_codes(draws.codes_by_row(fuels[state]), "fuel", 6),
+        "income": income.astype(np.int64),
+        "owns": owner,
+        "persons": persons,
+        "region": name_codes(region_of[state], "region", regions),
+        "rent": np.where(owner, 0, np.round(income * draws.between(0.15, 0.4, rows) / 12)).astype(np.int64),
+        "state": name_codes(state, "state", states),
+        "urban": urban[town],
+    }
+    if postcodes:
+        columns["postcode"] = np.char.mod("%05d", 10_000 + 37 * town)
+    else:
+        columns["town"] = name_codes(town, "town", towns)
+    return columns
+
+
+def make_orders(rows: int, draws: Draws, *, products: int, makers: int, clerks: int) -> Columns:
+    """Orders: the product decides maker, category, price and tax; quantity, amount and due date follow."""
+    maker_of = draws.codes(draws.gamma(1.0, makers), products)
+    category_of = draws.below(9, products)
+    price_of = np.round(np.exp(draws.normal(products) + 0.4 * category_of), 2)
+    tax_of = np.array([0.0, 0.07, 0.19])[draws.codes((1, 2, 6), 9)][category_of]
+    office_of = draws.below(12, clerks)
+    office_taste = draws.normal(12, 9)
+
+    clerk = draws.codes(zipf_weights(clerks, 0.6), rows)
+    taste = np.log(zipf_weights(products, 1.0))[None, :] + office_taste[:, category_of]
+    product = np.empty(rows, dtype=np.int64)
+    for office in range(12):
+        here = np.flatnonzero(office_of[clerk] == office)
+        product[here] = draws.codes(np.exp(taste[office]), here.size)
+    quantity = 1 + draws.geometric(0.3, rows)
+    net = np.round(price_of[product] * quantity, 2)
+    ordered = np.datetime64("2019-01-01") + draws.below(1461, rows).astype("timedelta64[D]")
+    days = np.array([14, 30, 60])[draws.codes_by_row(draws.normal(makers, 3)[maker_of[product]])]
+    return {
+        "category": name_codes(category_of[product], "category", 9),
+        "clerk": name_codes(clerk, "clerk", clerks),
+        "due": ordered + days.astype("timedelta64[D]"),
+        "gross": np.round(net * (1 + tax_of[product]), 2),
+        "maker": name_codes(maker_of[product], "maker", makers),
+        "net": net,
+        "office": name_codes(office_of[clerk], "office", 12),
+        "ordered": ordered,
+        "price": price_of[product],
+        "product": name_codes(product, "product", products),
+        "quantity": quantity,
+        "tax": tax_of[product],
+    }
+
+
+REGIONS = (
+    NurseryTable(
+        *("regions-a", NESTED, "choosing", make_regions, 30_000, 21),
+        "towns in counties in states in regions, by Zipf's law",
+        parameters={"regions": 4, "states": 16, "counties": 120, "towns": 400, "postcodes": False},
+        target="owns",
+        cut="quantile",
+    ),
+    NurseryTable(
+        *("regions-b", NESTED, "reporting", make_regions, 60_000, 22),
+        "as regions-a, with 50 states, 900 counties and postcodes of digits",
+        parameters={"regions": 9, "states": 50, "counties": 900, "towns": 2_500, "postcodes": True},
+        target="owns",
+        cut="quantile",
+    ),
+    NurseryTable(
+        *("orders-a", DECIDED, "choosing", make_orders, 15_000, 23),
+        "the product decides maker, category, price and tax; amounts are products of others",
+        parameters={"products": 80, "makers": 14, "clerks": 30},
+        cut="quantile",
+    ),
+    NurseryTable(
+        *("orders-b", DECIDED, "reporting", make_orders, 40_000, 24),
+        "as orders-a, with 240 products and 100 clerks",
+        parameters={"products": 240, "makers": 45, "clerks": 100},
+        cut="quantile",
+    ),
+)
+
+
+PARITIES = "parities"
+STRUCTURAL = "structural models"
+
+
+def make_parities(
+    rows: int, draws: Draws, *, widths: tuple[int, ...], codes: int = 2, wrong: float = 0.05, idle: int = 2
+) -> Columns:
+    """For each width, as many free columns and their sum modulo `codes`, drawn anew in some rows.
+
+    `label` is the sum of the first width; idle columns mean nothing.
+    """
+    columns: Columns = {}
+    for place, width in enumerate(widths):
+        members = draws.below(codes, rows, width)
+        anew = draws.flags(wrong, rows)
+        result = np.where(anew, draws.below(codes, rows), members.sum(axis=1) % codes)
+        for member in range(width):
+            columns[f"x{width}_{member + 1}"] = members[:, member]
+        columns["label" if place == 0 else f"y{width}"] = result
+    for place in range(idle):
+        columns[f"idle_{place + 1}"] = draws.below(codes, rows)
+    return {name: name_codes(values, "v", codes) for name, values in columns.items()}
+
+
+def make_structural(
+    rows: int, draws: Draws, *, width: int, parents: int, codes: tuple[int, int], noise: float = 0.15
+) -> Columns:
+    """Columns in order: each is a random table's answer to up to `parents` earlier ones, or drawn anew."""
+    sizes = codes[0] + draws.below(codes[1] - codes[0] + 1, width)
+    sizes[-1] = 2
+    values = np.zeros((rows, width), dtype=np.int64)
+    plans = []
+    for place in range(width):
+        count = min(place, 1 + int(draws.below(parents)), place)
+        chosen = np.sort(draws.permutation(place)[:count]) if place else np.zeros(0, dtype=np.int64)
+        cells = int(np.prod(sizes[chosen])) if count else 1
+        plans.append((chosen, draws.codes(np.ones(sizes[place]), cells), draws.gamma(1.0, sizes[place])))
+    for place, (chosen, answers, weights) in enumerate(plans):
+        cell = np.zeros(rows, dtype=np.int64)
+        for parent in chosen:
+            cell = cell * sizes[parent] + values[:, parent]
+        free = draws.codes(weights, rows)
+        anew = draws.flags(1.0 if chosen.size == 0 else noise, rows)
+        values[:, place] = np.where(anew, free, answers[cell])
+    names = [f"c{place + 1:02}" for place in range(width - 1)] + ["label"]
+    return {name: name_codes(values[:, place], "v", int(sizes[place])) for place, name in enumerate(names)}
+
+
+INTERACTIONS = (
+    NurseryTable(
+        *("parities-a", PARITIES, "choosing", make_parities, 20_000, 31),
+        "parities of two, three and four bits",
+        parameters={"widths": (3, 2, 4)},
+        target="label",
+    ),
+    NurseryTable(
+        *("parities-b", PARITIES, "choosing", make_parities, 30_000, 32),
+        "sums modulo five of two and of three columns",
+        parameters={"widths": (2, 3), "codes": 5},
+        target="label",
+    ),
+    NurseryTable(
+        *("parities-c", PARITIES, "reporting", make_parities, 40_000, 33),
+        "parities of 2, 3, 4, 5, 6 and 7 bits",
+        parameters={"widths": (3, 2, 4, 5, 6, 7)},
+        target="label",
+    ),
+    NurseryTable(
+        *("parities-d", PARITIES, "reporting", make_parities, 20_000, 34),
+        "sums modulo three of three and of four columns",
+        parameters={"widths": (3, 4), "codes": 3, "idle": 4},
+        target="label",
+    ),
+    NurseryTable(
+        *("structural-a", STRUCTURAL, "choosing", make_structural, 25_000, 35),
+        "18 columns of 2 to 6 codes, each a random function of up to three earlier ones",
+        parameters={"width": 18, "parents": 3, "codes": (2, 6)},
+        target="label",
+    ),
+    NurseryTable(
+        *("structural-b", STRUCTURAL, "reporting", make_structural, 25_000, 36),
+        "30 columns of 2 to 8 codes, each a random function of up to four earlier ones",
+        parameters={"width": 30, "parents": 4, "codes": (2, 8)},
         target="label",
     ),
 )

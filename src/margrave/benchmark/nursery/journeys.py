@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.benchmark.nursery.draws import Draws, Floats, Whole
-from margrave.benchmark.nursery.table import Columns, NurseryTable, name_codes, zipf_weights
+from margrave.benchmark.nursery.table import (
+    Columns,
+    Draws,
+    Floats,
+    NurseryTable,
+    Whole,
+    name_codes,
+    zipf_weights,
+)
 
 STAYS = "hospital visits"
 PARCELS = "order in time"
@@ -111,7 +118,7 @@ def make_parcels(rows: int, draws: Draws, *, depots: int) -> Columns:
     }
 
 
-TABLES = (
+JOURNEYS = (
     NurseryTable(
         *("stays-a", STAYS, "choosing", make_stays, 12_000, 81),
         "dates in order: born, admitted, treated, discharged, billed; charge and paid nearly one",

@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.benchmark.nursery.draws import Draws
-from margrave.benchmark.nursery.table import Columns, NurseryTable
+from margrave.benchmark.nursery.table import Columns, Draws, NurseryTable
 from margrave.errors import MissingExtraError
 
 FAMILY = "real tables"
@@ -109,7 +108,7 @@ def _enter(
     )
 
 
-TABLES = (
+PACKAGED = (
     _enter(
         *("real-wages", "choosing", 201, "AER/CPS1988", 28_155, "wages of 1988 by schooling and region"),
         target="parttime",

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from margrave.benchmark.nursery.draws import Draws
-from margrave.benchmark.nursery.table import Columns, NurseryTable, grade, name_codes, zipf_weights
+from margrave.benchmark.nursery.table import Columns, Draws, NurseryTable, grade, name_codes, zipf_weights
 
 WIDE = "wide and short"
 LONG = "narrow and long"
@@ -90,7 +89,7 @@ def make_curves(rows: int, draws: Draws, *, noise: float) -> Columns:
     return rounded | {"inner": inner, "level": 1 + grade(np.abs(u) + 0.2 * draws.normal(rows), 5)}
 
 
-TABLES = (
+SHAPES = (
     NurseryTable(
         *("wide-a", WIDE, "choosing", make_chains, 2_000, 91),
         "150 columns of 2 to 7 codes in chains of five",

@@ -132,6 +132,8 @@ def _code_bins(column: Binned, stored: Stored, absent: int) -> Coding:
     faults: dict[str, Any] = {}
     if column.strict:
         if stored.form == "float" and isinstance(column, Whole):
+            # Beyond this size every float is whole, and casting it to a whole number might overflow on some
+            # backends.
             small = ibis.ifelse(stored.value.abs() < MIN_INEXACT_NUMBER, stored.value, 0.0)
             faults["whole"] = small != small.floor().cast("float64")
         faults["bounds"] = _find_outside(column, stored, edges)

@@ -169,6 +169,7 @@ class ArrowBatches(Batches):
     def _parts(self, places: list[int]) -> tuple[Any, Iterator[Any]]:
         """The file's schema, and its record batches with the columns at some places."""
         source = pa.memory_map(str(self._path))
+        # A file with an index can be read column by column; a stream, which has none, from its start.
         try:
             whole = pa.ipc.open_file(source).schema
             options = pa.ipc.IpcReadOptions(included_fields=places or [0])

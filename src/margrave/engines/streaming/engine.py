@@ -309,6 +309,8 @@ class StreamSource:
             found[place][first : first + len(table)] = encode_from(values, column, schema)
 
         first = 0
+        # Columns are independent and Arrow's kernels release the lock, so each has a thread; the order of
+        # rows is that of the batches.
         with ThreadPoolExecutor(count_cores()) as pool:
             for table in self._raw(list(dict.fromkeys(n for column in columns for n in coded_from(column)))):
                 for _ in pool.map(lambda place, t=table, f=first: fill(place, t, f), range(len(columns))):

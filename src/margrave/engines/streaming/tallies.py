@@ -204,6 +204,8 @@ def owner_sizes(batches: Batches, most_rows: int, most: int = MAX_ROWS_HELD) -> 
     while todo:
         part = todo.pop()
         held = tally(count_texts(batches()), part, most)
+        # Too many owners to hold at once: each half of their names is counted by itself, in a pass of its
+        # own.
         if held is None:
             todo += part.halves()
             continue

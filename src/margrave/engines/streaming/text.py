@@ -96,6 +96,8 @@ def text_batches(
     with ExitStack() as undone:
         file = undone.enter_context(nameless())
         writer = None
+        # Written to disk once as Parquet: the text is then split, checked and decoded a single time,
+        # however often columns are read again.
         for data in _cut_pieces(path, head, piece):
             table = text_table(data, head, missing)
             if writer is None:
@@ -125,6 +127,8 @@ def _cut_pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
     separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
     for block in _read_blocks(path, head, piece):
         end = last_end(np.frombuffer(block, dtype=np.uint8), separator, place, quote)
+        # No row ends in this block; it is kept until one does, up to a limit, since an unclosed quote would
+        # swallow the file.
         if end < 0:
             rest += block
             if len(rest) > MAX_ROW_BYTES:

@@ -6,9 +6,7 @@ nothing, and is no substitute for a guarantee.
 
 from __future__ import annotations
 
-from margrave.evaluation.attacks.attribute import AttributeInference
-from margrave.evaluation.attacks.linkability import Linkability
-from margrave.evaluation.attacks.membership import MembershipInference
+from margrave.evaluation.attacks.risk import AttributeInference, Linkability, MembershipInference
 from margrave.evaluation.attacks.singling_out import SinglingOut
 
 __all__ = ["AttributeInference", "Linkability", "MembershipInference", "SinglingOut"]

@@ -71,6 +71,8 @@ def of_columns(
     for name in names:
         values = rows.numbers[name] if name in numeric else rows.encoded.column(name).astype(np.float64)
         gaps = np.isnan(values)
+        # A value, an end or a gap that just one synthetic row has is a description of one person, if it
+        # holds in the real table.
         known, times = np.unique(values[~gaps], return_counts=True)
         asks: list[Ask] = [(name, "is", float(value)) for value in known[times == 1]]
         if name in numeric:
@@ -215,5 +217,7 @@ class SinglingOut:
         held = matches(asked, task.held_out, numeric)
         control = alone(held, task.held_out.size, task.real.size)
         risk = Risk(hits, len(asked), control, len(asked))
+        # A description singles out more easily in a smaller table, so the control is brought to the same
+        # number of rows.
         note = "" if task.held_out.size >= task.real.size else "control scaled up from fewer held-out rows"
         return self.facts.score(risk.value, scope, parts=risk.parts(), note=note)

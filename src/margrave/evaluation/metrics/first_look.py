@@ -192,6 +192,8 @@ def find_missing(real: dict[str, Truths], synthetic: dict[str, Truths]) -> list[
         return found
     shares = np.array([real[name].mean() for name in names])
     alone, made = (_count_alone([side[name] for name in names]) for side in (real, synthetic))
+    # What the first would be missing without the second if gaps were independent: small numbers would find
+    # nothing worth telling.
     chance = shares[:, None] * (1.0 - shares[None, :])
     held = (alone <= EXCEPTIONS) & (chance >= BY_CHANCE)
     for i, j in np.argwhere(held).tolist():
@@ -281,6 +283,7 @@ def find_dependencies(columns: list[Labels]) -> list[Finding]:
 
 
 def _find_dependency(base: Labels, column: Labels) -> Finding | None:
+    # A look at the first rows rules out most pairs before all rows are read.
     head = slice(0, ROWS_TRIED)
     _, share = _learn_function(base.real[head], column.real[head])
     if share < 1.0 - EXCEPTIONS - SLACK:

@@ -9,24 +9,27 @@ and SDNist as released; docs/metrics.md says where a definition had to be filled
 from __future__ import annotations
 
 from margrave.errors import InputError, invalid
-from margrave.evaluation.attacks.attribute import AttributeInference
-from margrave.evaluation.attacks.linkability import Linkability
-from margrave.evaluation.attacks.membership import MembershipInference
+from margrave.evaluation.attacks.risk import AttributeInference, Linkability, MembershipInference
 from margrave.evaluation.attacks.singling_out import SinglingOut
 from margrave.evaluation.distance import total_variation
 from margrave.evaluation.metrics import efficiency as learnt
-from margrave.evaluation.metrics.correlations import (
+from margrave.evaluation.metrics.dependence import (
     CovarianceError,
+    DependenceInvented,
+    DependenceKept,
     PairCorrelations,
     pearson_difference,
     similarity,
 )
-from margrave.evaluation.metrics.dependence import DependenceInvented, DependenceKept
+from margrave.evaluation.metrics.efficiency import Propensity
 from margrave.evaluation.metrics.first_look import FirstLook
 from margrave.evaluation.metrics.marginals import (
+    CountingQueries,
     KSComplement,
     MeanDistance,
+    RangeQueries,
     SlicedTransport,
+    ThresholdQueries,
     TVComplement,
     association_difference,
     k_marginal,
@@ -34,8 +37,6 @@ from margrave.evaluation.metrics.marginals import (
 )
 from margrave.evaluation.metrics.matches import ApparentMatch, UniqueExactMatch
 from margrave.evaluation.metrics.orders import OrderBroken, RankSlope
-from margrave.evaluation.metrics.propensity import Propensity
-from margrave.evaluation.metrics.queries import CountingQueries, RangeQueries, ThresholdQueries
 from margrave.evaluation.metrics.regression import RegressionOverlap
 from margrave.evaluation.metrics.rules import BrokenRules
 from margrave.evaluation.score import Facts

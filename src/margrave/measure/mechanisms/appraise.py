@@ -30,19 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.choose import MAX_DIGITS, ROWS
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.privacy.accounting.events import describe_appraisal
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 
-MAX_DIGITS = 16
-"""Binary digits after the point of rounded expected counts; fewer where they or the noise are large."""
-ROWS = float(1 << 33)
-"""More rows than a table in memory has."""
 LARGEST_SUM = 61
 """Binary digits that a score may have, in steps."""
-LARGEST_NOISE = 58
-"""Binary digits that the variance may have, in squared steps: the samplers take 2^60."""
 
 
 def appraise(
@@ -75,6 +70,8 @@ def appraise(
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every appraisal a share."))
     l1 = ledger.neighbours.marginal_l1
+    # Distances are in whole steps of 2^-digits rows. The grid follows from the noise and from expected
+    # tables, so it says nothing about the rows.
     digits = _digits(expected, len(expected) * l1**2 / (2 * ledger.price(rho)))
     gaussian = Gaussian(ledger, noise, len(expected) * (l1 << digits) ** 2)
     what = describe_appraisal([np.ndim(table) for table in expected], digits)

@@ -32,7 +32,8 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, exponential
 
 MAX_DIGITS = 16
-"""Binary digits after the point of rounded expected counts and penalties; fewer where they are large."""
+"""Binary digits after the point of rounded expected counts and penalties; fewer where they or the noise are
+large."""
 ROWS = float(1 << 33)
 """More rows than a table in memory has."""
 CHUNK = 1 << 20
@@ -76,7 +77,10 @@ def choose(
         raise InputError(invalid("rivals", "one table or None a candidate", "Check the lists."))
     held = np.array([other is not None for other in others])
     compared = [np.zeros(1) if other is None else other for other in others]
+    # Scores are whole numbers of one grid, since the mechanism is exact only on those. Where a rival takes
+    # part two distances are subtracted, so its tables have to fit with twice the weight.
     grid = min(_grid(whole, expected, shift), _grid(2 * whole, compared, shift))
+    # A row moves a distance by l1 at most; a difference of two distances by twice that.
     sensitivity = Fraction(int((whole * np.where(held, 2, 1)).max()) * l1)
     epsilon = epsilon_of(ledger.price(rho))
     event = ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size)

@@ -15,6 +15,8 @@ from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, discrete_gaussian, rounded_gaussian
 
+LARGEST_NOISE = 58
+"""Binary digits that a variance in whole steps may have: the samplers take 2^60."""
 GRID = 1 << 30
 """sigma^2 is rounded up to a multiple of 1 / GRID, so that it is a small exact fraction."""
 

@@ -143,6 +143,7 @@ def train(
         rows,
         lambda private: Answer(_train_learner(private, learner, course, event.sigma_squared, noise)),
     ).arrays
+    # An answer from an earlier run is used as it is, so it has to fit this learner.
     if [array.shape for array in found] != [array.shape for array in learner.finished(learner.start())]:
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
     return found
@@ -171,6 +172,8 @@ def _train_learner(
     codes = np.stack([column.astype(kind) for column in private.columns], axis=1)
     state, weights = learner.start(), sum(out * into for out, into in learner.shapes)
     ends = np.cumsum([out * into for out, into in learner.shapes])[:-1]
+    # The state moves by noisy sums alone. Rows meet the learner inside `sum_gradients` only, which clips
+    # what each of them adds.
     for step in range(course.steps):
         course.on_gradient(step)
         taken = codes[sample_places(len(codes), course.rate, noise)].astype(np.int64)

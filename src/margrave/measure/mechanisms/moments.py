@@ -37,17 +37,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.release import NoisyMoments
-from margrave.schema.embedding import TURN, Embedding
 from margrave.schema.encoded import Encoded
+from margrave.schema.features import TURN, Embedding
 
 MAX_DIGITS, MIN_DIGITS = 14, 4
 """Binary digits of a, at most and at least: as many as noise leaves room for. A cosine fits in 16 bits."""
-LARGEST_NOISE = 58
-"""Binary digits that the variance may have: the samplers take 2^60."""
 BLOCK = 1 << 16
 """Rows worked on at a time."""
 
@@ -79,6 +77,8 @@ def moments(
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every measurement a share."))
     l1, price = ledger.neighbours.marginal_l1, ledger.price(rho)
+    # Sines and cosines are whole numbers of 2^-digits from a public table: sums of floats would hang on the
+    # order of the rows.
     digits = _digits(l1**2 * embedding.frequencies / (2 * price))
     table = wave(1 << digits)
     gaussian = Gaussian(ledger, noise, l1**2 * embedding.frequencies * _largest(table))

@@ -58,6 +58,8 @@ def owner_sizes(source: Source, most: int, ledger: Ledger, noise: BitSource | No
         raise InputError(invalid("owner", "a column", "Name the one that says whose row it is."))
     if most < 1:
         raise InputError(invalid("most", "at least 1", "Try most=64.", got=most))
+    # An owner is in one cell of the histogram: one that comes or goes moves one count by 1, one that is
+    # replaced two.
     squared = 1 if neighbours.adjacency == "add_remove" else 2
     exact = source.sizes(neighbours.unit.owner, most)
     gaussian = Gaussian(ledger, ledger.choose_noise(noise), squared)

@@ -49,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.measure.mechanisms.gaussian import GRID
 from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.measure.mechanisms.sums import bound_rows
 from margrave.privacy.accounting.accountants import Renyi
@@ -58,7 +59,7 @@ from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Floats = NDArray[np.float64]
 
@@ -69,7 +70,6 @@ TOLERANCE = 2.0**-13
 MOST_STEPS = 10_000
 OUTPUT_SHARE = Fraction(1, 64)
 """The part of rho for the noise on the result."""
-GRID = 1 << 30
 ROWS = 1 << 11
 """Rows whose numbers are held at once, and summed without care for rounding."""
 
@@ -128,8 +128,12 @@ def perturb(
         raise InputError(invalid("rho", "above 0", "Give the objective a share."))
     price = ledger.price(rho)
     event = _event(objective, price * (1 - OUTPUT_SHARE), ledger, accountant.order)
+    # The result is rounded to whole steps, since noise is exact only on those; they are about as fine as
+    # what the solver may be off.
     digits = 12 + math.ceil(math.log2(float(objective.ridge) * math.sqrt(p))) + 1
     step = 2.0**-digits
+    # A solver stops near the minimiser, not at it, and how near hangs on the rows: that much more noise,
+    # priced as an event of its own, hides the difference.
     away = (2.0**-12 + 2.0**-17 * math.sqrt(p)) / float(objective.ridge) + step * math.sqrt(p) / 2.0
     reach = math.ceil(2.0 * away / step * (1 + 2.0**-40)) + 1
     spread = Fraction(math.ceil(Fraction(reach**2) / (2 * price * OUTPUT_SHARE) * GRID), GRID)
@@ -157,6 +161,8 @@ def _event(objective: Objective, price: Fraction, ledger: Ledger, order: int) ->
     neighbours, squared = ledger.neighbours, objective.bound()
     changed, replaced = neighbours.marginal_l1, neighbours.unit.max_rows
     ratio = Fraction(squared, 1 << 2 * DIGITS) / 4 / objective.ridge
+    # What the ridge costs by itself is paid first; what is left of the price says how much noise the linear
+    # term needs.
     without = objective_divergence(order, (changed, replaced), ratio, Fraction(0))
     shift = 2 * (order * price - without) / order
     if shift <= 0:
@@ -201,6 +207,7 @@ def _differentiate(
     value, slope, lost = ridge / 2 * float(theta @ theta) + float(linear @ theta), 0.0 * theta, 0.0 * theta
     leading = _cut_leading(theta)
     for vectors, labels in _walk_rows(private, objective.numbers):
+        # The leading digits of theta times whole numbers are exact, and only the small rest is rounded.
         score = vectors @ leading + vectors @ (theta - leading)
         mean = 0.5 * (1.0 + np.tanh(score / 2.0))
         value += float((np.logaddexp(0.0, score) - labels * score).sum())

@@ -42,7 +42,7 @@ from margrave.privacy.noise import BitSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import NoisySlices
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 
@@ -123,6 +123,7 @@ def bound_change(matrices: Sequence[Integers], cap: int | None, neighbours: Neig
     if neighbours.unit.owner is not None:
         remedy = "Keep one row of each owner first, and leave the owner's column out."
         raise InputError(invalid("owner", "left out where every row is released with noise", remedy))
+    # A row that is emptied moves a vector by its own length; one that is replaced by the distance of two.
     if neighbours.adjacency == "zero_out":
         return bound_length(matrices, cap)
     if neighbours.adjacency == "replace_one":

@@ -45,10 +45,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.measure.mechanisms.gradients import DRAWS_PER_UNIT, sample_places
 from margrave.measure.mechanisms.statistics import check_exchanged
-from margrave.measure.mechanisms.sums import LARGEST_NOISE, MIN_DIGITS, OFF, ON, add_products, bound_rows
+from margrave.measure.mechanisms.sums import MIN_DIGITS, OFF, ON, add_products, bound_rows
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
 from margrave.privacy.accounting.subsampling import check_sampled, least_variance
@@ -57,7 +57,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian
 from margrave.release import NoisySlope
 from margrave.schema.encoded import Encoded
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -143,6 +143,7 @@ def slopes(
     matrices, p = slope.numbers.cut(1 << DIGITS), slope.numbers.size - 1
     names = " x ".join(slope.numbers.names)
     what = f"gradient of a {slope.kind} regression, {p} numbers of {names}, rows of norm {slope.clip:g}"
+    # Rows are cut to norm `bound` before they are added, so one that comes or goes moves the sum by that.
     squared = (ledger.neighbours.marginal_l1 * slope.bound) ** 2
     if slope.rate < 1:
         found, sigma = _ask_sampled(
@@ -171,6 +172,8 @@ def _ask_curvature(
     digits = _choose_digits(slope, ledger.neighbours.marginal_l2_squared, ledger.price(rho))
     matrices = slope.numbers.cut(1 << digits)
     upper = np.triu_indices(p)
+    # Entries off the diagonal stand twice in the matrix and are measured once, so they get less noise: see
+    # `sums`.
     factors = np.where(upper[0] == upper[1], ON, OFF)
 
     def exact() -> list[Integers]:
@@ -253,6 +256,8 @@ def sum_slopes(
     features, offset = names[:-1], np.zeros(1, dtype=np.int64)
     if first:
         offset = _round_scores(slope.theta[:1])
+    # The part of each attribute is looked up by its code, so the score of a row is a few additions of whole
+    # numbers.
     shares, place = [], first
     for matrix in own:
         shares.append(_round_scores(slope.theta[place : place + len(matrix)] @ matrix / 2.0**DIGITS))
@@ -289,6 +294,7 @@ def _round_scores(scores: Floats) -> Integers:
 
 def _weigh(slope: Slope, score: Integers, labels: Integers, length: Integers) -> tuple[Integers, Integers]:
     """a and h of each row in steps, elementwise: from the row's score, label and squared norm."""
+    # Shifts of whole numbers round alike on every processor, as floats beside other rows might not.
     if slope.kind == "linear":
         exact = (labels << SCORES - DIGITS) - score
         weights = (exact + (1 << SCORES - WEIGHTS - 1)) >> SCORES - WEIGHTS
@@ -303,6 +309,7 @@ def _weigh(slope: Slope, score: Integers, labels: Integers, length: Integers) ->
         weights = (labels >> DIGITS - WEIGHTS) - means[at]
         heights = curves[at]
     least = (1 << 2 * DIGITS) / 2.0**30
+    # Rounded down, so that no row's gradient is longer than the bound that the noise is scaled to.
     cap = np.floor(float(slope.bound) / np.sqrt(np.maximum(length, max(least, 1.0)).astype(np.float64)))
     most = np.minimum(cap, MOST_WEIGHT).astype(np.int64)
     return np.clip(weights, -most, most), heights

@@ -38,9 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.measure.mechanisms.sums import (
-    LARGEST_NOISE,
     MAX_DIGITS,
     MIN_DIGITS,
     add_products,
@@ -52,7 +51,7 @@ from margrave.privacy.noise import BitSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import NoisyStatistics
 from margrave.schema.domain import Clique
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 MOST_NUMBERS = 4096

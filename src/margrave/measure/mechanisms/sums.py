@@ -40,12 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource
 from margrave.release import NoisySums
 from margrave.schema.domain import Clique
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Integers = NDArray[np.int64]
 
@@ -53,8 +53,6 @@ OFF, ON = 3, 2
 """What products off and on the diagonal are multiplied by before noise; ON / OFF is at most 1 / sqrt 2."""
 MAX_DIGITS, MIN_DIGITS = 10, 3
 """Binary digits of the numbers, at most and at least: as many as noise leaves room for."""
-LARGEST_NOISE = 58
-"""Binary digits that the variance may have: the samplers take 2^60."""
 
 
 def needed_cliques(numbers: RowNumbers) -> list[Clique]:
@@ -92,6 +90,8 @@ def sums(
     matrices = numbers.cut(1 << digits)
     gaussian = Gaussian(ledger, noise, _sensitivity(matrices, units))
     upper = np.triu_indices(numbers.size)
+    # Symmetric: the entries off the diagonal stand for two, so they are scaled up before noise and down
+    # after it.
     factors = np.where(upper[0] == upper[1], ON, OFF)
     columns = " x ".join(numbers.names)
     what = f"products of {numbers.size} numbers of {columns}, in steps of 2^-{digits}"
@@ -143,6 +143,7 @@ def add_products(tables: Sequence[Integers], numbers: RowNumbers, matrices: Sequ
     starts = np.cumsum([first, *(len(matrix) for matrix in matrices[first:])])
     places = [slice(start, end) for start, end in pairwise(starts)]
     own, width = matrices[first:], len(numbers.names)
+    # With a constant the first row of the products are plain sums, and its corner is the number of rows.
     if numbers.constant:
         height = int(matrices[0][0, 0])
         found[0, 0] = height**2 * int(tables[0].sum())

@@ -108,6 +108,8 @@ def votes(
         BudgetError: rho does not fit.
     """
     check_counts(questions=ensemble.questions, shown=ensemble.shown)
+    # Of all questions of all rounds together: votes of later rounds hang on released answers of earlier
+    # ones, which composition allows.
     squared = ballot.rounds * ensemble.questions * bound_votes(ballot.teachers, ledger.neighbours) ** 2
     gaussian = Gaussian(ledger, noise, squared)
     variance, sigma = gaussian.sigma_squared(rho), gaussian.sigma(rho)
@@ -119,6 +121,8 @@ def votes(
     def answer(private: Encoded) -> Answer:
         kind = code_dtype(max(private.domain.sizes, default=1))
         codes = np.stack([column.astype(kind) for column in private.columns], axis=1)
+        # Who teaches whom is drawn before any teacher learns, and does not change: a row has one teacher in
+        # all rounds.
         parts = assign_teachers(codes, ballot.teachers, noise)
         members = [ensemble.hire(place) for place in range(ballot.teachers)]
         state = ensemble.start()

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._base.constraints import sample_codes
-from margrave.models._base.evidence import Evidence
+from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 

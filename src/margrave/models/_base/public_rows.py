@@ -88,6 +88,8 @@ class PublicRows:
             lines = np.asarray(state["places"], dtype=np.int64)
         except (KeyError, IndexError, TypeError, ValueError):
             raise ReleaseError(_damaged()) from None
+        # A release file may come from anybody; codes outside their attribute would be read from other
+        # memory by the kernels.
         sound = (
             codes.shape == (len(weights), len(names))
             and len(weights) > 0

@@ -66,6 +66,7 @@ def slack(values: Floats, sigma: Floats, shares: Floats, strength: float) -> Flo
         return strength * sigma
     table, noise = values[seen], sigma[seen]
     often = shares[seen][:, None]
+    # Fractions of a hundredth stand for labels that nobody has, so that nothing is divided by 0.
     labels = np.maximum(table.sum(axis=0), 0.01)
     alone = often * (labels / labels.sum())
     level = _level(table / alone - 1.0, (noise / alone) ** 2)

@@ -1,6 +1,7 @@
 """The dual of an additive model's fit: a smooth convex function of its potentials.
 
-Descent: L-BFGS with a scaled start and backtracking, for smooth functions that are strictly convex.
+`lowest` minimises it, or any smooth function that is strictly convex, by L-BFGS with a scaled start and
+backtracking.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Dual:
         pull[1:] += held
         pull[:-1] -= held
         self.means[:] = 0.0
+        # Two labels need one logistic function a row in place of a softmax, which is several times as fast.
         if self.width == 2:
             logs = _binary(self.codes, np.ascontiguousarray(theta[:, 1] - theta[:, 0]), self.means)
             self.means[:, 1] /= self.rows
@@ -89,6 +91,8 @@ class Dual:
         bent = np.zeros((lines, lines, free, free))
         _add_crossed(some, at.reshape(self.ridge.shape), bent)
         bent = (bent + bent.swapaxes(0, 1)) / len(some)
+        # Potentials have one direction that changes nothing, the same amount for every label; the first
+        # label is taken out.
         kept = np.eye(self.width)[:, 1:] - 1.0 / self.width
         chain = np.einsum("ya,ly,yb->lab", kept, self.bonds, kept)
         place = np.arange(lines - 1)
@@ -96,6 +100,8 @@ class Dual:
         bent[place + 1, place + 1] += chain
         bent[place, place + 1] -= chain
         bent[place + 1, place] -= chain
+        # With ridges as precisions of independent potentials these are the covariances of the differences
+        # to the first label; the ridge on the differences is the inverse.
         loose = 1.0 / self.ridge
         self._tight = np.asarray(np.linalg.inv(loose[:, 1:, None] * np.eye(free) + loose[:, :1, None]))
         bent[np.arange(lines), np.arange(lines)] += self._tight
@@ -183,6 +189,8 @@ def _add_crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
         for y in range(free):
             for z in range(free):
                 own[y, z] = (shares[y + 1] if y == z else 0.0) - shares[y + 1] * shares[z + 1]
+        # Only pairs of lines below the diagonal; the caller adds the transpose, and the half makes the
+        # diagonal whole.
         for j in range(tables):
             for i in range(j + 1):
                 part = 0.5 if i == j else 1.0
@@ -256,10 +264,13 @@ def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[F
     steps: deque[tuple[Floats, Floats, float]] = deque(maxlen=MEMORY)
     taken = 0
     while function.gap(gradient) > tolerance and taken < most:
+        # The Hessian at a point is dear, and after some steps the remembered gradients know better what has
+        # changed since.
         if taken in LOOKS:
             function.bend(at)
         step = _direction(gradient, steps, function)
         found = _search(function, at, value, gradient, step)
+        # No step down along the gradient itself: this is as low as floating point can tell.
         if found is None and not steps:
             break
         if found is None:
@@ -268,6 +279,7 @@ def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[F
         length, value, fresh = found
         moved, changed = length * step, fresh - gradient
         bent = float(moved @ changed)
+        # A pair that shows no curvature would make the next direction meaningless.
         if bent > 1e-14 * float(np.linalg.norm(moved) * np.linalg.norm(changed)):
             steps.append((moved, changed, bent))
         at, gradient, taken = at + moved, fresh, taken + 1

@@ -132,6 +132,7 @@ def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: F
     starts = np.cumsum([0, *constraint.sizes])
     wanted = np.maximum(np.concatenate(blocks), np.exp(constraint.lowest))
     factors = wanted.copy()
+    # Inside each component first, where it converges fast; what is left is between the components.
     _rake(
         condition_block(constraint, blocks),
         constraint.codes,
@@ -219,6 +220,8 @@ def _rake(
         off = 0.0
         for i in range(len(codes)):
             held[starts[i] : starts[i + 1]] = 0.0
+            # Cells by cells with all components side by side, so that the inner loop runs over memory in
+            # order.
             for c in range(len(table)):
                 line = held[starts[i] + codes[i, c]]
                 for k in range(len(line)):
@@ -365,6 +368,8 @@ class ConstrainedPart:
         rows, kind, penalty = self.tables.rows, gradient.dtype.type, self.information
         self._mean = (self._cells @ weights).astype(np.float64)
         value, alone = self._miss_pairs()
+        # The penalty is relative to what rules alone would leave feasible: an even spread over those cells
+        # costs nothing.
         known = np.log(self.tables.constraint.feasible_shares) - np.log(
             np.maximum(self._mean, MIN_CELL_SHARE)
         )
@@ -430,6 +435,8 @@ def _return_gradient(cells: Singles, below: Singles, alone: Singles, summed: Sin
     pull = np.empty(count, cells.dtype)
     for c in range(cells.shape[0]):
         line = cells[c]
+        # The derivative by a cell times the cell is needed once for every attribute, so it is made once a
+        # cell and dealt out.
         pull[:] = alone[c]
         for i in range(places.shape[0]):
             own = below[places[i, c]]

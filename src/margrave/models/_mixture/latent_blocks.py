@@ -1,6 +1,6 @@
 """Latent block: attributes of a mixture that share states of their own; see `objective` for why and how.
 
-Nesting: which attributes of a mixture share states, by how much they depend on each other.
+Which attributes of a mixture share states follows from how much they depend on each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
-from margrave.models._base.evidence import Evidence
+from margrave.models._base.constraints import Evidence
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -86,6 +86,8 @@ class LatentBlock:
             return draw_column(components, order_by_group(components, len(table)), table, rng)
         kinds, which = self._kinds(given, len(components))
         count = self.state_weights.shape[1]
+        # Rows with the same given codes and component have the same distribution, so one line of the table
+        # serves all of them.
         pairs, place = np.unique(which * count + components, return_inverse=True)
         found = np.empty(len(components), dtype=np.int64)
         order = np.argsort(place, kind="stable")
@@ -94,6 +96,7 @@ class LatentBlock:
             last = min(first + CHUNK, len(pairs))
             table = self._explain_codes({n: codes[pairs[first:last] // count] for n, codes in kinds.items()})
             table *= self.state_weights[:, pairs[first:last] % count].T
+            # Codes that no state explains: rounding took the last of them, and all states are alike then.
             table[table.sum(axis=1) <= 0.0] = 1.0
             rows = order[ends[first] : ends[last]]
             keys = place[rows] - first
@@ -153,6 +156,8 @@ def latent_blocks_from_state(
         known = places.ndim == 1 and set(places.tolist()) <= set(range(len(domain)))
         names = tuple(domain.names[int(place)] for place in places) if known else ()
         sizes = domain.shape(names)
+        # A release file may come from anybody: nothing in it is used before its shapes and sums are those
+        # of a model.
         sound = (
             len(names) > 1
             and len(set(names)) == len(names)

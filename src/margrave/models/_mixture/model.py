@@ -21,13 +21,10 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.constraints import sample_codes
-from margrave.models._base.evidence import Evidence
+from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
-from margrave.models._grouping.coding import CodeGrouping
-from margrave.models._grouping.model import GroupedModel
-from margrave.models._grouping.wide_pairs import estimate_wide_pairs
+from margrave.models._grouping import CodeGrouping, GroupedModel, estimate_wide_pairs
 from margrave.models._mixture.constraint_blocks import (
     condition_block,
     constraint_blocks,
@@ -117,6 +114,7 @@ class ConditionedBlock:
         firsts = np.searchsorted(keys[order], np.arange(size + 1))
         mine = self.cells(told, given, rows)
         found = np.empty(rows, dtype=np.int64)
+        # As many rows at once as their candidate cells fit into the limit.
         step = max(1, MAX_CELLS_AT_ONCE // max(int(np.diff(firsts).max(initial=1)), 1))
         for first in range(0, rows, step):
             part = slice(first, min(first + step, rows))
@@ -387,6 +385,7 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
     parts = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in ("total", "information")}
     weights = np.asarray(state.get("weights", ()), dtype=np.float64)
     shares = np.asarray(state.get("shares", ()), dtype=np.float64)
+    # A release file may come from anybody: shapes and sums are checked before anything is drawn.
     sound = (
         all(part.shape == () and np.isfinite(part) and part >= 0 for part in parts.values())
         and parts["total"] > 0

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._base.evidence import Evidence, by_row, pick_evidence
+from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
 from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock, dependence

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Deadline
-from margrave.models._base.evidence import Evidence, by_row, pick_evidence
+from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._mixture.latent_blocks import CHUNK
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group

@@ -18,7 +18,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled, one_ways, pool
-from margrave.models._grouping.coding import group_codes, groups_from_state
+from margrave.models._grouping import group_codes, groups_from_state
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._torch.device import Device, ready
 from margrave.release import project_simplex

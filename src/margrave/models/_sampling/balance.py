@@ -9,7 +9,7 @@ drawn given others. There rows that are alone in their group may swap with each 
 Metropolis rule for the model's own probabilities: otherwise trees with more cells than rows would leave
 nothing to pair.
 
-Lines: columns of codes turned to one line a row, and back, a block of rows at a time.
+For that columns of codes are turned to one line a row, and back, a block of rows at a time.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.schema.domain import Domain
-from margrave.schema.embedding import MIN_ORDERED_CODES
+from margrave.schema.features import MIN_ORDERED_CODES
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -135,6 +135,8 @@ def code_domain(domain: Domain, target: str | None, ways: Mapping[str, Floats]) 
         if name == target:
             continue
         if ordered >= MIN_ORDERED_CODES:
+            # A number is its place in the distribution function, which spreads codes evenly whatever their
+            # shares; codes behind the ordered ones, such as missing, are a category of their own.
             edges = np.append(0.0, np.cumsum(way[:ordered]))
             numbers.append(Number(place, edges / edges[-1], size))
             outside = np.maximum(np.arange(size) - ordered + 1, 0)

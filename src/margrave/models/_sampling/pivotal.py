@@ -103,6 +103,7 @@ def _settle(
             if open_[line, code] > 0.0:
                 found[owners[line]] = code
             open_[line, code] = open_[held, code]
+        # The last row takes the freed place, so the open rows stay together and nothing is shifted.
         owners[line], left[line] = owners[held], left[held]
         if fresh == line:
             fresh = -1
@@ -123,6 +124,8 @@ def _exchange(open_: Floats, left: Longs, one: int, other: int, state: NDArray[n
         if before >= 0:
             forth = min(open_[one, before], open_[other, code])
             back = min(open_[one, code], open_[other, before])
+            # Going round the cycle one way or the other with these chances leaves every probability as it
+            # was on average, and at least one of the four is settled.
             amount = forth if uniform(state) * (forth + back) < back else -back
             _shift(open_, left, one, before, code, amount)
             _shift(open_, left, other, code, before, amount)

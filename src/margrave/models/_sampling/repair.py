@@ -5,13 +5,12 @@ of potentials of the tables that hold its attribute, so a change can weigh what 
 it makes the row less likely. Only rows in or next to wrong cells are looked at: the work grows with the
 number of wrong cells. A cell that no single change mends gains weight until one does.
 
-Steer: choosing what is rounded up so that the counts of given tables stay near their expectations.
-
-A group of g rows holds floor(g p) or one more of each code. Which codes get one more is free but for how
-many do; drawn at random, the errors of many groups add up in the tables that they share. Here codes that
-were rounded up are exchanged, inside their group, for others while that lowers the sum of the tables'
-excesses to the fourth power, less what the exchange makes the group less likely. Fourth powers because
-one cell that is wrong by three shall outweigh several that are wrong by one.
+What is rounded up is chosen here too, so that the counts of given tables stay near their expectations. A
+group of g rows holds floor(g p) or one more of each code. Which codes get one more is free but for how many
+do; drawn at random, the errors of many groups add up in the tables that they share. Here codes that were
+rounded up are exchanged, inside their group, for others while that lowers the sum of the tables' excesses to
+the fourth power, less what the exchange makes the group less likely. Fourth powers because one cell that is
+wrong by three shall outweigh several that are wrong by one.
 """
 
 from __future__ import annotations
@@ -108,6 +107,8 @@ def _axes(
 def _count(codes: NDArray[Any], starts: Longs, members: Longs, strides: Longs, excess: Floats) -> None:
     """Add the rows to all tables."""
     rows = codes.shape[1]
+    # Rows are taken in blocks, so that the cells of a block stay in the cache while all its columns are
+    # added.
     cells = np.empty(BLOCK, dtype=np.int32)
     for k in range(len(members)):
         counts = np.zeros(starts[k + 1] - starts[k], dtype=np.int32)
@@ -284,9 +285,12 @@ def _cost(a: int, b: int, v: int, tables: Any, at: Longs) -> float:
             continue
         p, q = at[k] + step * a, at[k] + step * b
         e, f = excess[p], excess[q]
+        # (e - 1)^4 - e^4 and (f + 1)^4 - f^4, as polynomials of the excess: large misses count most, and
+        # nothing is subtracted that would cancel.
         cost += weights[p] * (((6.0 - 4.0 * e) * e - 4.0) * e + 1.0)
         cost += weights[q] * (((6.0 + 4.0 * f) * f + 4.0) * f + 1.0)
         likelier += potentials[q] - potentials[p]
+    # Beyond this a row would be less likely than the model allows for any gain.
     if likelier < -nats:
         return 0.0
     return cost - min(likelier, 0.0)
@@ -424,6 +428,7 @@ def _free(weights: Floats, rows: int, taken: Ints, fractions: Floats) -> None:
 @compile_kernel
 def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: Floats) -> int:
     """The code to have rounded up in place of `old`, or `old` itself."""
+    # Taking the old code away gains the same whatever is put in its place, so that is worked out once.
     bound = 0.0
     costs[:] = 0.0
     for place in places:
@@ -432,6 +437,7 @@ def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: F
         for a in range(len(costs)):
             e = excess[place + a]
             costs[a] += ((4.0 * e + 6.0) * e + 4.0) * e + 1.0
+    # The margin keeps ties from going back and forth for ever.
     best, bound = old, bound - 1e-6
     odds = abs(fractions[old]) / (1.0 - abs(fractions[old]))
     for a in range(len(costs)):

@@ -1,6 +1,6 @@
 """RowModel: a distribution that is the frequencies of a table of synthetic rows.
 
-Matching: which rows of a table go with given codes, and even picks among them.
+Rows that go with given codes are found in the table, and even picks are made among them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._base.constraints import resolve_dependencies, sample_constrained
+from margrave.models._base.constraints import Evidence, by_row, resolve_dependencies, sample_constrained
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.evidence import Evidence, by_row
 from margrave.models._base.memory import Room
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import pool
@@ -210,6 +209,8 @@ class RowModel(Model):
         names = tuple(given)
         wanted = [np.broadcast_to(given[name], rows).astype(np.int64) for name in names]
         both = [np.append(self._column(n)[order], w) for n, w in zip(names, wanted, strict=True)]
+        # Numbers for combinations of codes: rows of the table and rows asked for are matched by sorting
+        # both, not by comparing each with each.
         keys = key_rows(both, self._domain.shape(names), self.rows + rows)
         by_key = np.argsort(keys[: self.rows], kind="stable")
         own, asked = keys[: self.rows][by_key], keys[self.rows :]
@@ -219,6 +220,7 @@ class RowModel(Model):
         found = np.empty(rows, dtype=np.int64)
         for low, high, mine in zip(lows, highs, np.split(by_asked, firsts[1:]), strict=True):
             matching = order[by_key[low:high]]
+            # No row has these codes; those that have the most of them stand in.
             if low == high:
                 matching = self._matching_rows(order, names, [int(w[mine[0]]) for w in wanted])
             found[mine] = matching[picks(len(mine), len(matching), rng)]

@@ -33,6 +33,10 @@ PASSED, MOST_PASSED = 2.0**20, 16.0
 """The same of what is passed back to a layer. Why these keep all sums exact is told at the head of the
 file."""
 
+LOGIT, DEEPEST = 64, 16
+"""Steps of 1 that logits are rounded to, and how far from the largest, or from 0, one counts: exp(-16) is
+1e-7."""
+
 
 def check_widths(layers: Sequence[int]) -> None:
     """Check that layers are narrow enough for exact sums.

@@ -1,25 +1,20 @@
-"""Fitters of generators that learn against discriminators: by noisy gradients, or by noisy votes of
-teachers."""
+"""Fitters of generators that learn against discriminators: by noisy gradients, or by noisy votes."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, ReleaseError, check_counts, invalid
-from margrave.models._base.constraints import resolve_dependencies
-from margrave.models._base.estimator import Estimator
-from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import pool
+from margrave.errors import InputError, check_counts, invalid
 from margrave.models._sampling.coding import code_domain
-from margrave.models._sampling.rows import RowModel, row_dtype, row_model_from_state
-from margrave.models._torch.device import ready, serial
+from margrave.models._sampling.rows import row_model_from_state
+from margrave.models._torch.device import ready
+from margrave.models._torch.trained import DrawnRows, TrainedEstimator
 from margrave.models.adversarial.gradients import Adversary
 from margrave.models.adversarial.networks import MOST_BATCH, Generator, Judge
 from margrave.models.adversarial.teachers import Teachers
@@ -30,31 +25,16 @@ if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
 Floats = NDArray[np.float64]
-T = TypeVar("T")
-WEIGHTS = "generator_"
 
 
-class GeneratorModel(DelegatingModel[RowModel]):
-    """Rows drawn by a generator; all answers are theirs.
+class GeneratorModel(DrawnRows):
+    """Rows drawn by a generator, with its weights."""
 
-    The weights are kept with the saved model, so that a release file holds all that was released.
-
-    Args:
-        inner: The rows.
-        weights: Of each layer, [out, in + 1].
-    """
-
-    def __init__(self, inner: RowModel, weights: Sequence[Floats]) -> None:
-        super().__init__(inner)
-        self.weights = tuple(weights)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays from which the fitter's `restore` builds the same model again."""
-        return super().state() | {f"{WEIGHTS}{k}": weight for k, weight in enumerate(self.weights)}
+    prefix = "generator_"
 
 
 @dataclass(frozen=True, slots=True)
-class _Adversarial(Estimator["GeneratorModel"]):
+class _Adversarial(TrainedEstimator[GeneratorModel]):
     """What the two fitters share: the generator, and rows of it. The model is those rows, as for `GUM`.
 
     Args:
@@ -91,22 +71,6 @@ class _Adversarial(Estimator["GeneratorModel"]):
         if not 0 <= self.average < 1:
             raise InputError(invalid("average", "at least 0 and below 1", "Try 0.95.", got=self.average))
 
-    def prepare(self) -> None:
-        """Check that PyTorch and the device are there and will do, before anything is spent.
-
-        Raises:
-            InputError: There is no such device, or it has no double precision.
-            MissingExtraError: PyTorch is not installed.
-        """
-        if not ready(self.device).double:
-            remedy = "Leave it out for the processor."
-            raise InputError(invalid("device", "one with double precision", remedy, got=self.device))
-
-    def alone(self, work: Callable[[], T]) -> T:
-        """What some work with the networks returns, done on one thread of the processor; see `serial`."""
-        with serial(ready(self.device)):
-            return work()
-
     def make_networks(
         self, domain: Domain, target: str | None, ways: Mapping[str, Floats]
     ) -> tuple[Generator, Judge]:
@@ -139,13 +103,14 @@ class _Adversarial(Estimator["GeneratorModel"]):
             measurements: Released marginals; rules are read off them where that is needed.
             total: Rows to stand for.
         """
-        generator, rng = learner.generator, np.random.default_rng(self.seed)
-        rows = min(max(round(total), 1), self.most_rows)
-        columns = np.array(self.alone(lambda: generator.draw_codes(weights, rows, rng)))
-        domain = resolve_dependencies(generator.coding.domain, pool(generator.coding.domain, measurements))
-        return GeneratorModel(
-            RowModel(domain, total, domain.names, columns.astype(row_dtype(domain))), weights
+        generator = learner.generator
+        model = self.draw_model(
+            generator.coding.domain,
+            lambda rows, rng: generator.draw_codes(weights, rows, rng),
+            measurements,
+            total,
         )
+        return GeneratorModel(model, weights)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -155,7 +120,7 @@ class _Adversarial(Estimator["GeneratorModel"]):
         Raises:
             ReleaseError: The state is not that of such a model over this domain.
         """
-        weights = _remembered_weights(state)
+        weights = GeneratorModel.read_weights(state)
         return GeneratorModel(row_model_from_state(domain, measurements, state), weights)
 
 
@@ -272,18 +237,3 @@ class VotedGan(_Adversarial):
 def _check_rates(rates: Sequence[float], count: int) -> None:
     if len(rates) != count or not all(math.isfinite(rate) and rate > 0 for rate in rates):
         raise InputError(invalid("rates and scale", "above 0", "Try the defaults.", got=rates))
-
-
-def _remembered_weights(state: Mapping[str, NDArray[Any]]) -> list[Floats]:
-    """The generator's weights in a saved state.
-
-    Raises:
-        ReleaseError: There are none, or they do not fit each other.
-    """
-    count = sum(name.startswith(WEIGHTS) for name in state)
-    found = [np.asarray(state.get(f"{WEIGHTS}{k}", ())) for k in range(count)]
-    sound = count > 0 and all(weight.ndim == 2 and weight.dtype.kind == "f" for weight in found)
-    sound = sound and all(bool(np.isfinite(weight).all()) for weight in found)
-    if not sound or any(one.shape[0] + 1 != other.shape[1] for one, other in itertools.pairwise(found)):
-        raise ReleaseError(invalid("state", "with the generator's weights", "The release is damaged."))
-    return found

@@ -29,6 +29,8 @@ from margrave.models._sampling.coding import MAX_SCORE, Coding
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
 from margrave.models._torch.exact import (
+    DEEPEST,
+    LOGIT,
     MOST_WEIGHT,
     check_widths,
     pass_back,
@@ -49,7 +51,6 @@ LEAST_SHARE = 1e-3
 """Least share of a value in the logits that the generator begins with, so that none is out of its reach."""
 BLOCK = 4096
 MOST_BATCH = 1 << 10
-LOGIT, DEEPEST = 64, 16
 SIGMOID = np.rint(expit(np.arange(-DEEPEST * LOGIT, DEEPEST * LOGIT + 1) / LOGIT) * 2.0**20) / 2.0**20
 """sigmoid(k / 64) in steps of 2^-20, for k from -1024 to 1024."""
 

@@ -36,7 +36,9 @@ from margrave.models._sampling.coding import MAX_SCORE, Coding
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
 from margrave.models._torch.exact import (
+    DEEPEST,
     INPUT,
+    LOGIT,
     MOST_WEIGHT,
     check_widths,
     pass_back,
@@ -123,8 +125,6 @@ def cosine(times: int) -> Schedule:
 
 Longs = NDArray[np.int64]
 
-LOGIT, DEEPEST = 64, 16
-"""Steps of 1 that logits are rounded to, and how far below the largest logit one counts: exp(-16) is 1e-7."""
 WAVES = 8
 """Sines and cosines of the time."""
 SOFTMAX = np.rint(np.exp(-np.arange(DEEPEST * LOGIT + 1) / LOGIT) * 2.0**30)

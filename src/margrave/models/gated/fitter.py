@@ -15,12 +15,11 @@ from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
-from margrave.models._base.pooling import SHARE, Pooled, compare, halves, mu, pool, rows_of
+from margrave.models._base.pooling import SHARE, Pooled, halves, mu, pool, prefer, rows_of
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.refinements import choose_refinements, learn_refinements, reference_rows
-from margrave.models.gated.descent import descend, start
 from margrave.models.gated.model import GatedModel, restore_model
-from margrave.models.gated.objective import Targets, collect_targets
+from margrave.models.gated.objective import Targets, collect_targets, descend, start
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
 
@@ -47,8 +46,6 @@ EARLY_WORK, LATE_WORK = 1 << 21, 1 << 22
 """Public codes that an early step and a last one look at, at most: a core takes about 16 million of them a
 second, with 80 components. 32,768 rows have as many as an early step looks at from 64 public columns on, and
 95,130 rows as many as a last one from 44 on."""
-SURE = 1.0
-"""Standard errors by which another penalty has to be better than the rule's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +230,7 @@ class Gated(Estimator["GatedModel"]):
             return 1.0, True
         half, judged = halves(judged_tables, np.random.default_rng(self.seed))
         cliques, shrink = [table.clique for table in judged], (1.0 + SHARE) ** -0.5
+        # Trials look at all public rows once, at their end: only the last fit pays for more.
         small = replace(self, last=1) if len(public.codes) > self._part(len(public.names)) else self
 
         def fit(factor: float) -> tuple[float, GatedModel, list[Floats]]:
@@ -241,13 +239,13 @@ class Gated(Estimator["GatedModel"]):
             return factor, model, model.project_many(cliques)
 
         def prefers(rival: Sequence[Floats], default: Sequence[Floats]) -> bool:
-            gain, spread = compare(rival, default, judged, rows)
-            return gain + SURE * spread < 0.0
+            return prefer(rival, default, judged, rows)
 
         factor, model, expected = _search(fit, prefers, effort)
-        if _is_late(effort) or not self._must_judge(judged_tables, domain, rows):
+        if effort.over or not self._must_judge(judged_tables, domain, rows):
             return factor, True
         asked, names = (self._choose_refinements(model, half, every) for every in (False, True))
+        # Nothing to decide, so the fit that would tell is spared.
         if names == asked:
             return factor, True
         plain = expected if not asked else self._refine(model, asked, half).project_many(cliques)
@@ -289,7 +287,7 @@ def _search(
     best = fit(1.0)
     for step in (STEP, 1.0 / STEP):
         for _ in range(MOST_STEPS):
-            if _is_late(effort):
+            if effort.over:
                 return best
             rival = fit(best[0] * step)
             if not prefers(rival[2], best[2]):
@@ -298,11 +296,6 @@ def _search(
         if best[0] != 1.0:
             break
     return best
-
-
-def _is_late(effort: Effort) -> bool:
-    """Whether nothing more is to be tried; asked anew each time."""
-    return effort.over
 
 
 def penalty_rule(signal: float) -> float:

@@ -32,6 +32,9 @@ def raise_shares(row: Singles, top: np.float32, bits: Ints, power: Singles) -> f
     """
     whole = np.float32(0.0)
     for k in range(len(row)):
+        # exp(x) = 2^n 2^rest with n whole: n goes into the exponent bits, and 2^rest is a polynomial on [0,
+        # 1), right to float32. A call of exp for each would take most of the time of a fit, and would keep
+        # the loop out of vectors.
         t = max((row[k] - top) * np.float32(1.4426950408889634), np.float32(-126.0))
         n = np.floor(t)
         rest = t - n

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.constraints import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.latent_blocks import LatentBlock
@@ -178,6 +178,7 @@ class GatedModel(Model):
             for c in cliques
             if len(c) == 2 and c[0] != c[1] and not set(c) <= known and not self._is_refined(c)
         ]
+        # One set of sums over the rows serves all pairs; for few of them it costs more than it saves.
         if len(pairs) < len(self._domain):
             return [self.project(clique) for clique in cliques]
         sums, totals = self.expect()
@@ -413,6 +414,7 @@ def restore_model(domain: Domain, state: Mapping[str, Floats]) -> GatedModel:
     except (KeyError, TypeError, ValueError):
         raise ReleaseError(_damaged()) from None
     private = [name for name in domain.names if name not in rows.names]
+    # A release file may come from anybody: shapes and sums are checked before anything is drawn.
     sound = (
         total > 0
         and np.isfinite(total)

@@ -1,6 +1,6 @@
 """Runs: where a descent starts, and the mixture that it amounts to.
 
-Optimise: Adam on natural gradients of the logarithms, with a step that falls to nearly nothing.
+In between is Adam on natural gradients of the logarithms, with a step that falls to nearly nothing.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
-from margrave.models._grouping.coding import group_codes, groups_from_state
-from margrave.models._grouping.wide_pairs import restore_wide_pairs
+from margrave.models._grouping import group_codes, groups_from_state, restore_wide_pairs
 from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
@@ -83,7 +82,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         rate: First step length of the optimiser.
         seed: Of the starting point, the split noise and the refined attributes' reference rows.
         largest: Attributes with more codes are modelled in this many groups of codes
-            (`margrave.models._grouping.coding`).
+            (`margrave.models._grouping`).
         latent_blocks: Give attributes that depend strongly on each other states of their own
             (`margrave.models.mixture.objective`): always, never, or as split noise says (None). Never on
             a device.

@@ -77,6 +77,7 @@ class TensorTie:
         below = gradient.index_select(0, self.rows) + self.information * logs
         summed = self._member @ (cells * (self._member.T @ below + alone[:, None]))
         paid = alone @ cells
+        # Less its mean under Q in every component: what adds to all potentials alike changes nothing.
         centred = summed / ones.clamp(min=MIN_CELL_SHARE) - (paid + (below * ones).sum(0))
         gradient.index_copy_(
             0, self.rows, self._torch.where(ones > MIN_CELL_SHARE, centred, 0.0) * self._known
@@ -159,7 +160,7 @@ class TensorObjective:
         kept = [constraint.spread(at, shares) for constraint in self._constraint_blocks]
         ones = (shares @ at.weights).clamp_(min=float(FLOOR))
         miss = (shares * at.weights) @ shares.T
-        products = None if self._inferred is None else self._inferred * torch.state_penalty(ones, ones)
+        products = None if self._inferred is None else self._inferred * torch.outer(ones, ones)
         miss -= self._pairs if products is None else self._pairs + products
         pull = miss * self._pair_weights
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
@@ -250,6 +251,8 @@ def descend_tensors(
         done += 1
         _, by_weight, gradient = objective(on)
         objective.centre(gradient)
+        # As in `descent.descend`: steps shrink to LAST of the first, and Adam's means are corrected for how
+        # few there were.
         length = rate * (1.0 - done / steps + LAST)
         known = 1.0 - MEMORY**done
         _advance(on.logs, gradient, mean, square, length / known, 1.0 / known)

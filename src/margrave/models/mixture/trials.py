@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Effort
-from margrave.models._base.pooling import SHARE, compare, halves
+from margrave.models._base.pooling import SHARE, SURE, compare, halves
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import stack
 from margrave.models.mixture.policy import Setting
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 M = TypeVar("M", bound="Model")
 
-SURE = 1.0
-"""Standard errors by which a rival must be better than a default. With 0 or 2 what is chosen is a little
-worse, and with 0 more is tried."""
 STEP, MOST_STEPS = 2.0, 3
 """Penalties are tried at this factor apart, while they get better, this many times up or down at most."""
 

@@ -23,7 +23,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, pool, rows_of
-from margrave.models._grouping.coding import CodeGrouping, group_codes
+from margrave.models._grouping import CodeGrouping, group_codes
 from margrave.models._mixture.model import MixtureModel, undo_grouping
 from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import Misfit
@@ -33,7 +33,7 @@ from margrave.models._torch.device import Device, ready, serial
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMoments
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import TURN, Embedding
+from margrave.schema.features import TURN, Embedding
 
 if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
@@ -80,6 +80,7 @@ def remembered_moments(domain: Domain, state: Mapping[str, Floats]) -> NoisyMome
     if "moments_values" not in state:
         return None
     damaged = ReleaseError(invalid("state", "with whole moments", "The release is damaged."))
+    # All of it comes from a file, so whatever does not fit is damage and no error of a library.
     try:
         places = [int(place) for place in state["moments_columns"]]
         phases, values = state["moments_phases"], np.asarray(state["moments_values"], dtype=np.float64)
@@ -130,6 +131,8 @@ class Waves:
 
         self._parts = [part(name) for name in self.features.names]
         self._label = None if self.features.label is None else part(self.features.label)
+        # A phase is a whole number of TURN-ths of a turn; the feature is the point on the unit circle
+        # there.
         points = [np.exp(2j * math.pi / TURN * table) for table in self.features.phases]
         if grouping is not None:
             points = [_met(p, name, grouping) for p, name in zip(points, self.features.names, strict=True)]

@@ -74,6 +74,8 @@ class Embedding:
             part = sphere[start : start + width]
             start += width
             if name in self.apart:
+                # A random order of the corners on a line stands for a direction among them: it takes one
+                # number in place of one a code.
                 even = np.tile(((np.arange(self.domain[name]) + 0.5) / self.domain[name])[:, None], count)
                 part = rng.permuted(even, axis=0) * part
             parts.append(part)
@@ -94,6 +96,8 @@ class Embedding:
         if place.shape[1] == 1:
             order = np.argsort(place[:, 0], kind="stable")
             line = place[order, 0]
+            # On a line the nearest code changes half way between two, which sorting finds for all points at
+            # once.
             at = np.searchsorted((line[1:] + line[:-1]) / 2, points[:, 0])
             return np.asarray(order[at], dtype=np.int64)
         best = np.zeros(len(points), dtype=np.int64)
@@ -125,6 +129,8 @@ def embed(domain: Domain, unordered: str, places: Mapping[str, Sequence[Sequence
     for name, size, ordered in zip(domain.names, domain.sizes, domain.ordered, strict=True):
         if name in places:
             found.append(_scale_given(name, size, np.asarray(places[name], dtype=np.float64)))
+        # Codes without an order get a corner each, so that all are as far from each other; with many codes
+        # that would take too many dimensions.
         elif unordered == "apart" and ordered == 0 and 2 < size <= MAX_APART_CODES:
             found.append(np.eye(size))
             apart.append(name)
@@ -191,6 +197,8 @@ def project(
     # Tables whose cells lie at the same places share directions and sorting, and are projected together.
     alike = defaultdict(list)
     for k, table in enumerate(tables):
+        # Tables of one kind lie on the same points, so their projections are worked out side by side with
+        # the same directions.
         alike[embedding.kind(table.clique)].append(k)
     found: dict[int, Floats] = {}
     for members in alike.values():

@@ -25,7 +25,7 @@ from margrave.models.particles.transport import Goal, Transport, move
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.models.particles.penalty import Penalty
+    from margrave.models.particles.transport import Penalty
     from margrave.protocols import Model
     from margrave.release import NoisyMarginal
 
@@ -59,6 +59,7 @@ def _move_to_allowed(
     """The codes with those of particles in no allowed cell replaced by the nearest cell's."""
     keys = np.ravel_multi_index(tuple(codes), constraint.sizes)
     wrong = np.flatnonzero(~np.isin(keys, np.ravel_multi_index(tuple(constraint.codes), constraint.sizes)))
+    # As many particles at once as their distances to all allowed cells fit into the limit.
     most = max(AT_ONCE // constraint.codes.shape[1], 1)
     for first in range(0, len(wrong), most):
         mine = wrong[first : first + most]

@@ -17,7 +17,7 @@ from margrave.models._base.compiled import compile_kernel, compile_summing
 
 if TYPE_CHECKING:
     from margrave.limits import Deadline
-    from margrave.models.pgm.calibration import Calibration
+    from margrave.models.pgm.inference import Calibration
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

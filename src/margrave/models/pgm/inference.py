@@ -8,6 +8,9 @@ Blocks are the ranges of one axis of a node, or of a few axes in a row taken as 
 cells of a table that has these axes. Of any other table every block has a copy of its own, and the copies are
 added up in the order of the blocks; the axes are chosen so that such tables are small.
 Blocks depend on the layout alone, so results are the same to the last bit whatever the number of threads.
+
+`Calibration` is what the optimiser and the model ask of an engine of inference, compiled or on a device.
+`Held` is inference with some potentials that the optimiser does not move: those of cells that rules forbid.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +51,95 @@ from margrave.models.pgm.kernels import (
     scale_message,
     scatter_add,
 )
-from margrave.models.pgm.tree import Layout
+from margrave.models.pgm.tree import Layout, rank_attributes, tree_cells
+from margrave.schema.domain import Clique, Domain
+
+
+class Calibration(Protocol):
+    """log Z, all measured marginals and all beliefs of p(x) = exp(sum_r theta_r(x_r) - log Z)."""
+
+    @property
+    def layout(self) -> Layout:
+        """The tree and the measured tables."""
+
+    @property
+    def marginals(self) -> NDArray[np.float64]:
+        """Probabilities of every measured clique at the last theta, [layout.starts[-1]]."""
+
+    @property
+    def belief(self) -> NDArray[np.float64]:
+        """Probabilities of every tree clique at the last theta, [layout.node_starts[-1]]."""
+
+    def run(self, theta: NDArray[np.float64]) -> float:
+        """log Z at theta, [layout.starts[-1]]; fills `belief` and `marginals`."""
+
 
 Floats = NDArray[np.float64]
+
+FORBIDDEN_POTENTIAL = -1e4
+"""Potential of a forbidden cell: finite, so that logarithms never meet infinity, though its exponential is 0.
+Where measurements contradict the rules other potentials reach hundreds."""
+
+MAX_RULE_CELLS = 1 << 17
+"""Cells of one rule's table, and of the junction tree of all of them, that a model takes in. Larger rules are
+left to drawing rows again."""
+
+
+class Held:
+    """Inference whose last tables have fixed potentials: the optimiser sees those before.
+
+    Args:
+        inner: Over all tables.
+        fixed: Potentials of the last ones.
+    """
+
+    def __init__(self, inner: Calibration, fixed: Floats) -> None:
+        self.inner = inner
+        self.fixed = fixed
+        self.free = inner.layout.starts[-1] - len(fixed)
+
+    @property
+    def layout(self) -> Layout:
+        """The tree and all tables."""
+        return self.inner.layout
+
+    @property
+    def marginals(self) -> Floats:
+        """Probabilities of the tables that are not fixed, at the last theta."""
+        return self.inner.marginals[: self.free]
+
+    @property
+    def belief(self) -> Floats:
+        """Probabilities of every tree clique at the last theta."""
+        return self.inner.belief
+
+    def run(self, theta: Floats) -> float:
+        """log Z at theta, which leaves out the fixed potentials."""
+        return self.inner.run(np.concatenate([theta, self.fixed]))
+
+
+def rule_tables(domain: Domain) -> list[tuple[Clique, NDArray[np.bool_]]]:
+    """The rules that a junction tree takes in: which cells of which cliques are allowed."""
+    if domain.rules is None:
+        return []
+    taken: list[tuple[Clique, NDArray[np.bool_]]] = []
+    for clique, allowed in domain.rules.tables(MAX_RULE_CELLS):
+        used = domain.project([n for n in domain.names if any(n in c for c, _ in taken) or n in clique])
+        if tree_cells(used, [*(c for c, _ in taken), clique]) <= MAX_RULE_CELLS:
+            taken.append((clique, allowed))
+    return taken
+
+
+def forbid_cells(domain: Domain, tables: Sequence[tuple[Clique, NDArray[np.bool_]]]) -> Floats:
+    """Potentials of rule tables, one after another, axes in the engine's order."""
+    names = rank_attributes(domain)
+    parts = [np.zeros(0)]
+    for clique, allowed in tables:
+        axes = sorted(range(len(clique)), key=lambda i, clique=clique: names.index(clique[i]))  # type: ignore[misc]
+        parts.append(np.where(allowed.transpose(axes), 0.0, FORBIDDEN_POTENTIAL).ravel())
+    return np.concatenate(parts)
+
+
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
@@ -210,6 +300,7 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
 
     tables: (map, start) of what its cells are added to, with their lengths.
     """
+    # The node's own pass over all cells, undivided, is what any split has to beat.
     cells, width, rows = (int(layout.nodes[k, column]) for column in (CELLS, WIDTH, ROWS))
     shape = _axes(layout, k)
     lacks = _lacking_axes(layout, tables, shape)
@@ -218,11 +309,15 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
         for j in range(i + 1, len(shape) + 1):
             times, codes = math.prod(shape[:i]), math.prod(shape[i:j])
             apart = rows // (times * codes)
+            # A table that lacks one of the axes dealt out is added to by every block, so each block needs a
+            # copy of it.
             copied = [bool(lack.any()) for lack in lacks[:, i:j]]
             room = sum(n for n, copy in zip(lengths, copied, strict=True) if copy)
             most = min(codes, cells // MIN_BLOCK_CELLS, codes * apart * width // RUN)
             most = min(most, cells // (COPY_DIVISOR * room)) if room else most
             for blocks in (n for n in BLOCKS if n <= most):
+                # The slowest block's cells, and twice the copies: they are cleared before and added up
+                # afterwards.
                 cost = cells * -(-codes // blocks) / codes + 2.0 * room * blocks
                 best = min(best, (cost, blocks, times, codes, apart, copied))
     return _blocks(*best[1:], tables, lengths, first)
@@ -295,8 +390,11 @@ def share_work(work: Callable[[int], None], count: int, threads: int) -> None:
                 return
             work(turn)
 
+    # This thread works too, so that nothing waits for a pool that is busy with other fits.
     helpers = [_pool().submit(some) for _ in range(min(threads, count) - 1)]
     some()
+    # A helper that has not begun finds nothing left to do; the others are waited for, since they may hold
+    # the last turns.
     for helper in helpers:
         if not helper.cancel():
             helper.result()
@@ -338,10 +436,14 @@ class Inference:
         buffers = (self._tables, self.belief, self._sums)
         factors = self._tables[: len(self._logs)]
         _spread(at.members, at.maps, at.outer, at.inner, theta, self._logs)
+        # The largest potential of each table is taken out, so that no exponential overflows; it comes back
+        # in log Z.
         peaks = np.maximum.reduceat(self._logs, self._ends[:-1]) if len(self._logs) else self._logs
         _less(self._logs, self._ends, peaks)
         np.exp(self._logs, out=factors)
         found = self._by_blocks() if self._splits else calibrate(*arrays, *buffers)
+        # Not a number says that a message underflowed. The log-space pass starts from the same potentials
+        # and cannot.
         if math.isnan(found):
             self.log_space_runs += 1
             factors[:] = self._logs
@@ -354,12 +456,15 @@ class Inference:
         at, tables, belief, sums, scale = self.layout, self._tables, self.belief, self._sums, self._scale
         arrays = (at.nodes, at.first, at.links, at.maps, at.outer, at.inner, tables, belief)
         done = 0
+        # Children come before parents: between two large nodes the small ones are done by one thread, as
+        # they would be anyway.
         for split in self._splits:
             whole = raise_nodes(done, split.node, *arrays, scale) and self._raise_message(split)
             if not whole:
                 return math.nan
             done = split.node + 1
         whole = raise_nodes(done, len(at.nodes), *arrays, scale)
+        # What fell away in a node would have weighed too much, relative to the whole, to be left out.
         if not whole or lost(at.nodes, scale) > MAX_SAFE_LOG:
             return math.nan
         sums[: len(tables)] = 0.0
@@ -375,6 +480,7 @@ class Inference:
         """Fill a large node and send its message up; False where it is lost."""
         at, k, blocks = self.layout, split.node, split.up
         node, near = at.nodes[k], at.links[at.first[k] : at.first[k + 1]]
+        # Blocks that share a table write to their own copies of it, which are added up in order below.
         out = self._sums if blocks.room else self._tables
         found = [0.0] * len(blocks.parts)
         self._tables[node[SEPARATOR] : node[SEPARATOR] + node[LENGTH]] = 0.0

@@ -55,6 +55,8 @@ def _add_rows(
     start: int,
 ) -> None:
     """Add the cells of rows r0 to r1 of source[base:] to their cells of target[start:]."""
+    # Unsigned offsets spare the test for negative indices, which keeps the loops in vectors. The kinds of a
+    # row are: all its cells go into one, into cells side by side, or wherever a map says.
     width, kind = np.uintp(at[1]), at[2]
     for r in range(r0, r1):
         c = np.uintp(base + r * at[1])
@@ -102,6 +104,7 @@ def gather_add(
     source: Floats, base: int, at: Longs, outer: Ints, inner: Ints, target: Floats, start: int
 ) -> None:
     """Add to every cell of source[base:] its cell of target[start:]."""
+    # As in `_add_rows`, one branch a row and none a cell.
     rows, width, kind = at[0], np.uintp(at[1]), at[2]
     for r in range(rows):
         c = np.uintp(base + r * at[1])

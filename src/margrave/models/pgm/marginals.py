@@ -414,11 +414,14 @@ class _Walk:
         """Needed rows that reached a node over some separators, or are its own, as rows over another one."""
         names: list[int] = []
         tables = [np.zeros((self.layout.cells(target), 0))]
+        # What came over separators is moved on together: one product of matrices does it for all attributes
+        # held.
         for source, (held, table) in parts:
             kept = [v for v in held if v in needed]
             if kept:
                 names += kept
                 tables.append(self._move_rows(k, source, self._columns(held, table, kept), target))
+        # Attributes of this node's own begin here, as the node's pair of them with the separator.
         for v in self.layout.tree.cliques[k]:
             if v in needed and v not in target and v not in names:
                 both = tuple(sorted((*target, v)))

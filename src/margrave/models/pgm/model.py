@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.evidence import Evidence, by_row
+from margrave.models._base.constraints import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models.pgm.estimate import Solution
-from margrave.models.pgm.graph import rank_attributes
 from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
 from margrave.models.pgm.sample import condition_layout, cut, draw, draw_given
+from margrave.models.pgm.tree import rank_attributes
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.models.pgm.calibration import Calibration
+    from margrave.models.pgm.inference import Calibration
 
 MIN_SHARED_PAIRS = 8
 """Fewer pairs than this are projected one by one."""
@@ -120,6 +120,8 @@ class GraphicalModel(Model):
         After the deadline rows are no longer moved towards the model's pairs; all are drawn in any case.
         """
         layout, theta, belief = self._inference.layout, self._solution.theta, self._inference.belief
+        # With codes that differ by row every row has a distribution of its own; with one set of codes for
+        # all, the potentials are cut once and the rows share what is left.
         if by_row(given):
             codes = {self._place[n]: np.broadcast_to(c, rows).astype(np.int64) for n, c in given.items()}
             drawn = list(draw_given(layout, belief, codes, rows, rng))

@@ -20,8 +20,8 @@ from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import PROGRAM, check_memory
 from margrave.models._base.pooling import Pooled, pool
-from margrave.models.pgm.calibration import rule_tables
 from margrave.models.pgm.fitter import PGM
+from margrave.models.pgm.inference import rule_tables
 from margrave.models.pgm.model import GraphicalModel
 from margrave.schema.domain import Clique, Domain
 

@@ -78,6 +78,7 @@ class TensorInference:
         self._group_shapes = [layout.shape(group) for group in layout.hosts]
         for g, (home, group) in enumerate(zip(layout.groups[:, 0].tolist(), layout.hosts, strict=True)):
             self._hosted[home].append((g, _Fold.of(layout, group, tree.cliques[home])))
+        # Measured tables of one node were joined into groups; a member is found by where its group starts.
         place = {start: g for g, start in enumerate(layout.group_starts[:-1])}
         self._members = [
             (place[start], _Fold.of(layout, clique, layout.hosts[place[start]]))
@@ -205,11 +206,15 @@ class TensorInference:
                 table += factors[g].reshape(fold.shape)
             for c in self._children[k]:
                 table += messages[c].reshape(self._theirs[c].shape)
+            # At a root the message has no axis left: it is the log of that tree's sum, and sums of trees
+            # multiply.
             messages[k] = _log_added(table, self._own[k].summed)
             if parent < 0:
                 log_z += float(messages[k])
                 table -= messages[k]
             beliefs.append(table)
+        # Parents before children. What a child told its parent is taken out again, since its own belief
+        # holds it already.
         for k in range(len(parents) - 1, -1, -1):
             if parents[k] >= 0:
                 fresh = _log_added(beliefs[parents[k]], self._theirs[k].summed)

@@ -137,6 +137,8 @@ def _fittest(rows: Rows, row: int, name: int, tables: Tables, change: Floats) ->
         cell = _cell(rows, row, tables.tied[k], tables)
         weight, start, here = tables.weights[tables.tied[k]], cell - own * step, tables.over[cell]
         for code in range(size):
+            # The change of a square, (over + 1)^2 - over^2 less what leaving the own cell saves, up to the
+            # same factor for all codes.
             change[code] += weight * (tables.over[start + code * step] - here + 1.0)
     change[own] = 0.0
     return int(np.argmin(change[:size]))
@@ -303,6 +305,7 @@ class Genetic(TargetEstimator):
             if effort.over:
                 break
             fell = found.round(columns.size, state)
+            # Rounds gain less and less; a rough fit ends when they gain little.
             if fell <= self.tolerance * (ROUGH if effort.rough else 1.0) * before:
                 break
             before -= fell
@@ -359,6 +362,7 @@ class Search:
 
 def _flat(wanted: Targets, rows: int) -> Tables:
     """The targets for a number of rows as flat arrays, nothing counted yet."""
+    # A compiled kernel takes no lists of lists: all are laid end to end, with where each begins.
     domain, names, cliques = wanted.domain, wanted.names, wanted.cliques
     shapes = [domain.shape(clique) for clique in cliques]
     strides = [[math.prod(shape[k + 1 :]) for k in range(len(shape))] for shape in shapes]

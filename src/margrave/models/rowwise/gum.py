@@ -332,6 +332,8 @@ def move_rows(
         if effort.over:
             break
         alpha, copied = DECAY ** (t // ROUNDS_A_DECAY), 1.0 if whole or t % 2 else 0.5
+        # The worst table first: rows that are moved for it are then moved as little as possible by the
+        # others.
         for k in np.argsort(-errors, kind="stable").tolist():
             attributes, shape, goal = parts[k]
             errors[k] = update(columns, attributes, shape, goal, alpha, copied, not whole, state)

@@ -284,6 +284,7 @@ class Residual(RowEstimator):
         counts = local(best, shapes, steps, lambda: effort.over)
         values = []
         for table, room in zip(largest, roomy(domain, largest), strict=True):
+            # Cells that rules rule out hold nothing, and what was there goes to the others in proportion.
             kept = counts[table.clique] * room
             values.append(kept * (rows / kept.sum()) if kept.sum() > 0 else kept)
         return gather_targets(domain, rows, largest, values)

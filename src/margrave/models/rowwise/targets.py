@@ -213,6 +213,7 @@ def gather_targets(
         one = values[k].sum(axis=others)
         ones.append(one / one.sum() if one.sum() > 0 else np.full(len(one), 1.0 / len(one)))
     sets = [set(table.clique) for table in tables]
+    # A table inside of another one follows from it, so it is no target of its own.
     largest = [k for k, own in enumerate(sets) if not any(own < other for other in sets)]
     cliques = tuple(tables[k].clique for k in largest)
     precisions = tuple(1.0 / float((tables[k].sigma ** 2).mean()) for k in largest)

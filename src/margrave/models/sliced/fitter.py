@@ -26,7 +26,7 @@ from margrave.models.sliced.divergence import SlicedDivergence, SlicedWasserstei
 from margrave.models.sliced.training import Course, NoisyRows, SliceLoss, train_generator
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 if TYPE_CHECKING:
     from margrave.protocols import LearnsFrom, Model
@@ -137,6 +137,7 @@ class SlicedEstimator(Estimator["SlicedModel"]):
             )
         tables = pool(domain, measurements)
         domain = resolve_dependencies(domain, tables)
+        # Only one-ways: pairs are to come from the noisy copies themselves.
         single = [table for table in tables if len(table.clique) == 1]
         rows, largest = float(len(slices.values)), max(domain.sizes)
 

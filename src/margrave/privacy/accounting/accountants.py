@@ -38,6 +38,7 @@ def event_rho(event: Event) -> Fraction:
         UnsupportedEventError: The event's class is not one of these exactly: no bound is known.
         InputError: A parameter is out of range or not exact.
     """
+    # A subclass might mean something else by the same fields, so only the classes themselves have a price.
     kind = type(event)
     if isinstance(event, GaussianEvent | PartitionEvent) and kind in (GaussianEvent, PartitionEvent):
         squared = _exact("l2_squared", event.l2_squared, least=0)

@@ -48,6 +48,8 @@ def bound_power(accounting: str, rho: float, false_alarm: float, slack: float = 
     """
     if not 0.0 < false_alarm < 1.0:
         raise InputError(invalid("false_alarm", "above 0 and below 1", "Try 0.05.", got=false_alarm))
+    # With a partition the answer is only near one that costs rho: an attacker may win by as much on either
+    # side.
     rate = min(false_alarm + slack, 1.0)
     if rate >= 1.0:
         return 1.0
@@ -79,6 +81,8 @@ def bound_belief(prior: float, power: float, false_alarm: float) -> float:
 
 def _bound_by_orders(orders: np.ndarray[tuple[int], np.dtype[np.float64]], rho: float, rate: float) -> float:
     """The largest power, from the rate upwards, that no order's divergence forbids; rounded up."""
+    # The divergence bounds both kinds of error under either table, so each order forbids a power by four
+    # inequalities; limits are raised by what rounding could hide.
     limits = orders * (orders - 1.0) * rho * (1.0 + 1e-12) + 1e-12
 
     def allow(power: float) -> bool:
@@ -89,6 +93,7 @@ def _bound_by_orders(orders: np.ndarray[tuple[int], np.dtype[np.float64]], rho: 
                 return False
         return True
 
+    # The upper end is returned, so that a search that ends early errs on the safe side.
     low, high = rate, 1.0
     for _ in range(STEPS):
         middle = 0.5 * (low + high)

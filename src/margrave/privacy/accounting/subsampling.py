@@ -134,6 +134,8 @@ def least_variance(price: Fraction, l2_squared: int, cost: Callable[[Fraction], 
     """
     step = Fraction(l2_squared, _VARIANCES)
     high: int = 1
+    # The price falls as the variance grows, so doubling finds a bracket; the upper end is always one that
+    # was found to be cheap enough.
     while cost(high * step) > price:
         high *= 2
         if high > _VARIANCES**2:
@@ -168,6 +170,8 @@ def best_order(epsilon: float, delta: float, rate: Fraction, steps: int, share: 
 
 def _noise(orders: NDArray[np.int64], rate: float, allowed: NDArray[np.float64]) -> NDArray[np.float64]:
     """Noise multipliers at which each order's divergence is what it allows, roughly, [orders]."""
+    # Only a guess of which order will do best: the price itself is worked out exactly, by
+    # `sampled_divergence`.
     a, k = orders[:, None].astype(float), np.arange(2.0, orders.max() + 1.0)
     with np.errstate(all="ignore"):
         chances = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)

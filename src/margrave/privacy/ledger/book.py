@@ -103,6 +103,8 @@ class Book:
             )
         made = Cap(dataset, analyst, _bare(neighbours), float(epsilon), float(delta), current_minute())
         with self._file.begin_write() as db:
+            # Runs that are there already have to count towards the cap; where one cannot, the cap is
+            # refused.
             for booked in runs_in(db, dataset, analyst):
                 _steps(booked.header.neighbours, made)
             row = db.execute(
@@ -158,6 +160,8 @@ class Book:
             raise InputError(invalid("ledger", "no book for this method", remedy))
         charge = Charge(Fraction(header.epsilon), Fraction(header.delta), rho, header.partition_delta)
         token = secrets.token_hex(16)
+        # Room under the caps is checked and taken in one transaction: of two runs that begin at once only
+        # one gets the last of it.
         with self._file.begin_write() as db:
             _check_in_use(db)
             for cap in _caps_for(db, dataset, analyst):
@@ -325,6 +329,7 @@ def _the_one(runs: Sequence[BookedRun], header: LedgerHeader) -> BookedRun:
     problem = InputError(
         invalid("resume", "of a run in this book", "There is none of this data set and analyst.")
     )
+    # The last reason why a run is not the one is told, if none of them is.
     for booked in runs:
         try:
             check_facts(booked.header, header)

@@ -151,6 +151,7 @@ def create(path: Path) -> None:
     Raises:
         InputError: The file exists or cannot be made.
     """
+    # The system makes the file only if there is none: of two programs that try at once, one fails.
     try:
         os.close(open_binary(path, os.O_CREAT | os.O_EXCL | os.O_RDWR))
     except FileExistsError:
@@ -161,6 +162,8 @@ def create(path: Path) -> None:
     connection = _open_connection(path)
     try:
         with _clear():
+            # Written ahead: readers go on while a run writes, and a program that is killed leaves a whole
+            # book.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
             for table in TABLES:
@@ -193,6 +196,8 @@ class BookFile:
             remedy = "Make one: margrave ledger init FILE."
             raise InputError(invalid("ledger", "an existing book", remedy, got=str(path)))
         self._connection = _open_connection(self.path)
+        # Closed with the object, and only by the process that opened it: a fork that closed its copy could
+        # take the log away from its parent.
         self._close = weakref.finalize(self, _close_connection, self._connection, os.getpid())
         try:
             self._check()

@@ -139,6 +139,7 @@ def runs_in(db: sqlite3.Connection, dataset: str | None = None, analyst: str = "
         if dataset in (None, name) and analyst in ("", who):
             header, rho = header_from_json(json.loads(said)), Fraction(total)
             kept = (rho, header.partition_delta)
+            # An open run counts with all that it may still spend: it was promised when it began.
             used = (Fraction(spent), Fraction(searched)) if state == "closed" else kept
             if not all(0 <= used[i] <= kept[i] + ROUNDING for i in (0, 1)) or not 0 < header.delta < 1:
                 raise ValueError

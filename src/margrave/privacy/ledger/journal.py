@@ -158,6 +158,8 @@ class Journal:
         self._broken = False
         if resume:
             self._free = self._hold(self._path)
+            # The file has to be on disk under its name before the first spend, so the folder is
+            # synchronised as well.
             try:
                 self._history = self._continue(header)
             except BaseException:
@@ -251,6 +253,8 @@ class Journal:
         if not header.key:
             remedy = "It was written by an older version, which kept no answers: start a new run."
             raise InputError(invalid("ledger", "one that can be resumed", remedy))
+        # The torn line goes, so that the next event begins a line of its own; its spend had not been acted
+        # upon.
         whole = self._path.read_bytes().rfind(b"\n") + 1
         handle = _open_ledger(self._path, os.O_RDWR)
         try:
@@ -269,6 +273,7 @@ def read_ledger(path: str | Path) -> tuple[LedgerHeader, tuple[Event, ...]]:
         InputError: The file is missing, damaged before its last line, or of a newer version.
         UnsupportedEventError: It holds an event of a class this version does not know.
     """
+    # What follows the last line end is the torn line of a run that was killed, or nothing.
     try:
         lines = Path(path).read_bytes().split(b"\n")[:-1]
     except OSError as error:

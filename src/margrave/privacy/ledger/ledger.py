@@ -184,6 +184,7 @@ class Ledger:
         if test_seed is not None and (path is not None or keep is not None):
             remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
             raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy))
+        # What partitions may take of delta is set aside; the noise is scaled to the rest.
         rest = Fraction(float(delta)) - Fraction(partition_delta)
         if not 0 < rest <= Fraction(float(delta)):
             remedy = "Keep most of delta for the noise."
@@ -334,11 +335,15 @@ class Ledger:
         """
         with self._lock:
             self._check(events)
+            # A resumed run is handed what it was told before: drawing again would be a second release.
             if not self._replay.done:
                 found = self._replay.take(events)
                 self._spend(events)
                 self._lose(self._replay.lost())
                 return found
+        # A table that cannot be counted costs nothing, so counting comes first. Then the spend is on disk,
+        # and only then is noise drawn: a program that is killed in between has paid for nothing, and never
+        # the other way round.
         truth = exact()
         first = self._record(events)
         found = answer(truth)

@@ -57,6 +57,9 @@ def _draw(scores: NDArray[np.float64], rate: Fraction, source: BitSource, widen:
     word = int(source.words(1)[0])
     uniform = LazyUniform(word, 64, source)
     speed = float(rate) if rate < 2**1000 else np.inf
+    # In floating point first: the index is certain wherever the draw is further from both neighbours' sums
+    # than all rounding together. Doubtful draws go on with more bits of the same uniform number, so that no
+    # draw is thrown away or made twice.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         gaps = (scores.max() - scores) * speed
         normal = np.isfinite(gaps).all() and (speed > 2.0**-1000 or rate == 0)

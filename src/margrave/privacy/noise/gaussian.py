@@ -60,6 +60,8 @@ def discrete_gaussian(sigma_squared: Fraction, size: int, source: BitSource) -> 
 
 def _draws(squared: Fraction, size: int, source: BitSource, slack: int, margin: float) -> NDArray[np.int64]:
     """`discrete_gaussian` with the margins given: wider ones send more draws down the exact path."""
+    # A table grows with sigma. Above the largest one a draw is a block of 2^log_width integers and a place
+    # inside it, and the table is that of the blocks.
     log_width = 0
     while squared > LARGEST_TABLE << (2 * log_width):
         log_width += 1

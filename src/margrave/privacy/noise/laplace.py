@@ -60,6 +60,8 @@ def _settle(words: list[int], source: BitSource, scale: Fraction) -> int | None:
     """The draw whose word this is, exactly; None when it is a negative zero."""
     uniform = LazyUniform(words[0] >> 2, 62, source)
     bits = 128
+    # The uniform number lies between two ends; once both give the same integer, no further bit can change
+    # it.
     while True:
         value = uniform.extend(bits)
         if value:
@@ -67,6 +69,7 @@ def _settle(words: list[int], source: BitSource, scale: Fraction) -> int | None:
             if low == _floor(scale, value, uniform.bits, 1):
                 break
         bits *= 2
+    # Zero would come with either sign, so one of the two is drawn again.
     if words[0] & 1:
         return -low if low else None
     return low

@@ -54,6 +54,7 @@ def rounded_gaussian(sigma_squared: Fraction, size: int, source: BitSource) -> N
 
 def _draws(squared: Fraction, size: int, source: BitSource, slack: int, margin: float) -> NDArray[np.int64]:
     """`rounded_gaussian` with the margins given: wider ones send more draws down the exact path."""
+    # The blocks are a thousandth of a standard deviation wide, whatever sigma is: one table serves all.
     table = half_table(Fraction(BLOCKS**2), False)
     bounds, guide, shift = table.bounds, table.guide, table.shift
     sigma = math.sqrt(float(squared))

@@ -57,11 +57,14 @@ def draw(
     out = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
+        # A few words more than are needed, since some draws take a second attempt.
         words = source.words(min((size - filled) * words_each + 16, CHUNK))
         used, enough = 0, True
         while enough and filled < size:
             filled, step, doubtful = kernel(words[used:], out, filled)
             used += step
+            # The words that the kernel could not decide are looked at exactly; only they, so that the fast
+            # path is not biased by what it leaves out.
             if doubtful:
                 settled = resolve([int(word) for word in words[used : used + words_each]], source)
                 used += words_each
@@ -243,14 +246,19 @@ def half_table(squared: Fraction, halved: bool) -> HalfTable:
     Together below 2^-47, under half of `SLACK`.
     """
     deviation = math.sqrt(float(squared))
+    # Beyond 9.2 standard deviations less than 2^-64 is left: the error bound of docs/privacy/noise.md
+    # counts it.
     cells = int(9.2 * deviation) + 3
     weights = np.exp(np.square(np.arange(cells, dtype=np.float64)) * (-1.0 / (2.0 * float(squared))))
     if halved:
         weights[0] = 0.5
+    # Sums of whole numbers are exact in any order; by this power of two they stay below 2^62.
     power = 62 - math.frexp(float(weights.sum()))[1]
     sums = np.cumsum(np.rint(np.ldexp(weights, power)).astype(np.int64))
     scaled = np.minimum(sums * (2.0**UNIT / float(sums[-1])), 2.0**UNIT)
     bounds = scaled.astype(np.int64)
+    # The guide says where to begin the search for a number by its first bits, so most searches take one
+    # step.
     bits = min(max(math.ceil(math.log2(cells)) + 1, 6), 15)
     starts = np.arange((1 << bits) + 1, dtype=np.int64) << (UNIT - bits)
     guide = np.minimum(np.searchsorted(bounds, starts, side="right"), cells - 1).astype(np.int32)

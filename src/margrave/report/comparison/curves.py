@@ -17,7 +17,7 @@ from margrave.report.html import Markup, join, mark_name, row, table, tag
 from margrave.report.numerals import count, format_fixed, percent
 
 if TYPE_CHECKING:
-    from margrave.evaluation.metrics.curves import Curve, Curves
+    from margrave.evaluation.metrics.pictures import Curve, Curves
     from margrave.evaluation.review import Review
 
 SIDE, LEFT, FOOT, RIGHT = 420.0, 46.0, 46.0, 24.0

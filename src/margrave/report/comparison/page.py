@@ -1,18 +1,266 @@
-"""The comparison of real and synthetic tables as a page that says on its face that it is not private."""
+"""The comparison of real and synthetic tables as a page that says on its face that it is not private.
+
+Its largest part are the scores, by group, each with its definition, its parts and its notes one click away,
+and with a title for readers who know none of them.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import margrave
 from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
-from margrave.evaluation.references import REFERENCES
 from margrave.evaluation.review import Review
+from margrave.evaluation.rows import REFERENCES
 from margrave.report.comparison.curves import curves_section, plane_section
 from margrave.report.comparison.marginals import marginals_section
 from margrave.report.comparison.matrices import correlation_section, pairs_section
-from margrave.report.comparison.scores import scores_section
 from margrave.report.comparison.verdict import BRACKETS, first_screen
 from margrave.report.definitions import DEFINITIONS, definitions
-from margrave.report.html import Markup, Section, document, tag
+from margrave.report.html import Markup, Section, details, document, join, mark_name, row, table, tag
+from margrave.report.numerals import count, significant
+
+if TYPE_CHECKING:
+    from margrave.evaluation.score import Score
+
+
+TITLES = {
+    "accuracy": "Right classes",
+    "apparent_match": "Apparent matches by known columns",
+    "association_difference": "Error of Cramér's V, mean",
+    "association_max": "Association error, max",
+    "association_mean": "Association error, mean",
+    "attack_attribute": "Attack: guess a column",
+    "attack_density": "Attack: membership by density",
+    "attack_linkability": "Attack: link two lists",
+    "attack_nearest": "Attack: membership by nearest row",
+    "attack_shadow": "Attack: shadow models",
+    "attack_singling_out": "Attack: single out by three columns",
+    "attack_singling_out_1way": "Attack: single out by one column",
+    "auc": "AUC",
+    "average_precision": "Area under precision and recall",
+    "average_sw1": "Sliced transport distance of pairs",
+    "average_tv": "Total variation of pairs",
+    "contingency_similarity": "Likeness of pairs of listed columns",
+    "correlation_similarity": "Likeness of correlations",
+    "counting_queries": "Counting queries, relative error",
+    "covariance_error": "Covariance error",
+    "dependence_invented": "Dependence invented, mean",
+    "dependence_kept": "Share of dependence kept",
+    "downstream_error": "Error of trees trained on it",
+    "fidelity_error": "Fidelity error",
+    "first_look": "First look",
+    "k_marginal": "NIST k-marginal score, pairs",
+    "k_marginal_3": "NIST k-marginal score, triples",
+    "ks_complement": "Likeness of numeric columns",
+    "l1_2way": "L1 distance, two columns",
+    "l1_3way": "L1 distance, three columns",
+    "l1_4way": "L1 distance, four columns",
+    "l1_upto3way": "L1 distance, up to three columns",
+    "logistic_f1": "F1 of a logistic regression",
+    "ml_accuracy": "Four models: right classes",
+    "ml_auc": "Four models: area under the curve",
+    "ml_f1": "Four models: F1",
+    "ml_r2": "Four models: variance explained",
+    "ml_rmse": "Four models: root mean squared error",
+    "order_broken": "Rows that break an order",
+    "overall": "Overall",
+    "pearson_difference": "Error of Pearson's r, mean",
+    "propensity_cart": "Told apart by a decision tree",
+    "propensity_logistic": "Told apart by a logistic regression",
+    "query_error": "Range and point queries, error",
+    "rank_slope": "Slope of rank correlations",
+    "regression_overlap": "Overlap of regression intervals",
+    "roc_auc": "Area under the ROC curve",
+    "rules": "Rows that break a rule",
+    "threshold_queries": "Threshold queries, relative error",
+    "tv_complement": "Likeness of listed columns",
+    "unique_exact_match": "One-of-a-kind rows that reappear",
+}
+WIDTHS = {"1": "one column", "2": "two columns", "3": "three columns"}
+
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Overall", ("overall",)),
+    ("First look", ("first_look",)),
+    ("Single columns", ("tv_1_", "ks_complement", "tv_complement")),
+    (
+        "Dependence between columns",
+        (
+            "association_",
+            "correlation_",
+            "dependence_",
+            "order_",
+            "pearson_",
+            "rank_",
+            "covariance_",
+            "regression_",
+        ),
+    ),
+    (
+        "Several columns at once",
+        ("tv_", "average_tv", "average_sw1", "contingency_", "fidelity_", "k_marginal", "l1_"),
+    ),
+    ("Questions asked of the table", ("counting_", "threshold_", "query_")),
+    ("Prediction", ("roc_auc", "average_precision", "accuracy", "auc", "downstream_", "logistic_", "ml_")),
+    ("Telling synthetic rows from real ones", ("propensity_",)),
+    ("Rules", ("rules",)),
+    ("What the rows may give away", ("apparent_", "unique_", "attack_")),
+)
+
+
+def title_of(name: str) -> str:
+    """A title for a score, made from its name where there is no other."""
+    parts = name.split("_")
+    if parts[0] == "tv" and len(parts) == 3 and parts[1] in WIDTHS:
+        return f"Total variation, {WIDTHS[parts[1]]}, {parts[2]}"
+    return TITLES.get(name, name.replace("_", " ").capitalize())
+
+
+def group_names(names: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Names by group; a name goes to the first group that it fits, and to a last one if it fits none."""
+    found: dict[str, list[str]] = {heading: [] for heading in (*(group for group, _ in GROUPS), "More")}
+    for name in names:
+        fits = (heading for heading, starts in GROUPS if name.startswith(starts))
+        found[next(fits, "More")].append(name)
+    return [(heading, held) for heading, held in found.items() if held]
+
+
+MOST_PARTS = 100
+"""Parts of a score on the page, over all tables."""
+
+
+def scores_section(review: Review) -> Markup:
+    """The section of the page."""
+    names = [score.name for score in review.first.scores]
+    several, left = len(review.names) > 1, review.first.skipped
+    return join(
+        tag(
+            "p",
+            "Open a score to see what it means. Each stands beside the same score of reference tables: a "
+            "good table is near ",
+            tag("em", "real against real"),
+            " and far better than ",
+            tag("em", "shuffled columns"),
+            " wherever columns depend on each other.",
+            " The best synthetic table of a line is marked ★." if several else None,
+        ),
+        tag("p", f"{count(left)} sets of columns were left out because their tables are too large.")
+        if left
+        else None,
+        *[_group(review, heading, held) for heading, held in group_names(names)],
+    )
+
+
+def number(value: float | None) -> str:
+    """A score, to four decimals or four digits."""
+    if value is None:
+        return "–"
+    if math.isnan(value):
+        return "not defined"
+    text = f"{value:.4f}" if abs(value) < 100 else significant(value, 5)
+    return text.replace("-", "−")
+
+
+def _group(review: Review, heading: str, names: list[str]) -> Markup:
+    references = [name for name in BRACKETS if name in review.first.references]
+    heads = ("Score", "Better", *review.names, *(BRACKETS[name] for name in references))
+    lines, parts = [], []
+    for name in names:
+        scores = {table: _score(review, table, name) for table in review.names}
+        best = _best(scores)
+        cells = [
+            join(
+                tag("strong", number(score.value)),
+                tag("span", " ★", aria_label="best") if table == best else None,
+            )
+            for table, score in scores.items()
+        ]
+        others = [number(review.first.references[one].get(name)) for one in references]
+        first = scores[review.names[0]]
+        lines.append(
+            row(_define_score(first), first.better, *cells, *others, numeric=len(cells) + len(others))
+        )
+        parts.append(_parts(name, scores))
+    shown = table(f"Scores: {heading.lower()}", heads, lines, numeric=len(heads) - 2)
+    return join(tag("h3", heading), shown, *parts)
+
+
+def _score(review: Review, table: str, name: str) -> Score:
+    return next(score for score in review.comparisons[table].scores if score.name == name)
+
+
+def _best(scores: dict[str, Score]) -> str | None:
+    """The table of the best score, where there are several that differ."""
+    known = {name: score.value for name, score in scores.items() if not math.isnan(score.value)}
+    if len(scores) < 2 or len(set(known.values())) < 2:
+        return None
+    higher = next(iter(scores.values())).better == "higher"
+    return (max if higher else min)(known, key=lambda name: known[name])
+
+
+def _define_score(score: Score) -> Markup:
+    """The title of a score, which opens its definition."""
+    ends = [
+        f"from {number(score.low)}" if score.low is not None else "",
+        f"to {number(score.high)}" if score.high is not None else "",
+    ]
+    entries = [
+        ("Two equal tables", "depends on the table" if score.goal is None else number(score.goal)),
+        ("Range", " ".join(end for end in ends if end) or "any number"),
+        ("Over", score.scope),
+        ("Source", score.source),
+        ("Cost", score.cost),
+        ("Private rows", "reads them: not to be published" if score.private else "not read"),
+        ("Note", score.note),
+        ("Name", score.name),
+    ]
+    listed = [tag("div", tag("dt", term), tag("dd", text)) for term, text in entries if text]
+    return tag(
+        "details",
+        tag("summary", title_of(score.name)),
+        tag("p", score.definition),
+        tag("dl", *listed),
+        class_="definition",
+        id=f"score-{score.name}",
+    )
+
+
+def _parts(name: str, scores: dict[str, Score]) -> Markup | None:
+    """What a score was made from, the parts that differ most from the best first, and notes."""
+    keys = list(dict.fromkeys(key for score in scores.values() for key in score.parts))
+    notes = list(dict.fromkeys(f"{table}: {score.note}" for table, score in scores.items() if score.note))
+    if not keys:
+        return None
+    most = max(MOST_PARTS // max(len(scores), 4), 1)
+    if len(keys) > most:
+        higher = next(iter(scores.values())).better == "higher"
+        keys.sort(key=lambda key: _worst(key, scores, higher), reverse=True)
+    shown = keys[:most]
+    lines = [
+        row(
+            mark_name(key, limit=80),
+            *(number(score.parts.get(key)) for score in scores.values()),
+            numeric=len(scores),
+        )
+        for key in shown
+    ]
+    left = f", the {most} worst" if len(keys) > most else ""
+    return details(
+        join(f"{title_of(name)}: {count(len(keys))} part{'s' if len(keys) > 1 else ''}{left}"),
+        table(f"Parts of {title_of(name)}", ("Part", *scores), lines, numeric=len(scores)),
+        *[tag("p", note, class_="note") for note in notes],
+    )
+
+
+def _worst(key: str, scores: dict[str, Score], higher: bool) -> float:
+    values = [score.parts[key] for score in scores.values() if key in score.parts]
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return -math.inf
+    return -min(known) if higher else max(known)
+
 
 USED = frozenset({"Distance, total variation, TV", "Cramér's V", "Codes"})
 TRUTH = (

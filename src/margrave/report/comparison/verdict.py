@@ -1,29 +1,269 @@
-"""The first screen of a comparison: a verdict on each table between two reference rows."""
+"""The first screen of a comparison: a verdict on each table between two reference rows, and why.
+
+`judge_comparison` says in plain words what is close, what is not, and what to look at;
+`first_screen` shows it.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from margrave.report.comparison.words import (
-    BROKEN,
-    KEPT,
-    LARGE,
-    LEVELS,
-    LOST,
-    SLIGHT,
-    SOUND,
-    TAUGHT,
-    UNTAUGHT,
-    Aspect,
-    Verdict,
-    aspects,
-    judge_comparison,
-)
-from margrave.report.html import Markup, details, facts, join, mark_name, row, table, tag
+import numpy as np
+
+from margrave.report.html import Markup, details, facts, join, mark_name, row, shorten, table, tag
 from margrave.report.numerals import count, percent
 
 if TYPE_CHECKING:
+    from margrave.evaluation.comparison import Comparison
     from margrave.evaluation.review import Review
+
+
+GOOD, CARE, FAR = 2, 1, 0
+LEVELS = {GOOD: "✓ close", CARE: "! in part", FAR: "✗ far off"}
+HEADLINES = {
+    GOOD: "Close to the real table in all that was judged.",
+    CARE: "Close to the real table in part: see what to look at.",
+    FAR: "Far from the real table in at least one respect: see what to look at.",
+}
+SLIGHT, LARGE = 0.02, 0.1
+"""Mean share of rows to change in a column: below the first it is close, above the second far off."""
+KEPT, LOST = 0.8, 0.5
+"""Share of the dependence that is kept: above the first close, below the second far off."""
+SOUND = 0.9
+"""Mean share of relations kept at first look, from which it is called close; below LOST it is far off."""
+TAUGHT, UNTAUGHT = 0.9, 0.7
+"""Share of what real rows teach over shuffled ones: above the first close, below the second far off."""
+SPARE, BROKEN = 0.001, 0.05
+"""Share of rows above the real one's that break rules: below the first close, above the second far off."""
+NAMED, TOLD = 3, 7
+"""Columns or pairs that are named as least alike, and sentences on relations that are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One respect in which a table is judged.
+
+    Args:
+        key: Short name, the same for all tables.
+        title: Heading of its column.
+        value: What stands in the table, in a few characters.
+        level: GOOD, CARE or FAR; None where it is told and not judged.
+        words: A whole sentence.
+    """
+
+    key: str
+    title: str
+    value: str
+    level: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said of one synthetic table.
+
+    Args:
+        level: The worst of its aspects.
+        headline: In one sentence.
+        aspects: One by one.
+        good: Sentences on what is close.
+        look: Sentences on what to look at.
+    """
+
+    level: int
+    headline: str
+    aspects: tuple[Aspect, ...]
+    good: tuple[str, ...]
+    look: tuple[str, ...]
+
+
+def judge_comparison(comparison: Comparison) -> Verdict:
+    """The verdict on the synthetic table of a comparison."""
+    found = aspects(comparison, None)
+    levels = [aspect.level for aspect in found if aspect.level is not None]
+    level = min(levels, default=CARE)
+    good = [aspect.words for aspect in found if aspect.level == GOOD]
+    look = [aspect.words for aspect in found if aspect.level is not None and aspect.level < GOOD]
+    look += [words for score in comparison.scores for words in score.words[:TOLD]]
+    look += _unlike(comparison)
+    return Verdict(level, HEADLINES[level], found, tuple(good), tuple(look))
+
+
+def aspects(comparison: Comparison, reference: str | None) -> tuple[Aspect, ...]:
+    """Each respect in which a table can be judged.
+
+    Args:
+        comparison: Of the synthetic table.
+        reference: Tells of this reference table instead of the synthetic one, and judges nothing.
+    """
+    own = _Values(comparison, reference)
+    made = (
+        *(_columns(own), _first_look(own), _dependence(own), _prediction(own), _rules(own)),
+        _copies(own),
+    )
+    return tuple(aspect for aspect in made if aspect is not None)
+
+
+class _Values:
+    """The scores of a synthetic or a reference table, and of both brackets."""
+
+    def __init__(self, comparison: Comparison, reference: str | None) -> None:
+        self.scores = {score.name: score for score in comparison.scores}
+        self.references = comparison.references
+        self.own = reference is None
+        self.rows = max(comparison.rows[0], 1)
+        self._reference = reference
+
+    def get(self, name: str, reference: str | None = None) -> float:
+        """A score of this table, or of a reference; NaN where there is none."""
+        reference = reference or self._reference
+        if reference is not None:
+            return self.references.get(reference, {}).get(name, math.nan)
+        return self.scores[name].value if name in self.scores else math.nan
+
+    def level(self, good: bool, fair: bool) -> int | None:
+        """The level of the synthetic table; none for references."""
+        if not self.own:
+            return None
+        return GOOD if good else CARE if fair else FAR
+
+
+def _columns(own: _Values) -> Aspect | None:
+    value, drawn = own.get("tv_1_mean"), own.get("tv_1_mean", "bootstrap")
+    if math.isnan(value):
+        return None
+    close = value <= max(SLIGHT, 2 * drawn if drawn == drawn else 0.0)
+    kind = {True: "Single columns are close", False: "Single columns differ"}[close]
+    words = f"{kind}: on average {percent(value)} of the rows would have to change for a column to agree."
+    return Aspect(
+        "columns", "Columns: rows to change", percent(value), own.level(close, value <= LARGE), words
+    )
+
+
+def _first_look(own: _Values) -> Aspect | None:
+    """What a person checks first; the relations that are lost are named by `judge_comparison`."""
+    if "first_look" not in own.scores:
+        return None
+    title, kept = "First look: relations kept", own.get("first_look")
+    if math.isnan(kept):
+        return Aspect("first look", title, "–", None, "There is nothing to look at first.")
+    level = own.level(kept >= SOUND, kept >= LOST)
+    shown = percent(kept, 0)
+    words = (
+        f"Orders, equalities, dependencies, gaps, strong correlations, codes and spelling are kept to {shown}"
+        f"{'.' if level == GOOD else ': the worst are named below.'}"
+    )
+    return Aspect("first look", title, shown, level, words)
+
+
+def _dependence(own: _Values) -> Aspect | None:
+    """The share of dependence that is kept cell by cell; by Cramér's V where that was not scored."""
+    if "dependence_kept" in own.scores:
+        return _dependence_judged(own, own.get("dependence_kept"))
+    value = own.get("association_mean")
+    drawn, lost = (own.get("association_mean", name) for name in ("bootstrap", "shuffled"))
+    if math.isnan(value):
+        return None
+    kept = min(max(1 - (value - drawn) / (lost - drawn), 0.0), 1.0) if lost > 2 * drawn else math.nan
+    return _dependence_judged(own, kept)
+
+
+def _dependence_judged(own: _Values, kept: float) -> Aspect:
+    if math.isnan(kept):
+        words = "The columns of the real table hardly depend on each other, so there is nothing to keep."
+        return Aspect("dependence", "Dependence kept", "–", None, words)
+    shown = percent(kept, 0)
+    words = {
+        GOOD: f"How columns depend on each other is kept: {shown} of it.",
+        CARE: f"How columns depend on each other is kept in part: {shown} of it.",
+    }.get(
+        own.level(kept >= KEPT, kept >= LOST) or FAR,
+        f"Much of how columns depend on each other is lost: {shown} is kept.",
+    )
+    return Aspect("dependence", "Dependence kept", shown, own.level(kept >= KEPT, kept >= LOST), words)
+
+
+def _prediction(own: _Values) -> Aspect | None:
+    value = own.get("roc_auc")
+    best, worst = own.get("roc_auc", "real rows"), own.get("roc_auc", "shuffled")
+    if "roc_auc" not in own.scores:
+        return None
+    shown = "–" if math.isnan(value) else f"{value:.3f}"
+    title = "Prediction: AUC"
+    if not best > worst + 0.05:
+        words = "Even real rows teach hardly anything about the column to predict."
+        return Aspect("prediction", title, shown, None, words)
+    share = (value - worst) / (best - worst)
+    what = own.scores["roc_auc"].scope.removeprefix("find ")
+    words = (
+        f"A model that learned from it finds “{shorten(what, 60)}” among real rows with an area under the "
+        f"curve of {shown}; "
+        f"real rows reach {best:.3f}, shuffled columns {worst:.3f}."
+    )
+    return Aspect("prediction", title, shown, own.level(share >= TAUGHT, share >= UNTAUGHT), words)
+
+
+def _rules(own: _Values) -> Aspect | None:
+    if "rules" not in own.scores:
+        return None
+    value = own.get("rules")
+    if math.isnan(value):
+        return Aspect("rules", "Rows that break rules", "–", None, "The declared rules could not be judged.")
+    real = own.scores["rules"].parts.get("any rule: share of real rows", 0.0)
+    words = f"{percent(value)} of its rows break a declared rule; {percent(real)} of the real rows do."
+    # Two standard errors of the real share: two tables of one source differ as much.
+    chance = 2 * math.sqrt(real * (1 - real) / own.rows)
+    level = own.level(value <= real + max(chance, SPARE), value <= real + BROKEN)
+    return Aspect("rules", "Rows that break rules", percent(value), level, words)
+
+
+def _copies(own: _Values) -> Aspect | None:
+    value = own.get("unique_exact_match")
+    if math.isnan(value):
+        return None
+    words = f"{percent(value)} of the real rows that are unlike any other reappear among the synthetic ones."
+    return Aspect("copies", "One-of-a-kind rows that reappear", percent(value), None, words)
+
+
+def _unlike(comparison: Comparison) -> list[str]:
+    """Columns and pairs that are least alike, and numbers of rows that are."""
+    found = []
+    worst = sorted(comparison.columns, key=lambda column: -column.tv)[:NAMED]
+    far = [f"{shorten(column.name, 40)} ({percent(column.tv)})" for column in worst if column.tv > SLIGHT]
+    if far:
+        found.append(f"Columns least alike, with the rows that would have to change: {', '.join(far)}.")
+    pairs = comparison.pairs
+    upper = np.argwhere(np.triu(np.nan_to_num(pairs.tv), 1) > LARGE).tolist()
+    upper.sort(key=lambda place: -pairs.tv[tuple(place)])
+    named = [
+        f"{shorten(pairs.names[i], 32)} with {shorten(pairs.names[j], 32)} ({percent(pairs.tv[i, j])})"
+        for i, j in upper[:NAMED]
+    ]
+    if named:
+        found.append(f"Pairs least alike: {', '.join(named)}.")
+    real, synthetic = comparison.rows
+    if abs(synthetic - real) > 0.05 * real:
+        found.append(f"It has {count(synthetic)} rows where the real table has {count(real)}.")
+    return found
+
+
+def plain_lines(review: Review) -> list[str]:
+    """The verdicts as lines of text, for a terminal. **Not private**."""
+    lines = []
+    for name, comparison in review.comparisons.items():
+        verdict = judge_comparison(comparison)
+        lines += [f"{name}: {verdict.headline}"]
+        lines += [f"  + {text}" for text in verdict.good]
+        lines += [f"  ! {text}" for text in verdict.look]
+    return [*lines, *_list_said(review.notes)]
+
+
+def _list_said(notes: Sequence[str]) -> list[str]:
+    return [f"Note: {note}" for note in notes]
+
 
 BRACKETS = {
     "real rows": "Real rows themselves",

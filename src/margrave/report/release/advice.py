@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from margrave.report.html import Markup, details, join, mark_name, row, table, tag
+from margrave.report.html import MAX_LISTED, Markup, details, join, mark_name, row, table, tag
 from margrave.report.numerals import count, percent, significant
 from margrave.report.release.fit import clique_text
 from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, PairUse, Usefulness
@@ -211,7 +211,6 @@ STATES = {
     "unmeasured": "not measured",
 }
 HEADS = ("Column", "Verdict", "Rows whose value stands out", "Noise", "In “(other)”", "In the end bins")
-MAX_LISTED = 400
 
 
 def usefulness_box(use: Usefulness) -> Markup:

@@ -21,7 +21,7 @@ from margrave.privacy.accounting.events import (
     SubsampledGaussianEvent,
 )
 from margrave.release import Guarantee
-from margrave.report.html import Markup, details, facts, join, row, shorten, table, tag
+from margrave.report.html import MAX_LISTED, Markup, details, facts, join, row, shorten, table, tag
 from margrave.report.numerals import count, equals, percent, root, significant
 
 
@@ -119,7 +119,6 @@ def _sigma(variance: Fraction) -> str:
 
 
 MIN_FOLDED = 4
-MAX_LISTED = 400
 HEADS = ("No.", "Released", "Mechanism", "Sensitivity", "Noise", "ρ", "Share", "Cumulative")
 
 

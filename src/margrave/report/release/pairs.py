@@ -8,14 +8,13 @@ from itertools import combinations
 
 from margrave.evaluation.distance import cramers_v
 from margrave.report.heat import MOST_NAMES, Cell, triangle, triangle_legend
-from margrave.report.html import Markup, details, join, row, table, tag
+from margrave.report.html import MAX_LISTED, Markup, details, join, row, table, tag
 from margrave.report.numerals import count, format_fixed, fraction
 from margrave.report.release.columns import Sides
 from margrave.report.release.fit import FIT_HEADS, Fit, Released, clique_text, fit_row, rows_share
 from margrave.schema.domain import Clique
 
 LARGEST_LISTED = 10
-MAX_LISTED = 400
 MOST_CELLS = 250_000
 MOST_CELLS_TOTAL = 30_000_000
 FIT_LEVELS = (0.75, 1.0, 1.25, 2.0)

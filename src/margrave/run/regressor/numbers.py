@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.regression.encoding import Encoding
 from margrave.regression.perturbed import PerturbedFit
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 
 Floats = NDArray[np.float64]
 

@@ -1,8 +1,7 @@
 """Free identifiers: unique keys that carry no information of their own.
 
-Shapes: the pattern of signs that a code is written in, such as V[0-9]{7}, and new texts of a shape.
-
-A shape is a regular expression of a small kind: signs that stand for themselves (those with a meaning
+A shape is the pattern of signs that a code is written in, such as V[0-9]{7}; new keys are texts of it. It
+is a regular expression of a small kind: signs that stand for themselves (those with a meaning
 behind a backslash) and the classes of `CLASSES`, each perhaps with a number of repeats, as in [A-Z]{2}. All
 texts of a shape have the same length.
 """

@@ -363,6 +363,8 @@ def check_rules(columns: Iterable[Column], rules: Sequence[Rule]) -> None:
             _check_listed(own, rule)
         else:
             check_numbers(own, rule)
+    # Rules whose columns are all known can be checked together already; the others once discovery has
+    # completed theirs.
     whole = [rule for rule in rules if all(named[name].known for name in rule.names)]
     if len(whole) < len(rules):
         used = {name for rule in whole for name in rule.names}
@@ -401,6 +403,8 @@ def code_rules(columns: tuple[Column, ...], rules: tuple[Rule, ...]) -> CodeRule
     made += [one for joint in joints for one in _told_apart(named, joint)]
     if not made:
         return None
+    # That rules can be obeyed at all is shown by a row that obeys them; the seed is fixed, so the answer is
+    # the same each time.
     found = CodeRules(made, joints)
     weights = {name: np.ones(size) for name, size in found.sizes.items()}
     rng = np.random.default_rng(0)
@@ -419,6 +423,8 @@ def _told_apart(columns: Mapping[str, Column], joint: NumberRules) -> list[Restr
     alone = [Numbers(NumberRules(columns, [rule])) for rule in joint.rules]
     if len(alone) == 1:
         return [whole]
+    # Two small rules are cheaper to obey than their joint table, which is kept only if it forbids something
+    # that neither forbids alone.
     if whole.table is not None:
         codes = dict(zip(whole.clique, np.ogrid[tuple(slice(size) for size in whole.sizes)], strict=True))
         both = np.ones(whole.sizes, dtype=np.bool_)

@@ -103,6 +103,7 @@ def agreed_numbers(
     for joint in [] if rules is None else rules.numbers:
         together = _Together(joint, encoded, schema, dtypes, known)
         found |= together.draw_numbers(rng)
+    # Columns that no rule speaks of, of which some numbers are given: the others are drawn as usual.
     for name, numbers in known.items():
         column = schema[name]
         if name not in found and isinstance(column, Binned):
@@ -179,6 +180,8 @@ class _Together:
         """Give rows the numbers of others alike, in place; return those that no other row is like."""
         listed = [self.codes[name] for name in self.joint.clique if name not in self.joint.binned]
         known = [np.nan_to_num(numbers, nan=np.inf) for numbers in self.known.values()]
+        # Rows are alike if the same numbers are to be drawn, and if listed codes and known numbers agree:
+        # whatever obeys the rules in one then obeys them in the other.
         keys = np.stack([*np.isnan(self.low), *listed, *known]).astype(np.float64)
         kinds = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
         good = np.setdiff1d(np.arange(len(kinds)), rows)
@@ -266,6 +269,7 @@ def relative_numbers(
         known: Numbers that are given, by name, NaN where they are to be drawn.
     """
     found: dict[str, Drawn] = {}
+    # A column comes after those that it is relative to, so their numbers are there.
     for column in in_turn(schema.columns):
         codes = encoded.column(column.name)
         dtype = dtypes.get(column.name, "")

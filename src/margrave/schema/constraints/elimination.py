@@ -122,6 +122,8 @@ def eliminate_variables(
     for v in order:
         mine = {c: held.pop(c) for c in list(held) if c[v]}
         levels.append((v, tuple(Inequality(c, bound) for c, (bound, _) in mine.items())))
+        # Fourier and Motzkin's step: a bound from above and one from below leave a bound without the
+        # variable. Sizes are carried along, since they say how much rounding may have moved the sum.
         for up, above in mine.items():
             for down, below in mine.items():
                 if up[v] > 0 > down[v]:
@@ -148,6 +150,7 @@ def _add(
     if divisor > 1:
         coefficients = tuple(c // divisor for c in coefficients)
         bound, size = bound / divisor, size / divisor
+    # Multiples of steps cannot lie between steps, so the bound may be cut to one.
     if divisor and all(one for c, one in zip(coefficients, stepped, strict=True) if c):
         bound = np.floor(bound + _near(size))
     if coefficients in held:

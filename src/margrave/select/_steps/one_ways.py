@@ -28,8 +28,8 @@ MAX_QUESTIONS = 2_000
 """Questions from which like shares are asked for together: each writes to the disk, for a millisecond."""
 CLASSES = 8
 """Classes of shares for each factor of 2: noise moves by 4 % at most."""
-CODES_POWER = 2.0 / 3.0
-"""A one-way's rho grows with this power of its codes, which minimises the sum of codes * sigma."""
+CELLS_POWER = 2.0 / 3.0
+"""A marginal's rho grows with this power of its cells, which minimises the sum of cells * sigma."""
 
 
 def find_unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma: float) -> list[Clique]:
@@ -79,10 +79,13 @@ def measure_shares(curator: Curator, shares: Mapping[Clique, Fraction]) -> None:
         for clique, share in shares.items():
             curator.measure([clique], share)
         return
+    # Shares that differ by little are rounded to one: thousands of questions would take longer than the
+    # fit.
     groups: dict[int, list[Clique]] = {}
     for clique, share in shares.items():
         groups.setdefault(round(CLASSES * math.log2(share)), []).append(clique)
     for cliques in groups.values():
+        # Rounded down by a billionth, so that the sum over all groups never passes what is left.
         mean = math.fsum(float(shares[clique]) for clique in cliques) / len(cliques)
         curator.measure(cliques, Fraction(mean * (1.0 - 1e-9)))
 
@@ -100,7 +103,7 @@ def buy_one_ways(curator: Curator, rho: Fraction, on_step: OnStep) -> None:
 
 
 def share_one_ways(curator: Curator, codes: Mapping[str, float], rho: Fraction) -> dict[Clique, Fraction]:
-    """How rho is best shared by one-ways: all that each has had is to grow with codes^CODES_POWER.
+    """How rho is best shared by one-ways: all that each has had is to grow with codes^CELLS_POWER.
 
     That is the least sum of codes * sigma. A one-way that has had more than its part already, by discovery
     say, gets nothing. Looks at releases and settings only.
@@ -113,7 +116,7 @@ def share_one_ways(curator: Curator, codes: Mapping[str, float], rho: Fraction) 
     if rho <= 0:
         return {}
     had = worth_of_one_ways(curator)
-    weights = {name: count**CODES_POWER for name, count in codes.items()}
+    weights = {name: count**CELLS_POWER for name, count in codes.items()}
     level = (float(rho) + math.fsum(had.values())) / math.fsum(weights.values())
     return apportion_rho({(name,): max(level * weights[name] - had[name], 0.0) for name in codes}, rho)
 

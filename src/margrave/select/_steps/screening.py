@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
-CELL_DISTANCE = 1.0 / math.sqrt(2.0 * math.pi)
+CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
 
 
@@ -167,12 +167,16 @@ def choose_pairs(
         target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
         emphasis: What the weights of the target's pairs are multiplied by.
     """
+    # The target's pairs are bought in any case; a floor keeps their shares from vanishing where noise hid
+    # them.
     least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
     weights = {pair: emphasis * math.sqrt(max(found[pair], least)) for pair in found if target in pair}
     whole = math.fsum(weights.values())
     alone = {pair: ways.noise(pair, sigma) for pair in found if pair not in weights}
     for pair in sorted(alone, key=lambda pair: -(found[pair] ** 1.25) / alone[pair]):
         weight = math.sqrt(max(found[pair], 1e-12))
+        # Each pair bought makes the noise of all larger, so buying ends where the next one would gain less
+        # than its own noise.
         if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
             break
         weights[pair] = weight
@@ -398,6 +402,7 @@ def find_triples(curator: Curator, query: TripleQuery, known: KnownPairs) -> dic
     bought: dict[Clique, Fraction] = {}
     left = MAX_TRIPLES_SHARE
     for triple, (_, share) in sorted(found.items(), key=lambda item: -item[1][0]):
+        # At least a thousandth, so that no triple is bought at noise that hides it.
         part = min(max(Fraction(round(share * 10**6), 10**6), Fraction(1, 1000)), MAX_TRIPLE_SHARE)
         if part <= left:
             bought[triple] = curator.total * part

@@ -13,7 +13,7 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.embedding import fourier, numbers
+from margrave.schema.features import fourier, numbers
 from margrave.select.strategy import ONE, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:

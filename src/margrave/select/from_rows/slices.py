@@ -15,7 +15,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort, machine_memory
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal, NoisySlices, project_simplex
-from margrave.schema.row_numbers import RowNumbers
+from margrave.schema.features import RowNumbers
 from margrave.select._steps.one_ways import all_cliques
 from margrave.select.strategy import Shares, Strategy
 

@@ -1,1 +1,0 @@
-"""Attributes with very many codes: groups of codes, and models over groups that answer in codes."""

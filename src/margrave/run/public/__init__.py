@@ -1,1 +1,0 @@
-"""What is public in a run: columns of the table, and rows from elsewhere."""
