@@ -243,7 +243,7 @@ def test_rare_bins_within_declared_bounds_are_merged_in_one_look() -> None:
     assert (np.abs(known.values - counts) < 5 * known.sigmas).all()
     assert known.sigmas[-1] > known.sigmas[0]
     drawn = sum(column.weights[20:])
-    assert abs(drawn - (numbers >= 200).sum()) < 200
+    assert abs(drawn - (numbers >= 200).sum()) < 300  # the noise of all these cells is of 220 rows
 
 
 def test_declared_bins_are_kept_apart_where_none_is_rare_and_shapes_as_declared() -> None:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from margrave import Synthesizer
+from margrave.measure.discovery import occupancy
 from margrave.measure.discovery.occupancy import (
+    average_counts,
     expected_counts,
     spread_counts,
     trimmed_range,
     weigh_cells,
 )
 from margrave.measure.discovery.ranges import number_edges, number_prior
+from margrave.schema.columns import Real
+
+SIGMA = 40.0
+PLACES = np.arange(200)
+SHAPES = {
+    "normal": 20_000 * np.exp(-0.5 * ((PLACES - 80) / 25) ** 2) / 62.7,
+    "exponential": 20_000 * np.exp(-PLACES / 15) / 15,
+    "few values": np.where(PLACES % 29 == 7, 900.0, 0.0),
+    "two levels": np.where(PLACES < 40, 300.0, 30.0),
+}
 
 
 def _even(cells: int, rows: float) -> np.ndarray:
@@ -125,3 +139,64 @@ def test_counts_are_spread_over_finer_cells() -> None:
     finer = spread_counts(np.array([0.0, 4.0, 8.0]), np.array([40.0, 80.0]), np.array([0.0, 2.0, 4.0, 5.0]))
     assert finer.tolist() == [20.0, 20.0, 80.0]
     assert trimmed_range(np.zeros(5)) == (0, 5)
+
+
+def _noisy(shape: np.ndarray, seed: int) -> np.ndarray:
+    return shape + np.random.default_rng(seed).normal(0.0, SIGMA, len(shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"), [("normal", 0.7), ("exponential", 1.02), ("few values", 0.5), ("two levels", 0.9)]
+)
+def test_the_average_is_nearer_than_the_chain_alone(shape: str, most: float) -> None:
+    truth = SHAPES[shape]
+    prior = np.full(len(truth), truth.mean())
+    leave = min(occupancy.LEAVES / len(truth), occupancy.MOST_LEAVES)
+    far = np.zeros(2)
+    for seed in range(8):
+        noisy = _noisy(truth, seed)
+        for place, counts in enumerate(
+            (average_counts(noisy, SIGMA, prior)[0], expected_counts(noisy, SIGMA, prior, leave=leave)[0])
+        ):
+            assert (counts >= 0).all()
+            far[place] += np.abs(counts - truth).sum()
+    assert far[0] <= most * far[1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_the_evidence_of_groups_is_a_density_of_the_same_counts(size: int) -> None:
+    """Where the model is certain, its evidence is the density of the noise alone."""
+    prior = np.full(32, 1e-6)  # nothing is expected: every cell is empty
+    noisy = np.random.default_rng(0).normal(0.0, 3.0, 32)
+    density = -0.5 * (noisy / 3.0) ** 2 - np.log(3.0) - 0.5 * np.log(2 * np.pi)
+    assert occupancy._grouped_counts(noisy, 3.0, prior, size)[2] == pytest.approx(density.sum(), abs=0.1)
+    assert occupancy._alone_counts(noisy, 3.0, prior)[2] == pytest.approx(density.sum(), abs=0.1)
+
+
+def test_a_narrow_cell_is_merged_with_none() -> None:
+    prior = np.array([5.0, 5.0, 5.0, 1e-9, 5.0, 5.0, 5.0, 5.0])
+    assert occupancy._group_cells(prior, 2).tolist() == [0, 0, 1, 2, 3, 3, 4, 4]
+
+
+def test_few_values_of_a_column_come_back_exactly() -> None:
+    rng = np.random.default_rng(0)
+    values = [0.5, 2.5, 6.0, 9.0, 13.0, 16.5, 23.0]
+    shares = np.array([0.06, 0.31, 0.19, 0.1, 0.1, 0.13, 0.11])
+    table = pa.table({f"x{place}": rng.choice(values, 5_000, p=shares) for place in range(5)})
+    made = Synthesizer("independent", epsilon=1.0, delta=1e-9).fit(table).sample_arrow(5_000, rng=0)
+    for name in table.column_names:
+        drawn = np.asarray(made[name])
+        found = np.array([(drawn == value).mean() for value in values])
+        assert found.sum() > 0.9
+        assert np.abs(found - shares).max() < 0.05
+
+
+def test_a_step_that_some_values_are_not_on_leaves_these_in_range() -> None:
+    rng = np.random.default_rng(1)
+    values = np.where(rng.random(20_000) < 0.8, rng.integers(0, 40, 20_000) / 2, rng.uniform(0, 20, 20_000))
+    made = Synthesizer("independent", epsilon=2.0, delta=1e-9).fit(pa.table({"x": values}))
+    column = made.release.schema["x"]
+    assert isinstance(column, Real)
+    assert dict(column.grids)[0.5] == pytest.approx(0.8, abs=0.1)
+    drawn = np.asarray(made.sample_arrow(20_000, rng=0)["x"])
+    assert (drawn * 2 != np.rint(drawn * 2)).mean() == pytest.approx(0.2, abs=0.05)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from margrave.measure.discovery.grids import released_grids, steps_of
+from margrave.measure.discovery.grids import all_on, common_step, released_grids, steps_of
 from margrave.schema.columns import Date, Duration, Integer, Moment, Real, Time
 
 RNG = np.random.default_rng(0)
@@ -144,3 +144,35 @@ def test_what_is_on_a_step_too_coarse_to_be_evident_counts_for_the_finer_one() -
         shares.append(sum(share for step, share in found if step >= 1000))
     assert sum(share > 0.3 for share in shares) >= 17
     assert np.median(shares) == pytest.approx(1100 / 1400, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("values", "zeros", "step"),
+    [
+        (RNG.choice([0.5, 2.5, 6.0, 9.0, 13.0, 16.5, 23.0], 5_000), 0, 0.5),
+        (RNG.choice([25.0, 50.0, 95.0, 100.0], 5_000), 0, 5.0),
+        (RNG.normal(170.0, 10.0, 5_000).round(1), 0, 0.1),
+        (RNG.normal(170.0, 10.0, 5_000), 0, 0.0),
+        (np.where(RNG.random(5_000) < 0.7, RNG.integers(1, 99, 5_000), RNG.random(5_000)), 0, 0.0),
+        (np.where(np.arange(5_000) < 4_500, 0.0, RNG.random(5_000)), 4_500, 0.0),
+    ],
+    ids=["halves", "fives", "tenths", "no grid", "seven in ten", "zeros"],
+)
+def test_the_step_of_all_values_is_found(values: np.ndarray, zeros: float, step: float) -> None:
+    column = Real(name="x")
+    steps = steps_of(column, 1000.0)
+    exact = counted(column, values)[-len(steps) - 1 :]
+    exact[0] = len(values) - exact[1:].sum()
+    assert common_step(steps, exact, 1.0, zeros) == step
+    found = [common_step(steps, exact + RNG.normal(0.0, 90.0, len(exact)), 90.0, zeros) for _ in range(50)]
+    assert found.count(step) >= 40
+
+
+def test_where_noise_hides_all_there_is_no_common_step() -> None:
+    steps = steps_of(Real(name="x"), 1000.0)
+    found = [common_step(steps, RNG.normal(0.0, 100.0, len(steps) + 1), 100.0, 0.0) for _ in range(200)]
+    assert found.count(0.0) == 200
+
+
+def test_grids_finer_than_the_common_step_are_left_out() -> None:
+    assert all_on(((5.0, 0.25), (1.0, 0.5), (0.1, 0.2)), 0.5) == ((5.0, 0.25), (1.0, 0.5), (0.5, 0.25))

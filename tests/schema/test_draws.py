@@ -47,6 +47,26 @@ def test_a_fine_cell_beside_the_multiple_goes_to_the_nearest() -> None:
     assert set(drawn) == {100}
 
 
+def test_a_cell_of_one_multiple_holds_it_whatever_coarser_grids_there_are() -> None:
+    column = Real(
+        name="x",
+        edges=(2.0, 9.0),
+        fine=(2.0, 2.5, 3.0, 9.0),
+        weights=(0.0, 1.0, 0.0),
+        missing=False,
+        grids=((1.0, 0.5), (0.5, 0.5)),
+    )
+    drawn = real_numbers(np.zeros(200, dtype=np.int64), column, np.random.default_rng(0))
+    assert set(drawn) == {2.5}
+
+
+def test_decimals_that_are_not_exact_keep_their_cell() -> None:
+    edges = np.arange(100, 131) / 100
+    column = Real(name="x", edges=tuple(edges), fine=tuple(edges), weights=(1.0,) * 30, grids=((0.01, 1.0),))
+    drawn = real_numbers(np.repeat(np.arange(30), 20), column, np.random.default_rng(0))
+    assert (drawn == np.repeat(edges[:-1], 20)).all()
+
+
 @pytest.mark.parametrize("step", [0.01, 0.5, 0.001])
 def test_decimals_are_the_nearest_doubles(step: float) -> None:
     column = Real(name="x", lower=-3.0, upper=7.0, bins=9, missing=False, grids=((step, 1.0),))

@@ -40,15 +40,16 @@ NUMBERS = {
 }
 NO_NUMBERS = ("", "x", "1,23,4", "1.23.4", "12 34", "$", "5 apples", "0,12,345", "%", "€12€", "1,2345.6")
 DATES = {
-    "01/31/2020": ("/", "month", 4, "padded", False),
-    "31.01.2020": (".", "day", 4, "padded", False),
-    "1/2/20": ("/", "either", 2, "bare", False),
-    "12/11/2020": ("/", "either", 4, "neither", False),
-    "2020/01/31": ("/", "year", 4, "padded", False),
-    "31-12-20": ("-", "day", 2, "neither", False),
-    "2020-1-5": ("-", "year", 4, "bare", False),
-    "01/31/2020 11:05:00 PM": ("/", "month", 4, "padded", True),
-    "31.01.2020 23:05": (".", "day", 4, "padded", False),
+    "01/31/2020": ("/", "month", 4, "padded", "wide"),
+    "31.01.2020": (".", "day", 4, "padded", "wide"),
+    "1/2/20": ("/", "either", 2, "bare", "wide"),
+    "12/11/2020": ("/", "either", 4, "neither", "wide"),
+    "2020/01/31": ("/", "year", 4, "padded", "wide"),
+    "31-12-20": ("-", "day", 2, "neither", "wide"),
+    "2020-1-5": ("-", "year", 4, "bare", "wide"),
+    "01/31/2020 11:05:00 PM": ("/", "month", 4, "padded", "half"),
+    "9/30/1990 0:00:00": ("/", "month", 4, "bare", "bare"),
+    "31.01.2020 23:05": (".", "day", 4, "padded", "wide"),
 }
 NO_DATES = (
     "29.02.2023",
@@ -126,6 +127,8 @@ def test_the_format_is_chosen_that_most_numbers_fit(texts: list[str], found: obj
         (["2020/01/31"], "%Y/%m/%d"),
         (["01/31/2020 01:15 PM"], "%m/%d/%Y %p"),
         (["31.01.2020 13:15"], "%d.%m.%Y"),
+        (["9/30/1990 0:00:00", "10/1/1990 0:00:00"], "%-m/%-d/%Y %-H"),
+        (["9/30/1990 0:00:00", "10/1/1990 14:00:00", "10/1/1990 15:00:00"], "%-m/%-d/%Y %-H"),
     ],
 )
 def test_the_format_is_chosen_that_most_dates_fit(texts: list[str], found: str) -> None:
@@ -155,6 +158,7 @@ def test_noise_alone_changes_no_format() -> None:
             ["01/31/2020 01:15 PM"],
         ),
         ([18292 * 86_400_000_000], "moment", "%d.%m.%Y", " 00:00:00", ["31.01.2020 00:00:00"]),
+        ([18292 * 86_400_000_000], "moment", "%-m/%-d/%Y %-H", " 00:00:00", ["1/31/2020 0:00:00"]),
     ],
 )
 def test_values_are_written_and_read_again(

@@ -60,8 +60,11 @@ def _round_to_grid(
     ends = np.cumsum([share for _, share in column.grids])
     chosen = np.searchsorted(ends, rng.random(len(bins)) * max(1.0, float(ends[-1])), side="right")
     done = np.zeros(len(bins), dtype=np.bool_)
+    finest = len(column.grids) - 1
     if column.fine is not None:  # a cell of one value is no matter of rounding
         done = cells[1] <= (cells[0] + 1 if isinstance(column, Whole) else np.nextafter(cells[0], np.inf))
+        if ends[-1] > 1 - 1e-6:  # nor is one that holds a single multiple of the step that all values are on
+            chosen[cells[1] - cells[0] <= column.grids[-1][0] * (1 + 1e-9)] = finest
     for place, (step, _) in enumerate(column.grids):
         rows = np.flatnonzero((chosen <= place) & ~done)
         lower, upper = edges[bins[rows]], edges[bins[rows] + 1]
@@ -93,12 +96,18 @@ def _real_multiples(
 ) -> Reals:
     """As `_whole_multiples`, for numbers; steps below 1 divide by a whole number, to be exact in decimals."""
     times, over = (1.0, step) if step >= 1 else (float(round(1 / step)), 1.0)
-    low, high, least, most, at = (x * times / over for x in (*cell, *ends, values))
+    low, high, least, most, at = (_near_whole(x * times / over) for x in (*cell, *ends, values))
     first, last = np.ceil(low), np.ceil(high) - 1
     near = np.clip(np.rint(at), np.ceil(least), np.ceil(most) - 1)
     drawn = first + np.floor(rng.random(len(values)) * np.maximum(last - first + 1, 1.0))
     found: Reals = np.where(last >= first, drawn, near) * over / times
     return found
+
+
+def _near_whole(numbers: Any) -> Any:
+    """The numbers, those but for rounding whole being so: 1.1 * 100 is no more than 110."""
+    whole = np.rint(numbers)
+    return np.where(np.abs(numbers - whole) <= 1e-12 * np.maximum(np.abs(whole), 1.0), whole, numbers)
 
 
 def _cells(bins: Bins, column: Binned, rng: np.random.Generator) -> tuple[Any, Any]:

@@ -163,11 +163,12 @@ class Discovery:
        Where declared bounds lie close together *spread* stands in: a few equal cells between them.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared ones, or the declared bins where rare ones are to be merged. Bins and weights are cut from it.
+       Where 5 has told of a step that all numbers are on, cells begin at its multiples.
     4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
        by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
        follow from the released counts of the looks before (`margrave.measure.discovery.values`).
-    5. *grids*: rows by the first of a public list of steps that divides their number, 0 by the coarsest
-       (`margrave.measure.discovery.grids`); rows without a number are in no cell.
+    5. *grids*, between 2 and 3: rows by the first of a public list of steps that divides their number, 0 by
+       the coarsest (`margrave.measure.discovery.grids`); rows without a number are in no cell.
     6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a

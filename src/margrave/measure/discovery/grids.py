@@ -24,6 +24,9 @@ MIN_DEVIATIONS, MIN_ROW_SHARE = 4.0, 0.02
 """A grid is kept if its rows pass that many standard deviations of the noise, and that share of the rows."""
 MIN_TOTAL_DEVIATIONS = 2.0
 """Standard deviations by which there have to be any rows for shares of them to mean something."""
+REST_DEVIATIONS, MOST_REST = 2.0, 0.15
+"""All values are on a grid unless the rows that are not pass that many deviations of their noise, or might be
+more than that share of the rows by one deviation."""
 
 
 def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
@@ -51,6 +54,28 @@ def _floor(column: Binned) -> float:
     if sum(share for _, share in column.grids) < 1 - 1e-6:
         return whole
     return max(column.grids[-1][0], whole)
+
+
+def common_step(steps: tuple[float, ...], noisy: Array, sigma: float, zeros: float) -> float:
+    """The coarsest step that all values are multiples of, as far as the noise tells; 0 if there is none.
+
+    Zeros are on every grid and say nothing. Rows on no step up to this one may not be evident, nor may there
+    be room for many of them; those on this step itself are evident, so that a coarser one would not do.
+
+    Args:
+        steps: Those asked for, of `steps_of`.
+        noisy: Noisy counts by the first of them that a value is a multiple of, shape [steps + 1].
+        sigma: Standard deviation of their noise.
+        zeros: Rows that hold 0, about.
+    """
+    counts = np.append(noisy[0] - zeros, noisy[1:])
+    total = float(counts.sum())
+    for place, step in enumerate(steps):
+        rest, doubt = float(counts[place + 1 :].sum()), sigma * math.sqrt(len(steps) - place)
+        if rest > REST_DEVIATIONS * doubt or rest + doubt > MOST_REST * total:
+            continue
+        return step if counts[place] > MIN_DEVIATIONS * sigma else 0.0
+    return 0.0
 
 
 def released_grids(
@@ -89,6 +114,13 @@ def released_grids(
     found = [(float(units[k]), float(share)) for k, share in zip(kept, shares, strict=True) if share > 0]
     scale = max(math.fsum(share for _, share in found), 1.0)
     return tuple((step, share / scale) for step, share in found if step > (1.0 if _plain(column) else 0.0))
+
+
+def all_on(grids: Grids, step: float) -> Grids:
+    """The grids without those finer than a step that all values are on, shares adding up to 1."""
+    coarser = [(unit, share) for unit, share in grids if unit > step]
+    rest = max(1.0 - math.fsum(share for _, share in coarser), 0.0)
+    return (*coarser, (step, rest))
 
 
 def _plain(column: Binned) -> bool:

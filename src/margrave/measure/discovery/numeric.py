@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
-from margrave.measure.discovery.grids import released_grids, steps_of
+from margrave.measure.discovery.grids import all_on, common_step, released_grids, steps_of
 from margrave.measure.discovery.occupancy import (
     expected_counts,
     spread_counts,
@@ -34,6 +34,7 @@ from margrave.measure.discovery.ranges import (
     refined_edges,
     span_edges,
     spans,
+    steps_between,
     year_edges,
     year_prior,
 )
@@ -87,8 +88,9 @@ LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 FINER_BOUNDS_WEIGHT = Fraction(1, 2)
 """Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
-CELL_DEVIATIONS, MAX_LOOK_CELLS = 12.0, 512
-"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look."""
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look. Cells
+are pooled afterwards as far as the counts suggest: bench/LOG.md, 2026-11-24."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
 SPREAD_CELLS = 16
@@ -102,6 +104,23 @@ Array = NDArray[np.float64]
 Exact = Callable[[], NDArray[np.int64]]
 Look = Callable[[str, Exact, Fraction, bool], tuple[Array, float]]
 """What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Multiples:
+    """A released look at the steps that a column's numbers are multiples of.
+
+    Args:
+        steps: Those asked for, the coarsest first; none where there was no look.
+        noisy: Noisy counts by the first of them that a number is a multiple of, shape [steps + 1].
+        sigma: Standard deviation of their noise.
+        step: The one that all numbers are multiples of, as far as is known; 0 for none.
+    """
+
+    steps: tuple[float, ...] = ()
+    noisy: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
+    sigma: float = 1.0
+    step: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,10 +155,9 @@ class Looking:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         if self.column.edges is not None and not self.column.provisional:
             return self._merge_declared()
-        edges, prior = self._edges()
-        steps = self._steps(edges)
+        edges, prior, multiples = self._edges()
         noisy, sigma = self._detail(edges)
-        found = self._with_atoms(edges, noisy[1:], sigma, prior)
+        found = self._with_atoms(edges, noisy[1:], sigma, prior, multiples.step)
         tail = self._tail(found, self._rows(noisy))
         found = found if tail is None else weigh_tail(found, tail)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
@@ -157,7 +175,7 @@ class Looking:
             edges=tuple(parts[0].tolist()),
             fine=tuple(parts[1].tolist()),
             weights=tuple(parts[2].tolist()),
-            grids=self._grids(steps, found) if steps else self.column.grids,
+            grids=self._grids(multiples, found),
             missing=may_be_missing(self.column, float(noisy[0]), sigma),
             strict=False,
             rare=0.0,
@@ -172,10 +190,12 @@ class Looking:
         tail = fit_tail(found, rows)
         return None if tail is None else dataclasses.replace(tail, end=min(tail.end, self._ends()[1]))
 
-    def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array) -> Histogram:
+    def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array, step: float) -> Histogram:
         """The detail look with a cell for each value that holds rows of its own, after up to two more
-        looks."""
+        looks. All values are multiples of `step`, if that is above 0."""
         column, cells = self.column, len(noisy)
+        if step > 0:
+            column = dataclasses.replace(column, grids=((step, 1.0),))
         unit, weights = unit_of(column), weigh_cells(noisy, sigma, prior)
         found = Histogram(edges, noisy, np.full(cells, sigma**2), weights, are_single(edges, unit))
         spikes = find_spikes(edges, noisy, sigma, unit)
@@ -261,38 +281,55 @@ class Looking:
         found = self.source.histogram(self.column.name, edges, self.column.read, absent=True).reveal()
         return np.roll(found, 1)
 
-    def _steps(self, edges: Array) -> tuple[float, ...]:
-        """The steps to ask for; none where each cell is one whole number."""
-        single = isinstance(self.column, Whole) and bool((np.diff(edges) <= 1).all())
-        return () if single else steps_of(self.column, float(np.abs(edges).max()))
+    def _multiples(self, most: float, zeros: float | None = None) -> _Multiples:
+        """A look at the steps that the numbers are multiples of.
 
-    def _grids(self, steps: tuple[float, ...], found: Histogram) -> tuple[tuple[float, float], ...]:
-        column = self.column
+        Args:
+            most: The largest number found, in size.
+            zeros: Rows that hold 0, about; None where no step is to be taken for that of all values.
+        """
+        column, steps = self.column, steps_of(self.column, most)
+        if not steps:
+            return _Multiples()
 
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()
 
         noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
-        return released_grids(column, steps, noisy, sigma, found.edges, found.weights, found.variances)
+        step = 0.0 if zeros is None else common_step(steps, noisy, sigma, zeros)
+        return _Multiples(steps, noisy, sigma, step)
 
-    def _edges(self) -> tuple[Array, Array]:
-        """Cells of the look at the column's values and the counts expected of them, after looks at bounds."""
+    def _grids(self, multiples: _Multiples, found: Histogram) -> tuple[tuple[float, float], ...]:
+        """The grids that values are drawn on."""
+        column = self.column
+        if not multiples.steps:
+            return column.grids
+        seen = found.edges, found.weights, found.variances
+        grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
+        return all_on(grids, multiples.step) if multiples.step > 0 else grids
+
+    def _edges(self) -> tuple[Array, Array, _Multiples]:
+        """Cells of the look at the column's values and the counts expected of them, after looks at bounds
+        and multiples."""
         if isinstance(self.column, Time):
             edges = np.linspace(0.0, DAY, TIME_CELLS + 1)
             coarse, counts = edges, self._even(edges)
+            multiples = self._multiples(float(np.abs(edges).max()))
         elif isinstance(self.column, (Date, Moment)):
             edges, coarse, counts = self._calendar()
+            multiples = self._multiples(float(np.abs(edges).max()))
         else:
-            edges, coarse, counts = self._numbers()
+            edges, coarse, counts, multiples = self._numbers()
         if sum(share for _, share in self.column.grids) > 1 - 1e-6:
             edges = on_steps(edges, self.column.grids[-1][0])
-        return edges, spread_counts(coarse, counts, edges)
+        return edges, spread_counts(coarse, counts, edges), multiples
 
-    def _numbers(self) -> tuple[Array, Array, Array]:
+    def _numbers(self) -> tuple[Array, Array, Array, _Multiples]:
         """Cells over the range of the numbers: to powers of two, then, far from zero, more closely.
 
         Returns:
-            Their edges; the edges of the look at bounds, and the counts expected of its cells.
+            Their edges; the edges of the look at bounds, the counts expected of its cells, and the look at
+            multiples.
         """
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):
@@ -312,23 +349,29 @@ class Looking:
         near = nearest(first, noisy, sigma, Z_BOUNDS)
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
-            return np.arange(lower, upper + 1), coarse, counts
+            return np.arange(lower, upper + 1), coarse, counts, _Multiples()
+        multiples = self._multiples(max(abs(lower), abs(upper)), _zeros(coarse, counts))
         first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
         fineness = choose_fineness(rows, self._sigma())
         edges = refined_edges(lower, upper, whole, near, fineness, inner)
-        if whole and inner[1] - inner[0] <= most:
-            edges = np.union1d(edges, np.arange(inner[0], inner[1] + 1))
-        return edges, coarse, counts
+        step = multiples.step or float(whole)
+        if step > 0 and inner[1] - inner[0] <= most * step:
+            edges = np.union1d(on_steps(edges, step), on_steps(steps_between(*inner, step), step))
+        elif step > 1:
+            edges = on_steps(edges, step)
+        return edges, coarse, counts, multiples
 
-    def _narrow(self, whole: bool) -> tuple[Array, Array, Array]:
+    def _narrow(self, whole: bool) -> tuple[Array, Array, Array, _Multiples]:
         """As `_numbers`, between declared bounds so close that no look at the range is needed."""
         lower, upper = self._ends()
         coarse, counts = self._spread(lower, upper)
         rows = float(counts.sum())
         if upper - lower <= rows / self._sigma():
-            return np.arange(lower, upper + 1), coarse, counts
-        return refined_edges(lower, upper, whole, None, choose_fineness(rows, self._sigma())), coarse, counts
+            return np.arange(lower, upper + 1), coarse, counts, _Multiples()
+        multiples = self._multiples(max(abs(lower), abs(upper)))
+        edges = refined_edges(lower, upper, whole, None, choose_fineness(rows, self._sigma()))
+        return edges, coarse, counts, multiples
 
     def _spread(self, lower: float, upper: float, tick: float = 1.0) -> tuple[Array, Array]:
         """Equal cells between declared bounds that lie close together, and the counts expected of them.
@@ -466,6 +509,13 @@ def choose_fineness(rows: float, sigma: float) -> float:
         sigma: Standard deviation of the noise in each cell.
     """
     return float(np.clip(rows / (CELL_DEVIATIONS * sigma * MAX_LOOK_CELLS), 1 / MAX_LOOK_CELLS, 1.0))
+
+
+def _zeros(edges: Array, counts: Array) -> float:
+    """Rows expected in the cell of a look at bounds that begins with 0 or holds it, where that is narrow."""
+    cell = int(np.searchsorted(edges, 0.0, side="right")) - 1
+    held = 0 <= cell < len(counts) and edges[cell + 1] - edges[cell] <= 1.0
+    return float(counts[cell]) if held else 0.0
 
 
 def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:

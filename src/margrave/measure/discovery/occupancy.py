@@ -6,6 +6,10 @@ multiple of the count that was expected of it before the look; neighbouring cell
 multiples, so that what many cells say together counts as much as what one of them says alone. Where noise
 hides everything, what comes back is what was expected before, and the range stays wide.
 
+Weights by which numbers are drawn are averaged over several such models, finer and coarser, and one of cells
+that have nothing to do with their neighbours, by the density of the noisy counts under each
+(`average_counts`).
+
 Everything here is post-processing of released noisy counts.
 """
 
@@ -25,6 +29,14 @@ HIGHEST_LEVEL, LOWEST_LEVEL = 12, -12
 JUMP, STEP = 0.02, 0.1
 """Chances that the cell after one that holds rows is on any level whatever, and one level higher or lower
 (each)."""
+LOWEST_ALONE = -4
+"""The lowest level of cells that hold rows whatever those beside them do."""
+SHARES_HELD = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
+"""Shares of cells that hold rows, averaged over, where cells do so whatever those beside them do."""
+NARROW = 0.02
+"""Share of the rows of a mean cell below which a cell, such as that of 0 alone, is merged with none."""
+LEAST_GROUPS = 16
+"""Groups of cells that there are at least, where cells are merged."""
 LEAVES = 4.0
 """How many stretches of rows a column has about: the chance that one ends with a cell, times the cells."""
 MOST_LEAVES = 0.25
@@ -42,9 +54,92 @@ cells."""
 
 
 def expected_counts(
-    noisy: Array, sigma: float, prior: Array, *, leave: float, floor: float = FLOOR
+    noisy: Array, sigma: float | Array, prior: Array, *, leave: float, floor: float = FLOOR
 ) -> tuple[Array, Array]:
     """Posterior mean of each cell's count, never negative, and the chance that it holds rows: both [cells].
+
+    See `_expect` for the model.
+    """
+    return _expect(noisy, np.broadcast_to(sigma, noisy.shape), prior, leave, floor)[:2]
+
+
+def average_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array]:
+    """As `expected_counts`, averaged over models of different fineness by how likely each makes the counts.
+
+    Cells are merged by 1, 2, 4, ... and rows spread in what is merged as was expected before: then a group's
+    rows are told by the best linear mean of its cells, and what the cells say beyond that is noise alone. One
+    more model has each cell hold rows or not whatever its neighbours do, as cells of codes and round numbers
+    do. Few rows are seen in few groups, and many in all cells, without a choice by hand.
+
+    Args:
+        noisy: Noisy counts, shape [cells].
+        sigma: Standard deviation of the noise in each cell.
+        prior: Counts expected before the look, in rows, shape [cells].
+    """
+    found = [_alone_counts(noisy, sigma, prior)]
+    size = 1
+    while size == 1 or len(noisy) >= LEAST_GROUPS * size:
+        found.append(_grouped_counts(noisy, sigma, prior, size))
+        size *= 2
+    told = np.array([evidence for _, _, evidence in found])
+    chances = np.exp(told - told.max())
+    chances /= chances.sum()
+    counts, held = (sum(c * one[part] for c, one in zip(chances, found, strict=True)) for part in (0, 1))
+    return np.asarray(counts), np.asarray(held)
+
+
+def _grouped_counts(noisy: Array, sigma: float, prior: Array, size: int) -> tuple[Array, Array, float]:
+    """`_expect` of groups of neighbouring cells, spread over them as expected before, and its evidence."""
+    group = _group_cells(prior, size)
+    starts = np.searchsorted(group, np.arange(int(group[-1]) + 1))
+    share = np.maximum(prior, max(float(prior.sum()), 1e-9) * 1e-9 / len(prior))
+    share = share / np.bincount(group, weights=share)[group]
+    norm = np.add.reduceat(share**2, starts)
+    best = np.add.reduceat(share * noisy, starts) / norm
+    spread = sigma / np.sqrt(norm)
+    leave = min(LEAVES / len(starts), MOST_LEAVES)
+    counts, held, evidence = _expect(best, spread, np.add.reduceat(prior, starts), leave, FLOOR)
+    rest = float(((noisy - share * best[group]) ** 2).sum()) / sigma**2
+    free = len(noisy) - len(starts)
+    # The density of all noisy counts, but for what is the same for every size.
+    evidence += float(np.log(spread / sigma).sum()) - rest / 2 - free * (LOG_ROOT + math.log(sigma))
+    return share * counts[group], held[group], evidence
+
+
+def _group_cells(prior: Array, size: int) -> NDArray[np.int64]:
+    """The group of each cell, in order, shape [cells]; a cell much narrower than most has one of its own."""
+    narrow = prior < NARROW * float(prior.mean())
+    begins = narrow | np.append(True, narrow[:-1])
+    run = np.cumsum(begins) - 1
+    place = np.arange(len(prior)) - np.flatnonzero(begins)[run]
+    return np.asarray(np.cumsum(place % size == 0) - 1)
+
+
+def _alone_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array, float]:
+    """Expected counts where cells hold rows or not whatever those beside them do, and the evidence for it."""
+    cells = len(noisy)
+    mean = max(float(prior.sum()), 1e-9) / cells * 2.0 ** np.arange(LOWEST_ALONE, HIGHEST_LEVEL + 1)
+    likelihood, given = _emissions(noisy[:, None], np.full((cells, 1), sigma), np.tile(mean, (cells, 1)))
+    top = likelihood.max(axis=1, keepdims=True)
+    weight = np.exp(likelihood - top)
+    empty, held = weight[:, 0], weight[:, 1:].mean(axis=1)
+    inner = (weight[:, 1:] * given).mean(axis=1)
+    told, counts, chance = [], [], []
+    for share in SHARES_HELD:
+        total = (1.0 - share) * empty + share * held
+        told.append(float(np.log(total).sum() + top.sum()))
+        counts.append(share * inner / total)
+        chance.append(share * held / total)
+    best = max(told)
+    odds = np.exp(np.array(told) - best)
+    odds, evidence = odds / odds.sum(), best + math.log(float(odds.mean()))
+    return odds @ np.array(counts), odds @ np.array(chance), evidence
+
+
+def _expect(
+    noisy: Array, sigma: Array, prior: Array, leave: float, floor: float
+) -> tuple[Array, Array, float]:
+    """Expected counts, chances that cells hold rows, and the logarithm of the density of the noisy counts.
 
     The model: a Markov chain over the cells in order. Its states are "empty" and the levels LOWEST_LEVEL to
     HIGHEST_LEVEL. On level k the count of cell c is exponential with mean prior[c] * 2**k; the noisy count is
@@ -53,7 +148,7 @@ def expected_counts(
 
     Args:
         noisy: Noisy counts, shape [cells].
-        sigma: Standard deviation of the noise in each cell.
+        sigma: Standard deviation of the noise in each cell, shape [cells].
         prior: Counts expected before the look, in rows, shape [cells]; their sum is the expected number of
             rows. A cell after an empty one is likelier to hold rows where more are expected.
         leave: Chance that the cell after one that holds rows is empty.
@@ -65,9 +160,9 @@ def expected_counts(
     means = np.maximum(prior, total * max(floor, 1e-9) / cells)[:, None] * 2.0 ** np.arange(
         LOWEST_LEVEL, HIGHEST_LEVEL + 1
     )
-    likelihood, given = _emissions(noisy[:, None], sigma, means)
-    chances = _state_chances(likelihood, enter, leave)
-    return (chances[:, 1:] * given).sum(axis=1), 1.0 - chances[:, 0]
+    likelihood, given = _emissions(noisy[:, None], sigma[:, None], means)
+    chances, evidence = _state_chances(likelihood, enter, leave)
+    return (chances[:, 1:] * given).sum(axis=1), 1.0 - chances[:, 0], evidence
 
 
 def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
@@ -81,7 +176,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
         sigma: Standard deviation of the noise in each cell.
         prior: Counts expected before the look, in rows, shape [cells].
     """
-    counts, held = expected_counts(noisy, sigma, prior, leave=min(LEAVES / len(noisy), MOST_LEAVES))
+    counts, held = average_counts(noisy, sigma, prior)
     first, last = trimmed_range(counts)
     weights = np.where(held > 0.5, counts, DOUBT * counts)
     weights[:first] = weights[last:] = 0.0
@@ -90,7 +185,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
     return weights
 
 
-def _emissions(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array]:
+def _emissions(noisy: Array, sigma: Array, means: Array) -> tuple[Array, Array]:
     """Log likelihood of each state, [cells, 1 + levels], and the mean count given each level, [cells,
     levels].
 
@@ -110,27 +205,28 @@ def _emissions(noisy: Array, sigma: float, means: Array) -> tuple[Array, Array]:
         -np.log(far) - 1.0 / far**2,
         0.5 * near**2 + log_ndtr(-near) + LOG_ROOT,
     )
-    empty = -0.5 * z**2 - LOG_ROOT - math.log(sigma)
+    empty = -0.5 * z**2 - LOG_ROOT - np.log(sigma)
     hazard = np.exp(-0.5 * near**2 - LOG_ROOT - log_ndtr(-near))
     given = sigma * np.where(depth > TAIL_SERIES_DEVIATIONS, 1.0 / far - 2.0 / far**3, hazard - near)
     return np.hstack([empty, empty - np.log(means / sigma) + tail]), np.maximum(given, 0.0)
 
 
-def _state_chances(likelihood: Array, enter: Array, leave: float) -> Array:
-    """Chances of the states of each cell given all noisy counts: forward and backward, shape as
-    `likelihood`."""
+def _state_chances(likelihood: Array, enter: Array, leave: float) -> tuple[Array, float]:
+    """Chances of the states of each cell given all noisy counts, shape as `likelihood`: forward and backward.
+    And the logarithm of how likely the counts are."""
     common = _common_levels()
     inner = _level_changes(common) * (1.0 - leave)
-    weights = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    top = likelihood.max(axis=1, keepdims=True)
+    weights = np.exp(likelihood - top)
     forward, backward = np.empty_like(weights), np.ones_like(weights)
-    empty, held = 1.0, np.zeros(len(common))
+    empty, held, evidence = 1.0, np.zeros(len(common)), float(top.sum())
     for cell, weight in enumerate(weights):
         # The chances before the cell is looked at, then after.
         held = held @ inner + empty * enter[cell] * common
         empty = 1.0 - float(held.sum())
         held, empty = held * weight[1:], empty * weight[0]
         total = empty + float(held.sum())
-        held, empty = held / total, empty / total
+        held, empty, evidence = held / total, empty / total, evidence + math.log(total)
         forward[cell, 0], forward[cell, 1:] = empty, held
     for cell in range(len(weights) - 1, 0, -1):
         seen = backward[cell] * weights[cell]
@@ -139,7 +235,7 @@ def _state_chances(likelihood: Array, enter: Array, leave: float) -> Array:
         backward[cell - 1, 0] = enter[cell] * float(common @ filled) + (1.0 - enter[cell]) * none
         backward[cell - 1] /= backward[cell - 1].sum()
     found = forward * backward
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    return np.asarray(found / found.sum(axis=1, keepdims=True)), evidence
 
 
 def _common_levels() -> Array:

@@ -196,6 +196,11 @@ def on_steps(edges: Array, step: float) -> Array:
     return found if len(found) > 1 else np.array([found[0], found[0] + step])
 
 
+def steps_between(low: float, high: float, step: float) -> Array:
+    """Edges from low to beyond high, one step apart, to be moved onto whole multiples by `on_steps`."""
+    return np.asarray(np.arange(math.floor(low / step), math.ceil(high / step) + 1) * step, dtype=np.float64)
+
+
 Spans = list[tuple[float, float]]
 
 YEARS = (1, 2, 3, 1000, *range(1600, 2501), 3000, 9000, 9998, 9999, 10_000)

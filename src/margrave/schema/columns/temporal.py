@@ -155,7 +155,7 @@ class Moment(Temporal):
             of UTC then. None for moments without a zone, the wall clock's.
         spelling: How moments stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
         format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y"; with " %p" behind, times have
-            AM or PM.
+            AM or PM, with " %-H" hours without a leading zero.
 
     Example:
         >>> Moment(name="seen", lower="2024-01-01", upper="2024-12-31T23:59", bins=4, missing=False).present

@@ -187,10 +187,12 @@ class DateFormat:
     Args:
         pattern: Of the date alone.
         half: Whether times of day behind it are written in hours of 12, with AM or PM.
+        short: Whether hours of 24 below 10 are written in one digit.
     """
 
     pattern: str
     half: bool = False
+    short: bool = False
 
     def read(self, texts: Any) -> tuple[Any, Any]:
         """Texts in ISO form where they are dates of this format, perhaps with a time, and which are.
@@ -244,6 +246,8 @@ class DateFormat:
             hour = (int(clock[:2]) + 11) % 12 + 1
             short = f"{hour}" if "%-" in self.pattern else f"{hour:02d}"
             clock = f"{short}{clock[2:]} {'PM' if int(clock[:2]) >= 12 else 'AM'}"
+        elif self.short and clock:
+            clock = f"{int(clock[:2])}{clock[2:]}"
         return f"{written} {clock}" if rest else written
 
 
@@ -289,14 +293,14 @@ def date_format(pattern: str, param: str) -> DateFormat:
 
     Args:
         pattern: Such as "%d.%m.%Y", "%-m/%-d/%y", "%d-%b-%Y" or "%Y%m%d"; with " %p" behind where times of
-            day have AM or PM.
+            day have AM or PM, or " %-H" where their hours have no leading zeros.
         param: What the pattern is, for the error.
 
     Raises:
         InputError: It is none.
     """
-    given, half = pattern, pattern.endswith(" %p")
-    pattern = pattern.removesuffix(" %p")
+    given, half, short = pattern, pattern.endswith(" %p"), pattern.endswith(" %-H")
+    pattern = pattern.removesuffix(" %p" if half else " %-H")
     parts = _parts(pattern)
     kinds = {"%d": "d", "%-d": "d", "%Y": "y", "%y": "y", **dict.fromkeys(MONTH_FIELDS, "m")}
     fields = sorted(kinds.get(part, "?") for part in parts if part.startswith("%"))
@@ -304,7 +308,7 @@ def date_format(pattern: str, param: str) -> DateFormat:
     if fields != ["d", "m", "y"] or re.search(r"[0-9a-zA-Z%]", between):
         remedy = "Try '%d.%m.%Y', '%m/%d/%Y', '%d/%m/%y' or, with English names of months, '%d %b %Y'."
         raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=given))
-    return DateFormat(pattern, half)
+    return DateFormat(pattern, half, short)
 
 
 LOCALES: dict[str, dict[str, str]] = {
@@ -350,7 +354,8 @@ class TextFormat:
         dates: How dates are written, as in "%d.%m.%Y": %d, %m and %Y or %y, in any order with any marks
             between, and %-d, %-m where output shall have no leading zeros; or English names of months, %b for
             Jan, %^b for JAN, %B for January. A time of day may follow a date;
-            " %p" at the end means that output has hours of 12, with AM or PM.
+            " %p" at the end means that output has hours of 12, with AM or PM, and " %-H" hours without a
+            leading zero.
             None means as ISO 8601 has them, 2024-12-31; such dates are always read.
         columns: Formats of single columns by name: an example of a number, as in "$1,234.50", "1.234,5 €" or
             "32%"; a date format as in "%m/%d/%y" or "%Y%m%d"; or "text" for cells that are taken as they

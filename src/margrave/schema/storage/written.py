@@ -78,8 +78,12 @@ ORDERS = ("day", "month", "either", "year")
 them; the year."""
 PADDINGS = ("padded", "bare", "neither")
 """Whether days and months below 10 have a zero in front; a date without any such does not tell."""
-DATE_VOTES = tuple(product(MARKS, ORDERS, (4, 2), PADDINGS, (False, True)))
-"""The classes of dates: mark, order, digits of the year, padding, and whether AM or PM is behind a time."""
+HOURS = ("wide", "half", "bare")
+"""How a time behind a date has its hours: in two digits, or of no time; with AM or PM; of 24 in one digit."""
+DATE_VOTES = tuple(product(MARKS, ORDERS, (4, 2), PADDINGS, HOURS))
+"""The classes of dates: mark, order, digits of the year, padding, and how hours are written."""
+LEAST_BARE = 0.1
+"""Share of the dates with an hour in one digit from which hours are taken to be written so below 10."""
 NUMBER_PARTS = (
     r"^\(?[+-]?(?P<before>[$€£¥]|EUR ?|USD ?|CHF ?)? ?[+-]?"
     "(?P<core>[0-9.,](?:[0-9.,'\u2019 \u00a0\u202f]*[0-9.])?)"
@@ -161,11 +165,14 @@ def _date_places(parts: Any) -> Places:
     zero = ((small[0] < 10) & (small[1] == 2)) | ((second < 10) & (lengths["two"] == 2))
     bare = (small[1] == 1) | (lengths["two"] == 1)
     padding = np.select([bare, zero], [1, 0], 2)
-    half = _truths(pc.not_equal(get_group(parts, "half"), "")).astype(np.int64)
+    half = _truths(pc.not_equal(get_group(parts, "half"), ""))
+    one_digit = _numbers(pc.utf8_length(get_group(parts, "hour"))) == 1
+    hours = np.select([half, one_digit], [1, 2], 0)
     found = mark_place
-    for place, size in ((order, len(ORDERS)), (short.astype(np.int64), 2), (padding, len(PADDINGS))):
-        found = found * size + place
-    return np.where(sound, found * 2 + half, -1)
+    sizes = ((order, ORDERS), (short.astype(np.int64), (4, 2)), (padding, PADDINGS), (hours, HOURS))
+    for place, classes in sizes:
+        found = found * len(classes) + place
+    return np.where(sound, found, -1)
 
 
 def _is_day(day: Places, month: Places, year: Places) -> Truths:
@@ -237,8 +244,12 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
     bare = "-" if count(lambda vote: vote[3] == "bare") > count(lambda vote: vote[3] == "padded") else ""
     fields = {"d": f"%{bare}d", "m": f"%{bare}m", "y": "%Y" if year == 4 else "%y"}
     letters = {"day": "dmy", "month": "mdy", "year": "ymd"}[order]
-    half = count(lambda vote: vote[4]) > count(lambda vote: not vote[4])
-    return mark.join(fields[letter] for letter in letters) + " %p" * half
+    hours = {name: count(lambda vote, n=name: vote[4] == n) for name in HOURS}  # type: ignore[misc]
+    if hours["half"] > hours["wide"] + hours["bare"]:
+        ending = " %p"
+    else:
+        ending = " %-H" if hours["bare"] > LEAST_BARE * sum(hours.values()) else ""
+    return mark.join(fields[letter] for letter in letters) + ending
 
 
 def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
