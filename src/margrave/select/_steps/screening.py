@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from margrave.release import InferredMarginal, NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import mean_one_ways
+from margrave.select._steps.one_ways import released_one_ways
 from margrave.select.strategy import NOISE_L1
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ class OneWays:
 
 def summarise_one_ways(curator: Curator) -> OneWays:
     """Shares, noise, and perplexities of all attributes, from what is released."""
-    means, rows = mean_one_ways(curator)
-    # Noise in many empty codes, cut at 0, would be mass.
-    shares = {name: project_simplex(mean / rows, np.ones(len(mean))) for name, mean in means.items()}
+    shares, rows = released_one_ways(curator)
     off, codes = {}, {}
     for name, share in shares.items():
         found = [m for m in curator.measurements if m.clique == (name,)]
