@@ -202,14 +202,16 @@ def draw_pairs(
         rho: What it costs.
         target: An attribute that rows are meant to predict.
     """
+    tables = {pair: ways.product(pair) for pair in pairs}
+    less = {pair: 2.0 * ways.rows * (ways.apart(pair) + worth * ways.noise(pair, sigma)) for pair in pairs}
     drawn: list[Clique] = []
     for turn in range(count):
-        left = [pair for pair in pairs if pair not in drawn]
-        own = [pair for pair in left if target in pair] if turn % 2 == 0 else []
-        some = own or left
-        penalties = [2.0 * ways.rows * (ways.apart(p) + worth * ways.noise(p, sigma)) for p in some]
-        tables = [ways.product(pair) for pair in some]
-        drawn.append(some[curator.choose(some, tables, rho / count, penalties=penalties)])
+        own = [pair for pair in tables if target in pair] if turn % 2 == 0 else []
+        some = own or list(tables)
+        penalties = [less[pair] for pair in some]
+        place = curator.choose(some, [tables[pair] for pair in some], rho / count, penalties=penalties)
+        drawn.append(some[place])
+        del tables[some[place]]
     return drawn
 
 
