@@ -539,7 +539,7 @@ class Strategy(Protocol):
 
     @property
     def gaussian_only(self) -> bool:
-        """Whether it only measures, never chooses: then GDP accounting prices it more tightly."""
+        """Whether it hardly chooses: then GDP accounting prices it more tightly than zCDP."""
 
     @property
     def learns_by(self) -> LearnsFrom:

@@ -73,12 +73,16 @@ def test_discrete_noise_under_zcdp_and_rounded_noise_under_gdp() -> None:
         assert (marginal.values == np.round(marginal.values)).all()
 
 
-def test_gdp_buys_less_noise_at_equal_epsilon_and_refuses_a_choice() -> None:
-    plain, exact = _curator()[1], _curator(accountant=GDP())
-    assert exact[1].total > plain.total * Fraction(115, 100)
-    with pytest.raises(TypeError):
-        exact[0].choose([("a",)], [np.zeros(2)], Fraction(1, 100))
-    assert exact[1].spent == 0
+def test_gdp_buys_less_noise_at_equal_epsilon_and_less_of_a_choice() -> None:
+    (plain, zcdp), (exact, gdp) = _curator(), _curator(accountant=GDP())
+    assert gdp.total > zcdp.total * Fraction(115, 100)
+    rho = Fraction(1, 1000)
+    for curator in (plain, exact):
+        curator.choose([("a",)], [np.zeros(2)], rho)
+    for ledger in (zcdp, gdp):
+        assert rho * Fraction(999, 1000) < ledger.spent <= rho
+    dear, cheap = gdp.events[0].epsilon, zcdp.events[0].epsilon  # type: ignore[attr-defined]
+    assert float(cheap / dear) == pytest.approx((np.pi / 2) ** 0.5)
 
 
 def test_a_choice_is_recorded_and_rounded_to_the_safe_side() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -186,12 +187,43 @@ def test_a_negative_partition_delta_is_refused() -> None:
         event_delta(PartitionEvent("city", 1, Fraction(9), 40, Fraction(-1)))
 
 
-def test_gdp_prices_rounded_gaussians_alone() -> None:
+def test_gdp_prices_rounded_gaussians_and_choices_alone() -> None:
     assert GDP().cost(ROUNDED) == event_rho(ROUNDED)
     assert GDP().cost(PARTITION) == event_rho(PARTITION)
-    for event in (GAUSSIAN, CHOICE, LAPLACE, PartitionEvent("city", 1, Fraction(9), 40, Fraction(0))):
+    for event in (GAUSSIAN, LAPLACE, PartitionEvent("city", 1, Fraction(9), 40, Fraction(0))):
         with pytest.raises(UnsupportedEventError, match="rounded Gaussian"):
             GDP().cost(event)
+
+
+def _corner(epsilon: float, t: float) -> tuple[float, float]:
+    """The chances of the side of a coin whose likelihood ratios are e^t and e^(t - epsilon)."""
+    p = (1 - math.exp(t - epsilon)) / (math.exp(t) - math.exp(t - epsilon))
+    return p, p * math.exp(t)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 12.0])
+def test_a_choice_is_no_easier_to_see_than_gaussian_noise_of_its_price(epsilon: float) -> None:
+    """Every law of bounded range; at the price of zCDP, ε²/8, the worst of them would be easier to see."""
+    cost = float(GDP().cost(ExponentialEvent("choice", Fraction(epsilon), Fraction(1), 9)))
+    normal = NormalDist()
+    shifts = []
+    for k in range(1, 200):
+        p, q = _corner(epsilon, epsilon * k / 200)
+        shifts.append(normal.inv_cdf(q) - normal.inv_cdf(p))
+        for e in (0.0, epsilon / 4, epsilon / 2, epsilon):
+            seen = max(q - math.exp(e) * p, 0.0) + max((1 - q) - math.exp(e) * (1 - p), 0.0)
+            assert seen <= gdp_delta(math.sqrt(2 * cost), e) + 1e-12
+    assert max(shifts) <= math.sqrt(2 * cost)
+    if epsilon <= 1:
+        assert max(shifts) > 0.98 * math.sqrt(2 * cost)
+        assert max(shifts) > 1.2 * math.sqrt(2 * epsilon**2 / 8)
+
+
+def test_choices_are_bought_at_the_price_of_the_accountant() -> None:
+    for accountant in (ZCDP(), GDP()):
+        event = ExponentialEvent("choice", Fraction(3, 7), Fraction(2), 4)
+        assert accountant.cost(event) == accountant.choice_price * Fraction(9, 49)
+    assert 0 < float(GDP.choice_price) - math.pi / 16 < 1e-7
 
 
 def test_totals_are_exact_and_gdp_allows_more() -> None:

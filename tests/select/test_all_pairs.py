@@ -15,17 +15,21 @@ from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
 from margrave.limits import Deadline
 from margrave.measure.curator import Curator
+from margrave.models.auto import Auto
 from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.privacy.accounting.accountants import GDP
+from margrave.privacy.accounting.events import ExponentialEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema
-from margrave.select._steps.one_ways import released_one_ways, share_one_ways
+from margrave.select import all_pairs
+from margrave.select._steps.one_ways import share_one_ways
 from margrave.select._steps.screening import (
     OneWays,
     estimate_dependence,
+    find_affordable,
     foretell_error,
     summarise_one_ways,
 )
@@ -130,16 +134,73 @@ def test_wrong_settings_are_refused_before_anything_is_bought() -> None:
     assert ledger.spent == 0
 
 
-def noisy(columns: int = 20, rows: int = 1500, codes: int = 12) -> tuple[Curator, Ledger]:
+def noisy(
+    columns: int = 20, rows: int = 1500, codes: int = 12, epsilon: float = 1.0
+) -> tuple[Curator, Ledger]:
     """x0 and x1 are nearly the same, the others independent; noise hides nearly all of so many pairs."""
     rng = np.random.default_rng(3)
     data = {f"x{i}": rng.integers(0, codes, rows) for i in range(columns)}
     data["x1"] = np.where(rng.random(rows) < 0.1, data["x1"], data["x0"])
     source, _ = open_source(pa.table(data))
-    ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
+    ledger = Ledger(epsilon=epsilon, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
     curator = Curator(source, ledger, SeededSource(1))
     curator.discover(Schema.from_sizes(dict.fromkeys(data, codes)))
     return curator, ledger
+
+
+def choices(ledger: Ledger) -> list[ExponentialEvent]:
+    return [event for event in ledger.events if isinstance(event, ExponentialEvent)]
+
+
+def test_where_appraisals_are_blind_a_few_pairs_are_drawn_and_the_dependent_one_is_kept() -> None:
+    curator, ledger = noisy(epsilon=0.5)
+    model = AllPairs().run(curator, Auto(), silent)
+    pairs = {clique for clique in precision(curator) if len(clique) == 2}
+    assert 1 <= len(choices(ledger)) == len(pairs) <= 20
+    assert ("x0", "x1") in pairs
+    table = model.project(("x0", "x1")) / model.total
+    product = np.outer(table.sum(axis=1), table.sum(axis=0))
+    assert 0.5 * float(np.abs(table - product).sum()) > 0.4
+    assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+
+
+def test_where_no_pair_could_stand_above_its_noise_one_ways_get_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"x{i}" for i in range(6)]
+    even = OneWays(
+        dict.fromkeys(names, np.full(5, 0.2)), dict.fromkeys(names, 0.1), dict.fromkeys(names, 5.0), 1000.0
+    )
+    pairs = list(itertools.combinations(names, 2))
+    assert find_affordable(pairs, even, 90.0) == ([], 0)  # noise of 0.9, and a copy has 0.8
+    assert find_affordable(pairs, even, 79.0) == (pairs, 1)
+    assert find_affordable(pairs, even, 40.0) == (pairs, 4)
+    assert find_affordable(pairs, even, 1.0) == (pairs, 6)
+    monkeypatch.setattr(all_pairs, "find_affordable", lambda *_: ([], 0))
+    curator, ledger = noisy(epsilon=0.3)
+    AllPairs().run(curator, FEW, silent)
+    assert {len(clique) for clique in precision(curator)} == {1}
+    assert not choices(ledger)
+    assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+
+
+def test_a_target_has_every_other_draw() -> None:
+    curator, _ = noisy(codes=4, epsilon=0.3)
+    AllPairs(target="x5").run(curator, FEW, silent)
+    pairs = [clique for clique in precision(curator) if len(clique) == 2]
+    assert sum("x5" in clique for clique in pairs) >= len(pairs) / 2 > 2
+
+
+def test_the_bound_of_a_pair_holds_and_a_copy_reaches_it() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        table = rng.dirichlet(np.full(12, 0.3)).reshape(3, 4)
+        p, q = table.sum(axis=1), table.sum(axis=0)
+        ways = OneWays({"a": p, "b": q}, {"a": 0.0, "b": 0.0}, {"a": 3.0, "b": 4.0}, 1e6)
+        apart = 0.5 * float(np.abs(table - np.outer(p, q)).sum())
+        assert apart <= ways.bound(("a", "b")) + 1e-12
+        copy = OneWays({"a": p, "b": p}, {"a": 0.0, "b": 0.0}, {"a": 3.0, "b": 3.0}, 1e6)
+        assert copy.bound(("a", "b")) == pytest.approx(0.5 * np.abs(np.diag(p) - np.outer(p, p)).sum())
 
 
 def test_where_noise_hides_most_pairs_the_dependent_one_is_found_and_kept() -> None:
@@ -206,7 +267,8 @@ def test_noise_in_empty_codes_is_not_mass() -> None:
     curator = Curator(source, ledger, SeededSource(1))
     curator.discover(Schema.from_sizes({"a": 400, "b": 2}))
     curator.measure([("a",), ("b",)], curator.total / 4)
-    assert released_one_ways(curator)[0]["a"][0] < 0.4
+    cut = np.maximum(curator.measurements[0].values, 0.0)
+    assert cut[0] / cut.sum() < 0.4
     ways = summarise_one_ways(curator)
     assert ways.shares["a"][0] > 0.8
     assert 0.5 * abs(ways.shares["a"][0] - 1.0) < ways.off["a"] < 0.4

@@ -27,8 +27,10 @@ from margrave.select._steps.one_ways import (
 from margrave.select._steps.screening import (
     appraisal_noise,
     choose_pairs,
+    draw_pairs,
     estimate_dependence,
     estimate_pairs,
+    find_affordable,
     find_triples,
     foretell_error,
     independent_tables,
@@ -59,12 +61,14 @@ class AllPairs(Strategy):
        (`margrave.select._steps.screening`). Up to `hidden` all are bought (6 to 8).
     3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
        a model that holds little dependence are mostly as far off as these; those of more codes get more
-       (`share_one_ways`). Then pairs are screened (4 and 5), but all are bought (6 to 8) where the noise of
-       appraisals would be above `blind`.
+       (`share_one_ways`). Then pairs are screened (4 and 5). Where the noise of appraisals would be above
+       `blind`, one-ways have `drawn_ones` of rho in all instead, and pairs are drawn for `screen` of it by
+       the exponential mechanism: as many as may depend by more than their noise would be, at most one for
+       each attribute (`find_affordable`, `draw_pairs`). They share what remains alike; one-ways get it if
+       there are none.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
        With them it is foretold how far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left
-       besides, and the best of these is what they get (`foretell_error`). So it is where appraisals would be
-       blind, with `blind` for every pair's dependence.
+       besides, and the best of these is what they get (`foretell_error`).
     5. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
        they would get, and share what remains in proportion to the root of their dependence
        (`choose_pairs`). A target's pairs are taken in any case.
@@ -79,9 +83,10 @@ class AllPairs(Strategy):
        is left, by the public price of questions, step 6 gets all of rho, and 7 and 8 are left out.
     9. The model is fitted to everything.
 
-    **Privacy.** All answers are the curator's, measurements and appraisals with Gaussian noise, so GDP prices
-    them together; which of them are asked for and how much each costs is decided by earlier releases and
-    public settings alone. All of rho is spent.
+    **Privacy.** All answers are the curator's: measurements and appraisals with Gaussian noise, and draws by
+    the exponential mechanism, which GDP prices too (`margrave.privacy.accounting.accountants.GDP`). Which of
+    them are asked for and how much each costs is decided by earlier releases and public settings alone. All
+    of rho is spent.
 
     Args:
         ones: Share of rho for one-way marginals.
@@ -92,10 +97,11 @@ class AllPairs(Strategy):
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
             above 0; infinity never screens.
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
-        screen: Share of rho for appraisals where pairs are screened.
+        screen: Share of rho for appraisals where pairs are screened, or for draws.
         worth: How much of its noise a pair's dependence must exceed to be bought, above 0.
-        blind: Standard deviation of an appraised total variation from which on pairs are not screened, since
+        blind: Standard deviation of an appraised total variation from which on pairs are drawn instead, since
             the choice would be one of noise, above 0.
+        drawn_ones: Share of rho for one-way marginals where pairs are drawn, at least `screened_ones`.
         triples: Share of rho that the appraisal of triples may cost, 0 for none.
         wide: Share of rho for pairs of more than max_clique_cells, whose noise would be below `hidden`; 0 for
             none.
@@ -115,6 +121,7 @@ class AllPairs(Strategy):
     screen: Fraction = Fraction(1, 10)
     worth: float = 0.35
     blind: float = 0.1
+    drawn_ones: Fraction = Fraction(1, 2)
     triples: Fraction = Fraction(3, 100)
     wide: Fraction = Fraction(1, 4)
     max_wide_cells: int = 1 << 25
@@ -134,8 +141,9 @@ class AllPairs(Strategy):
         for param, share in (("triples", self.triples), ("wide", self.wide)):
             if not 0 <= share < 1:
                 raise InputError(invalid(param, "a share of at least 0 and below 1", "Try the default."))
-        if not (self.screen > 0 and self.screened_ones > 0 and self.screen + self.screened_ones < 1):
-            together = "above 0, and below 1 together with `screened_ones`"
+        ones = max(self.screened_ones, self.drawn_ones)
+        if not (self.screen > 0 and min(self.screened_ones, self.drawn_ones) > 0 and self.screen + ones < 1):
+            together = "above 0, and below 1 together with `screened_ones` or `drawn_ones`"
             raise InputError(invalid("screen", together, "Try the defaults."))
 
     def split_rho(self, counted: bool) -> Shares:
@@ -167,16 +175,13 @@ class AllPairs(Strategy):
         self._one_ways(curator, len(pairs), on_step)
         self._wide_pairs(curator, fitter, pairs, on_step)
         inferred: list[InferredMarginal] = []
-        noisy = bool(pairs) and self._hides_pairs(curator, pairs)
-        if noisy:
-            missing = curator.remaining - curator.total * (1 - Fraction(self.screened_ones))
-            if missing > 0:
-                self._refine_one_ways(curator, missing, on_step)
-        if noisy and self._can_screen(curator, pairs):
-            inferred = self._screen_pairs(curator, pairs, on_step)
+        if pairs and self._hides_pairs(curator, pairs):
+            self._refine_one_ways(curator, self.screened_ones, on_step)
+            if self._can_screen(curator, pairs):
+                inferred = self._screen_pairs(curator, pairs, on_step)
+            else:
+                self._draw_pairs(curator, pairs, on_step)
         elif pairs:
-            if noisy:
-                self._weigh_one_ways(curator, dict.fromkeys(pairs, self.blind), True, on_step)
             self._all(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
         effort = Effort(deadline=deadline)
@@ -229,15 +234,19 @@ class AllPairs(Strategy):
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining / len(pairs))
         return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
 
-    def _refine_one_ways(self, curator: Curator, rho: Fraction, on_step: OnStep) -> None:
+    def _refine_one_ways(self, curator: Curator, share: Fraction, on_step: OnStep) -> None:
+        """Measure one-ways until so much of all rho is spent, those of more codes more precisely."""
+        rho = curator.remaining - curator.total * (1 - Fraction(share))
+        if rho > 0:
+            self._measure_one_ways(curator, rho, on_step)
+
+    def _measure_one_ways(self, curator: Curator, rho: Fraction, on_step: OnStep) -> None:
         """Measure one-ways for rho more, those of more codes more precisely."""
         shares = share_one_ways(curator, summarise_one_ways(curator).held, rho)
         on_step(Step("measure", f"{len(shares)} one-way marginals", 0, curator.progress))
         measure_shares(curator, shares)
 
-    def _weigh_one_ways(
-        self, curator: Curator, dependence: Mapping[Clique, float], alike: bool, on_step: OnStep
-    ) -> None:
+    def _weigh_one_ways(self, curator: Curator, dependence: Mapping[Clique, float], on_step: OnStep) -> None:
         """Measure one-ways for so much of what is left that pairs are foretold to be nearest.
 
         What is decided looks at releases and settings only. Of very many pairs some stand for all.
@@ -245,7 +254,6 @@ class AllPairs(Strategy):
         Args:
             curator: The door.
             dependence: Of each pair, total variation from independence.
-            alike: Whether all pairs are to be bought alike; else those that are worth it.
             on_step: Told what is measured.
         """
         # Foretelling the error of every pair would take longer than measuring them on wide tables, so every
@@ -261,17 +269,31 @@ class AllPairs(Strategy):
             off = {
                 n: ways.off[n] * math.sqrt(own / (own + float(more.get((n,), 0)))) for n, own in had.items()
             }
-            sigma, weights = curator.sigma((curator.remaining - rho) / stride), dict.fromkeys(some, 1.0)
-            if not alike:
-                weights = choose_pairs(some, ways, sigma, self.worth, self.target, self.emphasis)
+            sigma = curator.sigma((curator.remaining - rho) / stride)
+            weights = choose_pairs(some, ways, sigma, self.worth, self.target, self.emphasis)
             best = min(best, (foretell_error(some, weights, ways, off, sigma, self.worth), rho))
         if best[1]:
-            self._refine_one_ways(curator, best[1], on_step)
+            self._measure_one_ways(curator, best[1], on_step)
 
     def _can_screen(self, curator: Curator, pairs: list[Clique]) -> bool:
         """Whether appraisals would say more than their own noise. Looks at releases and settings."""
         rows = summarise_one_ways(curator).rows
         return appraisal_noise(curator, len(pairs), rows, self._price(curator)) <= self.blind
+
+    def _draw_pairs(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> None:
+        """Spend all of rho on one-ways and on a few pairs that are drawn by how dependent they are."""
+        price, kept = self._price(curator), 1 - Fraction(self.drawn_ones)
+        sigma = curator.sigma(min(curator.total * kept, curator.remaining) - price)
+        able, count = find_affordable(pairs, summarise_one_ways(curator), sigma)
+        if not count:
+            self._measure_one_ways(curator, curator.remaining, on_step)
+            return
+        self._refine_one_ways(curator, self.drawn_ones, on_step)
+        on_step(Step("select", f"{count} of {len(able)} pairs", 1, curator.progress))
+        ways, sigma = summarise_one_ways(curator), sigma * math.sqrt(count)
+        drawn = draw_pairs(curator, able, count, ways, sigma, self.worth, price, self.target)
+        on_step(Step("measure", f"{count} pairs", 2, curator.progress))
+        curator.measure(drawn, curator.remaining / count)
 
     def _price(self, curator: Curator) -> Fraction:
         """What the appraisal of all pairs may cost, in rho."""
@@ -286,7 +308,7 @@ class AllPairs(Strategy):
         ways = summarise_one_ways(curator)
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         found = {pair: one.distance for pair, one in dependence.items()}
-        self._weigh_one_ways(curator, found, False, on_step)
+        self._weigh_one_ways(curator, found, on_step)
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
         weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
         on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))

@@ -46,7 +46,7 @@ class Strategy(ABC):
     name: ClassVar[str]
     """The name it is saved under."""
     gaussian_only: ClassVar[bool] = False
-    """Whether all it asks has Gaussian noise, so that it never chooses: GDP accounting prices that better."""
+    """Whether nearly all it asks has Gaussian noise: GDP prices that better than zCDP, but choices worse."""
     learns_by: ClassVar[LearnsFrom] = "marginals"
     """What the fitter has to learn from: marginals, moments of the rows, gradients of the rows, noisy
     copies of them, or votes of teachers."""

@@ -8,8 +8,9 @@ tables only. By the triangle inequality each of the two distances moves by at mo
 one marginal. So q_r moves by at most w_r l1 without P_r and by at most 2 w_r l1 with it, and S is the largest
 of these over the candidates. The factor 2 is met: for M(D) = (5, 5) and its neighbour (6, 4) under
 replace_one, l1 = 2, E = (0, 10) and P = (10, 0), the score goes from 0 to 4. The draw is
-epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021), and epsilon = sqrt(8 rho) rounded down
-to a fraction. *Floating point*: E_r, P_r and b_r are first rounded to
+epsilon-DP and epsilon^2/8-zCDP (bounded range; Cesar and Rogers 2021); in GDP it costs pi epsilon^2 / 16
+(`margrave.privacy.accounting.accountants.GDP`). epsilon is the root of rho over the price of epsilon 1,
+rounded down to a fraction. *Floating point*: E_r, P_r and b_r are first rounded to
 multiples of a public power of two, 2^-16 or coarser, chosen so that every weighted sum for tables of up to
 2^33 rows is a whole number of steps below 2^53. Such sums are exact in float64, so the computed score is
 the real one and has exactly its sensitivity. The draw is exact (`margrave.privacy.noise.exponential`).
@@ -82,7 +83,7 @@ def choose(
     grid = min(_grid(whole, expected, shift), _grid(2 * whole, compared, shift))
     # A row moves a distance by l1 at most; a difference of two distances by twice that.
     sensitivity = Fraction(int((whole * np.where(held, 2, 1)).max()) * l1)
-    epsilon = epsilon_of(ledger.price(rho))
+    epsilon = epsilon_of(ledger.price(rho), ledger.accountant.choice_price)
     event = ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size)
 
     def draw(tables: Sequence[NDArray[np.int64]]) -> Answer:
@@ -135,9 +136,9 @@ def _check_weights(
     return whole, shift
 
 
-def epsilon_of(rho: Fraction) -> Fraction:
-    """The largest multiple of 2^-40 whose square over 8 is at most rho."""
-    root = math.isqrt(math.floor(8 * rho * (1 << 80)))
+def epsilon_of(rho: Fraction, price: Fraction) -> Fraction:
+    """The largest multiple of 2^-40 whose square times the price of epsilon 1 is at most rho."""
+    root = math.isqrt(math.floor(rho / price * (1 << 80)))
     return Fraction(root, 1 << 40)
 
 

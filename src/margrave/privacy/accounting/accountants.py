@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 from margrave.errors import InputError, UnsupportedEventError, invalid
 from margrave.privacy.accounting.conversions import (
@@ -78,8 +78,15 @@ def event_delta(event: Event) -> Fraction:
     return Fraction(0)
 
 
+CHOICE_GDP = Fraction(355, 113) / 16
+"""A little more than pi / 16: what a draw by the exponential mechanism of epsilon 1 costs under `GDP`."""
+
+
 class Accountant(ABC):
     """Prices events in rho and says how much rho an (epsilon, delta) allows."""
+
+    choice_price: ClassVar[Fraction] = Fraction(1, 8)
+    """rho that a draw by the exponential mechanism of epsilon 1 costs; it grows with epsilon^2."""
 
     @property
     @abstractmethod
@@ -174,13 +181,28 @@ class Renyi(Accountant):
 
 @final
 class GDP(Accountant):
-    """Gaussian differential privacy: prices rounded Gaussian noise alone, and more tightly than zCDP.
+    """Gaussian differential privacy: prices rounded Gaussian noise more tightly than zCDP, choices less so.
 
     **Privacy.** Rounding is post-processing of the continuous Gaussian, which is mu-GDP with mu^2 =
     l2_squared / sigma_squared = 2 rho (Dong, Roth and Su 2022, Theorem 2.7). Adaptive composition adds
     mu^2 (Corollary 3.3), hence rho = mu^2 / 2 too. The discrete Gaussian is *not* mu-GDP, so events must
     say `rounded`. Partition deltas add as under `ZCDP`, by the same proof.
+
+    A draw by the exponential mechanism is mu-GDP with mu = epsilon root(2 pi) / 4, so it costs pi epsilon^2 /
+    16, a factor of pi / 2 above its price in zCDP. For neighbours D and D' the ratio of an outcome's
+    probabilities lies in [e^(t - epsilon), e^t] for some t (bounded range), so the two laws come by
+    post-processing from those of one coin that has these two ratios (a likelihood ratio between two bounds
+    is below one at the bounds in the convex order; Blackwell 1953). It lands on one side with
+    probabilities p and q, and logit q - logit p = t - (t - epsilon) = epsilon. The trade-off of the coin has
+    one corner, (q', p') with q' = 1 - q, p' = p, and Gaussians of distance mu, whose trade-off is convex, are
+    easier to tell apart if they are so at that corner: if z(q) - z(p) <= mu, z the inverse of the normal
+    distribution function. That follows from z'(u) u (1 - u) <= root(2 pi) / 4, which is that
+    h(u) = I(u) - 4 u (1 - u) / root(2 pi) >= 0 for I(u) = phi(z(u)). It is so: h is 0 at 0 and 1, and h =
+    h' = 0 at 1/2; as I'' = -1 / I, h is convex where I is above root(2 pi) / 8, an interval around 1/2, on
+    which it is thus not negative, and concave on either side of it, where it is not negative at both ends.
     """
+
+    choice_price: ClassVar[Fraction] = CHOICE_GDP
 
     @property
     def name(self) -> str:
@@ -195,12 +217,16 @@ class GDP(Accountant):
         """mu^2 / 2 of an event, exact.
 
         Raises:
-            UnsupportedEventError: The event is not Gaussian noise, or not rounded.
+            UnsupportedEventError: The event is neither a choice nor rounded Gaussian noise.
         """
         rho = event_rho(event)
+        if isinstance(event, ExponentialEvent):
+            return rho * 8 * CHOICE_GDP
         if not isinstance(event, GaussianEvent | PartitionEvent) or event.rounded is not True:
             raise UnsupportedEventError(
-                invalid("event", "rounded Gaussian noise under GDP", "Use zCDP accounting instead.")
+                invalid(
+                    "event", "a choice or rounded Gaussian noise under GDP", "Use zCDP accounting instead."
+                )
             )
         return rho
 

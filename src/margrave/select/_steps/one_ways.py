@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -133,18 +134,9 @@ def worth_of_one_ways(curator: Curator) -> dict[str, float]:
 def released_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
     """Each attribute's distribution, and the rows, at least 1, from the one-ways that were released.
 
-    Negative cells are cut; see `mean_one_ways`.
+    Several measurements of one attribute are averaged by precision. The distribution is the one nearest to
+    the shares: noise in many empty codes, cut at 0, would be mass.
     """
-    means, rows = mean_one_ways(curator)
-    ways = {}
-    for name, mean in means.items():
-        cut = np.maximum(mean, 0.0)
-        ways[name] = cut / cut.sum() if cut.sum() > 0 else np.full(len(cut), 1.0 / len(cut))
-    return ways, rows
-
-
-def mean_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
-    """Each attribute's noisy counts, several averaged by precision, and the rows, at least 1."""
     means, totals, precisions = {}, [], []
     for name in curator.domain.names:
         found = [m for m in curator.measurements if m.clique == (name,)]
@@ -154,5 +146,7 @@ def mean_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
         means[name] = mean
         totals.append(float(mean.sum()))
         precisions.append(float(weights.sum()) / len(mean))
-    public = curator.public_rows
-    return means, max(float(np.average(totals, weights=precisions)), 1.0) if public is None else public
+    rows = curator.public_rows
+    if rows is None:
+        rows = max(float(np.average(totals, weights=precisions)), 1.0)
+    return {name: project_simplex(mean / rows, np.ones(len(mean))) for name, mean in means.items()}, rows

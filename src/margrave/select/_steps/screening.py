@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from margrave.release import InferredMarginal, NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import mean_one_ways
+from margrave.select._steps.one_ways import released_one_ways
 from margrave.select.strategy import NOISE_L1
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ Floats = NDArray[np.float64]
 
 MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
+MAX_DRAWN_FROM = 4096
+"""Pairs that are drawn from, at most: bounds the time and the memory of scoring them for each draw."""
 CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
 
@@ -76,6 +78,18 @@ class OneWays:
         off = np.where(counts < 1.0, few, np.sqrt(2.0 * counts / math.pi))
         return 0.5 * float(off.sum()) / self.rows
 
+    def bound(self, pair: Clique) -> float:
+        """The most that a pair with these one-ways can be from their product, in total variation; above 0.
+
+        The overlap sum min(P_ij, p_i q_j) is at least sum P_ij q_j = sum q_j^2, as P_ij is at most p_i, and
+        likewise at least sum p_i^2. A copy reaches it.
+        """
+        return max(1.0 - max(float((self.shares[name] ** 2).sum()) for name in pair), 1e-9)
+
+    def apart(self, pair: Clique) -> float:
+        """Total variation from the product that independent attributes show by noise and chance, about."""
+        return math.sqrt(self.off[pair[0]] ** 2 + self.off[pair[1]] ** 2 + self.chance(pair) ** 2)
+
     def noise(self, pair: Clique, sigma: float) -> float:
         """Total variation that noise of standard deviation `sigma`, in rows, adds to a pair's table."""
         return CELL_DISTANCE * self.codes[pair[0]] * self.codes[pair[1]] * sigma / self.rows
@@ -83,9 +97,7 @@ class OneWays:
 
 def summarise_one_ways(curator: Curator) -> OneWays:
     """Shares, noise, and perplexities of all attributes, from what is released."""
-    means, rows = mean_one_ways(curator)
-    # Noise in many empty codes, cut at 0, would be mass.
-    shares = {name: project_simplex(mean / rows, np.ones(len(mean))) for name, mean in means.items()}
+    shares, rows = released_one_ways(curator)
     off, codes = {}, {}
     for name, share in shares.items():
         found = [m for m in curator.measurements if m.clique == (name,)]
@@ -136,13 +148,71 @@ def estimate_dependence(
     noise = appraisal_noise(curator, len(pairs), ways.rows, rho)
     found: dict[Clique, Dependence] = {}
     for pair, error in zip(pairs, errors, strict=True):
-        chance = ways.chance(pair)
-        explained = ways.off[pair[0]] ** 2 + ways.off[pair[1]] ** 2 + chance**2
+        explained = ways.apart(pair) ** 2
         apart = max(float(error), 0.0) / (2.0 * ways.rows)
-        spread = noise + MAX_CHANCE_SPREAD * chance
+        spread = noise + MAX_CHANCE_SPREAD * ways.chance(pair)
         low, high = (math.sqrt(max(d**2 - explained, 0.0)) for d in (apart, apart + spread))
         found[pair] = Dependence(low, max(high - low, noise))
     return found
+
+
+def find_affordable(pairs: Sequence[Clique], ways: OneWays, sigma: float) -> tuple[list[Clique], int]:
+    """The pairs that may depend by more than their noise, and how many of them may be bought together.
+
+    Those have noise below `OneWays.bound` if they get all there is. The number is of those that still have if
+    so many share it, and at most one for each attribute. Of very many pairs those of least noise over the
+    bound are thought of, MAX_DRAWN_FROM.
+
+    Args:
+        pairs: All that may be bought.
+        ways: What is known of the one-ways.
+        sigma: Noise of a cell, in rows, if one pair got everything.
+    """
+    price = {pair: (ways.noise(pair, sigma) / ways.bound(pair)) ** 2 for pair in pairs}
+    ranked = sorted(pairs, key=lambda pair: price[pair])[:MAX_DRAWN_FROM]
+    count = sum(price[pair] * (place + 1) <= 1.0 for place, pair in enumerate(ranked[: len(ways.shares)]))
+    return [pair for pair in ranked if price[pair] <= 1.0], count
+
+
+def draw_pairs(
+    curator: Curator,
+    pairs: Sequence[Clique],
+    count: int,
+    ways: OneWays,
+    sigma: float,
+    worth: float,
+    rho: Fraction,
+    target: str | None = None,
+) -> list[Clique]:
+    """So many pairs, drawn one after another by how far they are from the product of their one-ways.
+
+    The score is the L1 distance, less what noise on the one-ways and chance explain of it and `worth` of the
+    noise that the pair would get. A target's pairs have every other draw for themselves.
+
+    **Privacy.** `count` draws by the exponential mechanism (`margrave.measure.mechanisms.choose`), which cost
+    rho together. What is not a draw looks at releases and settings only.
+
+    Args:
+        curator: The door.
+        pairs: Those that may be drawn, at least `count`.
+        count: How many.
+        ways: What the released one-ways say.
+        sigma: Noise of a cell, in rows, that a pair would get.
+        worth: See above.
+        rho: What it costs.
+        target: An attribute that rows are meant to predict.
+    """
+    tables = {pair: ways.product(pair) for pair in pairs}
+    less = {pair: 2.0 * ways.rows * (ways.apart(pair) + worth * ways.noise(pair, sigma)) for pair in pairs}
+    drawn: list[Clique] = []
+    for turn in range(count):
+        own = [pair for pair in tables if target in pair] if turn % 2 == 0 else []
+        some = own or list(tables)
+        penalties = [less[pair] for pair in some]
+        place = curator.choose(some, [tables[pair] for pair in some], rho / count, penalties=penalties)
+        drawn.append(some[place])
+        del tables[some[place]]
+    return drawn
 
 
 def choose_pairs(
