@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from margrave.limits import price_question
 from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.policy import set_policy
@@ -163,15 +164,16 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
     fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
     low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work)
-    measuring = NOISE * _measured_cells(strategy, cells) + TABLE * _measured_tables(strategy, work)
+    asked, tables = _measured_cells(strategy, cells), _measured_tables(strategy, work)
+    measuring = NOISE * asked + TABLE * tables
     by_column, by_pair = DRAWN.get(fitter.name, BALANCED_ROW_SECONDS)
     drawing = work.rows * (by_column * work.columns + by_pair * wide)
     return Costs(
         low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
         high=2.0 * fixed + 2.0 * measuring + high + 2.0 * drawing,
         fixed=2.0 * fixed,
-        # Where time is short, `AllPairs` looks at its pairs once.
-        least=measuring * (0.5 if strategy.name == "all_pairs" else 1.0) + least,
+        # Questions count at their public price; where time is short, `AllPairs` looks at its pairs once.
+        least=price_question(tables, asked) * (0.5 if strategy.name == "all_pairs" else 1.0) + least,
         model=PROGRAM + _model_bytes(strategy, fitter, work, cells),
         rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns
         + (A_COPY * work.rows * sum(work.sizes) if strategy.name in ("slices", "slice_training") else 0.0),

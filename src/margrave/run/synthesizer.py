@@ -236,7 +236,7 @@ class Synthesizer:
             tell(Step("read", "the table"))
             source, frame = self._open(data)
             declared = self._declare_columns(source)
-            check_costs(self, declared)
+            check_costs(self, declared, resumed=resume is not False)
             if attempt is None:
                 check_rows(source, declared)
             elsewhere = others.read_public_table(self.public_table, declared.names, self._reading)
