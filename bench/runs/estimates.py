@@ -64,7 +64,7 @@ def inside(word: str, method: str, epsilon: float, limit: int) -> None:
         method,
         epsilon=epsilon,
         schema=schema,
-        on_step=lambda step: steps.append((time.process_time(), step.stage, step.message)),
+        on_step=lambda step: step.waiting or steps.append((time.process_time(), step.stage, step.message)),
     )
     plan = synthesizer.plan(table, rows=table.num_rows)
     codes = [] if schema is None else [column.size for column in schema.attributes]
