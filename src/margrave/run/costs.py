@@ -282,7 +282,7 @@ def _aim_cells(strategy: Any, work: Work) -> float:
 
 
 def _batched_time(strategy: Any, fitter: Any, work: Work) -> Times:
-    """Rounds, each of which sizes and scores all candidates; each step of a fit goes over all bought pairs."""
+    """Rounds, each of which sizes and scores all candidates; steps of a fit go over all bought pairs."""
     wide = work.columns**2
     scan = work.pairs * CANDIDATE * wide + CELL_SECONDS * _candidate_cells(strategy, work)
     middle = 0.1 + 1e-3 * wide + strategy.rounds * scan
