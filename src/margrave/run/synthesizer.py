@@ -225,6 +225,9 @@ class Synthesizer:
                 or time than there is, which is found before anything is spent.
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
+
+        Warns:
+            PlanWarning: It takes very long, or its time limit leaves the model no step; nothing is spent yet.
         """
         from margrave.run.planning import check_costs, choose_fineness
 
