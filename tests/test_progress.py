@@ -130,19 +130,20 @@ def test_lines_are_printed_where_there_is_no_terminal(monkeypatch: pytest.Monkey
         for seconds, step in (
             (0.0, Step("select", "a", 1, 0.1)),
             (0.5, Step("select", "b", 2, 0.2)),
-            (2.4, Step("select", "b", 2, 0.2, 2.0)),
-            (2.6, Step("fit", "a model", 0, 1.0)),
-            *((2.6 + wait, Step("fit", "a model", 0, 1.0, wait)) for wait in np.arange(2.0, 25.0)),
-            (28.0, Step("fit", "another model", 0, 1.0)),
+            (1.5, Step("select", "b", 2, 0.2, 1.0)),
+            (1.6, Step("fit", "a model", 0, 1.0)),
+            *((1.6 + wait, Step("fit", "a model", 0, 1.0, wait)) for wait in np.arange(1.0, 5.0, 0.5)),
+            (7.0, Step("fit", "another model", 0, 1.0)),
         ):
             now[0] = seconds
             listen(step)
     assert text.getvalue().splitlines() == [
         "select: rho 10% spent, round 1, a",
-        "select: rho 20% spent, round 2, b, 2 s",
+        "select: rho 20% spent, round 2, b",
         "fit: rho 100% spent, a model",
-        "fit: rho 100% spent, a model, 10 s",
-        "fit: rho 100% spent, a model, 20 s",
+        "fit: rho 100% spent, a model, 2 s",
+        "fit: rho 100% spent, a model, 3 s",
+        "fit: rho 100% spent, a model, 4 s",
         "fit: rho 100% spent, another model",
     ]
 

@@ -10,7 +10,8 @@ plans with the number of rows as a guess, fits, draws as many rows and writes no
 time of the whole process, the start of the program included, since that is what other work on the machine
 stretches least; `peak` its largest resident memory in MiB, the table included. A run that takes more than
 --limit seconds of processor time is ended and told as "more than". A result is within a factor of 3 where
-the measured figure is at least a third of the low estimate and at most three times the high one.
+the measured figure is at least a third of the low estimate and at most three times the high one. The first
+run after an installation compiles kernels, for half a minute: run one table before.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def inside(word: str, method: str, epsilon: float, limit: int) -> None:
         method,
         epsilon=epsilon,
         schema=schema,
-        on_step=lambda step: steps.append((time.process_time(), step.stage, step.message)),
+        on_step=lambda step: step.waiting or steps.append((time.process_time(), step.stage, step.message)),
     )
     plan = synthesizer.plan(table, rows=table.num_rows)
     codes = [] if schema is None else [column.size for column in schema.attributes]

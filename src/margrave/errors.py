@@ -23,6 +23,7 @@ __all__ = [
     "MargraveError",
     "MissingExtraError",
     "NotPrivateWarning",
+    "PlanWarning",
     "ReleaseError",
     "SchemaError",
     "UnsupportedEventError",
@@ -62,6 +63,10 @@ class MissingExtraError(MargraveError, ImportError):
 
 class NotPrivateWarning(UserWarning):
     """Rows were drawn from a test run, whose noise comes from a seed: they are not private."""
+
+
+class PlanWarning(UserWarning):
+    """A run takes very long, or has no time for its model; nothing is spent before it is said."""
 
 
 def locate_error(error: BaseException) -> str:

@@ -27,8 +27,9 @@ GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 """Where Linux says how much memory a container may take."""
 
 
-A_QUESTION, A_TABLE, CELL_SECONDS = 1e-3, 1e-4, 6e-8
-"""Seconds for a record on disk, for each table and for each of their cells: bench/runs/estimates.py."""
+A_QUESTION, A_TABLE, CELL_SECONDS = 1e-3, 4e-5, 6e-8
+"""Seconds for a record on disk, for each table and for each of their cells, counting left out: on 200 and 400
+columns of `bench/runs/wide.py` a table takes 2.2e-5 to 5.1e-5 (bench/LOG.md, 2026-11-24)."""
 
 
 class Stopwatch:
@@ -80,7 +81,7 @@ class Stopwatch:
         return f"Stopwatch({self.elapsed:.3g})"
 
 
-def price_question(tables: int, cells: int) -> float:
+def price_question(tables: float, cells: float) -> float:
     """Seconds that a question to the private table counts for on a stopwatch that stands still meanwhile.
 
     What writing it down, drawing its noise and holding expected tables against counts take, about. It follows

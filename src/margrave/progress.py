@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-TICK = 1.0
-"""Seconds between two looks at whether something has been told: after two without, it is told again."""
+TICK = 0.5
+"""Seconds between two looks at whether something has been told: after two without, it is told again. So a
+listener that passes over a step within a second of another still has something to say every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,9 +123,14 @@ def test_nothing_sticks_out_and_nothing_is_fetched(
     assert fetched == 0
 
 
-def test_each_answer_is_one_click_from_the_first_screen(pages: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_answer_is_one_click_from_the_first_screen(
+    theme: str, pages: dict[str, str], tmp_path: Path
+) -> None:
     """All links stand in the first 800 pixels of a window 1,280 wide, and each leads to its answer."""
-    script = """
+    script = (
+        f'document.getElementById("theme-{theme}").checked = true;'
+        """
         const links = [...document.querySelectorAll('.asked a')];
         const low = Math.max(...links.map(link => link.getBoundingClientRect().bottom)), missed = [];
         for (const link of links) {
@@ -136,10 +141,37 @@ def test_each_answer_is_one_click_from_the_first_screen(pages: dict[str, str], t
                 missed.push([link.hash, place.top, place.bottom, innerHeight]);
         }
         return [links.length, innerWidth, low, missed];"""
+    )
     number, wide, low, missed = _asked(tmp_path, pages["release"], script, "--window-size=1280,900")  # type: ignore[misc]
     assert (number, missed) == (20, [])
     assert 1200 <= wide <= 1280
     assert low <= 800
+
+
+def test_on_a_phone_one_click_leads_to_all_answers_in_their_order(
+    pages: dict[str, str], tmp_path: Path
+) -> None:
+    """Twenty links do not fit beside the verdict there: one link of the first screen leads to the answers."""
+    script = """
+        const text = "<!DOCTYPE html>" + document.documentElement.outerHTML;
+        const frame = document.createElement("iframe");
+        frame.style.width = "390px";
+        frame.style.height = "844px";
+        document.body.appendChild(frame);
+        frame.srcdoc = text.replace(/<script>addEvent[^]*?<.script>/, "");
+        await new Promise(done => frame.onload = done);
+        const page = frame.contentDocument, link = page.querySelector('nav a[href="#questions"]');
+        const low = link.getBoundingClientRect().bottom;
+        link.click();
+        await new Promise(done => setTimeout(done, 50));
+        const top = page.querySelector("#questions").getBoundingClientRect().top;
+        const places = [...page.querySelectorAll('#questions [id^="q-"]')].map(one => one.offsetTop);
+        return [low, top, places];"""
+    low, top, places = _asked(tmp_path, pages["release"], script)  # type: ignore[misc]
+    assert low < 844
+    assert -1 <= top < 100
+    assert len(places) == 20
+    assert places == sorted(places)
 
 
 def test_a_definition_opens_and_all_are_open_on_paper(pages: dict[str, str], tmp_path: Path) -> None:
@@ -158,6 +190,12 @@ def test_it_prints(pages: dict[str, str], tmp_path: Path) -> None:
     content = (tmp_path / "page.pdf").read_bytes()
     assert content.startswith(b"%PDF")
     assert len(content) > 50_000
+
+
+def test_on_paper_each_question_is_a_link_to_its_answer(pages: dict[str, str], tmp_path: Path) -> None:
+    _run(tmp_path, pages["release"], f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
+    places = set(re.findall(rb"/Dest /(q-[a-z_-]+)", (tmp_path / "page.pdf").read_bytes()))
+    assert len(places) == 20
 
 
 @pytest.mark.skipif(_axe() is None, reason="this machine has no axe-core")

@@ -20,7 +20,7 @@ from torch_fitters import NEEDS_TORCH, TINY, TRAINED
 import margrave as mg
 from command_line import call, usual_adjacency
 from margrave.engines.opening import file_bytes, open_head, open_source
-from margrave.errors import InputError
+from margrave.errors import InputError, PlanWarning
 from margrave.limits import machine_memory
 from margrave.methods import METHODS, method
 from margrave.models.registry import resolve
@@ -177,7 +177,7 @@ def test_a_run_above_the_memory_is_refused_before_anything_is_spent(
         name, epsilon=1.0, delta=1e-6, schema=schema, ledger=path, adjacency=usual_adjacency(name)
     )
     plan = run.plan(table)
-    if not plan.refused:
+    if "max_memory" not in plan.refused:
         assert expect_costs(method(name).strategy(), resolve(METHODS[name].fitter), _work()).model < 1e9
         assert name in ("independent", "tabddpm", "dp_merf", "dpsgd_gan", "pate_gan")
         return
@@ -354,10 +354,55 @@ def test_a_time_limit_that_leaves_a_model_no_step_is_told() -> None:
         seconds: mg.Synthesizer(epsilon=1.0, max_seconds=seconds, schema=mg.Schema(columns)).plan(
             table, rows=20000
         )
-        for seconds in (14.0, 60.0)
+        for seconds in (8.0, 60.0)
     }
-    assert "columns come out independent" in plans[14.0].limits["time"]
-    assert "independent" not in plans[60.0].limits["time"]
+    assert "columns come out independent" in plans[8.0].warnings[0]
+    assert "WARNING     of a time limit of 8 s" in str(plans[8.0])
+    assert plans[60.0].warnings == ()
+
+
+def test_a_run_of_days_is_refused_with_faster_methods_before_anything_is_spent(tmp_path: Path) -> None:
+    path, out = tmp_path / "wide.csv", tmp_path / "out.csv"
+    path.write_text(",".join(f"c{i}" for i in range(1_200)) + "\n", "utf-8")
+    planned = call("plan", path, "-e", "1", "--method", "aim")
+    assert planned.code == 0
+    assert "REFUSED     max_seconds must be given for a run that takes" in planned.out
+    assert "Use method 'auto' (" in planned.out
+    done = call("synthesize", path, "-e", "1", "--method", "aim", "--out", out)
+    assert done.code == 2
+    assert "days or more" in done.err
+    assert "Use method 'auto' (" in done.err
+    assert list(tmp_path.iterdir()) == [path]
+    run = mg.Synthesizer("aim", epsilon=1.0)
+    declared = run._declare_columns(open_source(path)[0])
+    assert planning.find_refusal(run, declared, resumed=True) is None  # what was spent is not lost by it
+
+
+def test_a_long_run_warns_before_it_begins_and_names_faster_methods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "LONG_SECONDS", 0.0)
+    pq.write_table(pa.table({"a": [0, 1] * 200, "b": ["x", "y"] * 200}), tmp_path / "t.parquet")
+    base = ["synthesize", tmp_path / "t.parquet", "-e", "9", "--method", "independent", "-o"]
+    done = call(*base, tmp_path / "a.csv")
+    assert done.code == 0
+    assert done.err.startswith("warning: method 'independent' takes ")
+    assert "discover" in done.err.partition("\n")[2]
+    assert "takes" not in call(*base, tmp_path / "b.csv", "--quiet").err
+    with pytest.warns(PlanWarning, match="or more here"):
+        mg.Synthesizer("independent", epsilon=9.0).fit(tmp_path / "t.parquet")
+
+
+def test_a_run_repeats_that_its_time_limit_leaves_no_step(tmp_path: Path) -> None:
+    """The run is ended by its table, which the schema rules out, before anything is spent."""
+    columns = tuple(
+        mg.Integer(name=f"c{place}", lower=0, upper=49, bins=5, missing=False) for place in range(400)
+    )
+    schema = mg.Schema(columns)
+    table = pa.table({column.name: ["no number"] for column in columns})
+    run = mg.Synthesizer(epsilon=1.0, max_seconds=8.0, schema=schema)
+    with pytest.warns(PlanWarning, match="columns come out independent"), pytest.raises(InputError):
+        run.fit(table)
 
 
 def test_columns_alike_share_a_line_of_a_wide_plan() -> None:
@@ -369,3 +414,7 @@ def test_columns_alike_share_a_line_of_a_wide_plan() -> None:
         "discovered  c0, c1, c2 and 57 more",
         "discovered  name",
     ]
+    declared = mg.Synthesizer(
+        epsilon=1.0, schema=mg.Schema.from_sizes(dict.fromkeys(table.column_names[:60], 2))
+    )
+    assert "declared    c0, c1, c2 and 57 more\n" in str(declared.plan(table))

@@ -316,7 +316,7 @@ def test_without_its_answers_a_finished_run_has_nothing_left(tmp_path: Path) -> 
     synthesizer.fit(frame())
     synthesizer.forget()
     assert files(tmp_path) == {"run.jsonl"}
-    with pytest.raises(BudgetError, match="stopped run"):
+    with pytest.raises(InputError, match="this one has finished"):
         run("mst", tmp_path / "run.jsonl").fit(frame(), resume=True)
 
 

@@ -216,16 +216,20 @@ def _synthesize_files(
 ) -> Any:
     """Fit, then write all that was asked for; only then are the answers kept for resuming dropped."""
     from margrave.files import write_table
+    from margrave.progress import Step, keep_telling
 
     out, release, report = Path(str(files["out"])), files["release"], files["report"]
     synthesis = synthesizer.fit(table, resume=resume)
     if release is not None:
         synthesis.save(release)
     drawn |= {"max_seconds": synthesizer.sampling_seconds, "on_step": synthesizer.on_step}
-    write_table(synthesis.sample_arrow(**drawn), out, missing, synthesis.release.text)
-    if report is not None:
-        synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
-    synthesizer.forget()
+    rows = synthesis.sample_arrow(**drawn)
+    with keep_telling(synthesizer.on_step) as tell:
+        tell(Step("sample", "rows are written", 0, 1.0))
+        write_table(rows, out, missing, synthesis.release.text)
+        if report is not None:
+            synthesis.report(report, outputs=[path for path in (out, release) if path is not None])
+        synthesizer.forget()
     return synthesis
 
 

@@ -1,11 +1,14 @@
-"""Progress on a terminal: the stage, rounds, the share of rho spent and the time left."""
+"""Progress on a terminal: the stage, rounds, the share of rho spent and the time left; warnings of a plan."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,12 +19,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from margrave.errors import PlanWarning
 from margrave.progress import OnStep, Step, silent
 
-BETWEEN = 1.9
-"""Least seconds between lines of one stage where standard error is not a terminal."""
-AGAIN = 10.0
-"""Seconds after which a line is printed there even if nothing has changed but the time."""
+BETWEEN, AGAIN = 0.9, 1.4
+"""Least seconds between lines of one stage where standard error is not a terminal, and between those where
+only the time has changed. As steps are told again after a second, the next comes within two seconds."""
 
 
 @contextmanager
@@ -29,16 +32,32 @@ def listen_to_steps(quiet: bool) -> Iterator[OnStep]:
     """A listener that draws a bar on standard error, or says nothing.
 
     The bar runs over the share of rho spent, which is what a run has to get through; where standard
-    error is not a terminal, a line a stage is printed instead, then one where something has changed, at
-    most every two seconds, and one with the time taken every ten seconds where nothing has.
+    error is not a terminal, a line a stage is printed instead, and then at least one every two seconds, with
+    the time taken where nothing else has changed. What a run warns of before it spends anything
+    (`PlanWarning`) is a line of its own.
     """
-    if quiet:
-        yield silent
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _print_lines(console)
-        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if quiet else "always", PlanWarning)
+        warnings.showwarning = _show_warning
+        if quiet:
+            yield silent
+            return
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            yield _print_lines(console)
+            return
+        with _draw_bar(console) as listen:
+            yield listen
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Print what a plan warns of; any other warning is for programmers, and might quote the table."""
+    if issubclass(category, PlanWarning):
+        typer.echo(f"warning: {message}", err=True)
+
+
+@contextmanager
+def _draw_bar(console: Console) -> Iterator[OnStep]:
     columns = (
         TextColumn("{task.fields[stage]:<8}"),
         BarColumn(),
@@ -76,7 +95,7 @@ def _print_lines(console: Console) -> OnStep:
             return
         if changed:
             began = now - step.waiting
-        taken = f", {now - began:.0f} s" if now - began >= BETWEEN else ""
+        taken = f", {now - began:.0f} s" if now - began >= AGAIN else ""
         console.print(line + taken, highlight=False, soft_wrap=True)
         seen.add(step.stage)
         told, latest = now, line

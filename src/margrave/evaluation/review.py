@@ -270,7 +270,7 @@ def _curves(task: Task, tables: Mapping[str, Rows], on_step: OnStep) -> Curves |
             task.real, tables, task.schema, task.target, held_out=task.held_out, seed=task.seed
         )
     except MissingExtraError as error:
-        return str(error)
+        return f"Left out: how well {task.target!r} is predicted. {error}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, PlanWarning, invalid
 from margrave.html_card import html_card
 from margrave.limits import Limits, machine_memory
 from margrave.measure.discovery.discover import MIN_BINS, bins_for, declare, needs
@@ -28,7 +29,7 @@ from margrave.schema.columns import Binned, Column, Listed
 from margrave.select.strategy import ONE, PAIR
 
 if TYPE_CHECKING:
-    from margrave.protocols import Source, Strategy
+    from margrave.protocols import Fitter, Source, Strategy
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
 
@@ -54,6 +55,8 @@ class Plan:
         public: What of the table is taken as public, in words.
         rows: How many rows time and memory are foretold for, and where the number comes from, in words.
         refused: Why a run would be refused before anything is spent; empty if it would start.
+        warnings: What a run says before anything is spent: that it takes very long, or that its time limit
+            leaves the model no step.
         epsilon: What the run would promise, as a number.
         need: What epsilon was found from, what that covers and what not; empty where it was given.
         odds: What somebody who attacks the release may find out at most, in words.
@@ -73,6 +76,7 @@ class Plan:
     public: str = "column names, their order and their storage types"
     rows: str = ""
     refused: str = ""
+    warnings: tuple[str, ...] = ()
     epsilon: float = math.nan
     need: str = ""
     odds: str = ""
@@ -97,7 +101,7 @@ class Plan:
         lines += [f"guarantee   {self.guarantee}"]
         lines += [f"odds        {self.odds}"] if self.odds else []
         lines += [f"public      {self.public}"]
-        lines += [f"declared    {', '.join(self.declared) or 'nothing'}"]
+        lines += [f"declared    {_fold_names(self.declared) or 'nothing'}"]
         lines += [f"discovered  {names}: {looks}" for names, looks in _fold(self.discovered)]
         lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
         lines += [
@@ -112,6 +116,7 @@ class Plan:
         lines += [f"memory      about {self.memory:,.0f} MiB"]
         lines += [f"limit       {name}: {words}" for name, words in self.limits.items()]
         lines += [f"REFUSED     {self.refused}"] if self.refused else []
+        lines += [f"WARNING     {warning}" for warning in self.warnings]
         return "\n".join([*lines, "spent       nothing"])
 
 
@@ -126,9 +131,15 @@ def _fold(discovered: Mapping[str, str]) -> list[tuple[str, str]]:
         if len(names) <= MOST_LINES:
             lines.append((name, looks))
         elif name == names[0]:
-            shown = ", ".join(names[:NAMES_SHOWN])
-            lines.append((f"{shown} and {len(names) - NAMES_SHOWN:,} more", looks))
+            lines.append((_fold_names(names), looks))
     return lines
+
+
+def _fold_names(names: Sequence[str]) -> str:
+    """Names in a line; of very many the first few."""
+    if len(names) <= MOST_LINES:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more"
 
 
 def noise_error(cells: int, sigma: float, rows: float) -> float:
@@ -209,9 +220,10 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
         memory=(costs.model + costs.rows) / MIB,
-        limits=_say_limits(synthesizer.limits, costs) | _say_fineness(fineness),
+        limits=synthesizer.limits.words() | _say_fineness(fineness),
         rows=said,
-        refused=find_refusal(synthesizer, schema) or "",
+        refused=(refused := find_refusal(synthesizer, schema) or ""),
+        warnings=() if refused else _find_warnings(synthesizer, schema, work, costs),
         epsilon=synthesizer.epsilon,
         odds=promised.describe_odds(),
     )
@@ -247,24 +259,37 @@ MOST_LINES, NAMES_SHOWN = 30, 3
 MOST_ASKED = 0.6
 """Share of a time limit that may go into what cannot be cut short before a plan warns of it. Runs of 400 and
 1,200 columns at 0.70 and 0.74 had no step of a descent left: bench/LOG.md, 2026-11-24."""
+SURE_LEAST = 1.0
+"""Seconds that cannot be cut short of which no plan warns: figures are not that sure."""
+LONG_SECONDS, LONGEST_SECONDS = 3_600.0, 86_400.0
+"""An hour and a day. A run that takes longer than the first at least is warned of, with faster methods; one
+that takes longer than the second starts only where `max_seconds` says how long it may take."""
 
 
-def check_costs(synthesizer: Synthesizer, schema: Schema) -> None:
-    """Refuse a run that cannot stay within its limits, before anything is spent.
+def check_costs(synthesizer: Synthesizer, schema: Schema, *, resumed: bool = False) -> None:
+    """Refuse a run that cannot stay within its limits, and warn of a very long one, before anything is spent.
 
-    The limits are `max_memory`, or the memory of the machine where there is none, and `max_seconds`. What the
-    run needs is foretold from the columns and the arguments, never from the rows.
+    The limits are `max_memory`, or the memory of the machine where there is none, and `max_seconds`, or a day
+    where there is none. What the run needs is foretold from columns and arguments, never from the rows.
 
     Args:
         synthesizer: With its arguments.
         schema: The columns to release, those to be discovered included.
+        resumed: Whether the run was started before; how long it takes is then no reason to refuse it.
 
     Raises:
         InputError: It needs more. The error names methods that would do.
+
+    Warns:
+        PlanWarning: It takes very long, or its time limit leaves the model no step.
     """
-    message = find_refusal(synthesizer, schema)
+    message = find_refusal(synthesizer, schema, resumed=resumed)
     if message is not None:
         raise InputError(message)
+    work = _work(synthesizer, schema, 0, choose_fineness(synthesizer, schema))
+    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    for warning in _find_warnings(synthesizer, schema, work, costs):
+        warnings.warn(warning, PlanWarning, stacklevel=4)
 
 
 def choose_fineness(synthesizer: Synthesizer, schema: Schema) -> int | None:
@@ -288,22 +313,31 @@ def _is_cut(column: Column) -> bool:
 
 def _fits(synthesizer: Synthesizer, schema: Schema, bins: int | None) -> bool:
     work = _work(synthesizer, schema, 0, bins)
-    codes, most = synthesizer.fitter.count_codes(work.sizes)
-    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
-    seconds = synthesizer.limits.max_seconds
+    return _keeps_limits(synthesizer.limits, synthesizer.strategy, synthesizer.fitter, work)
+
+
+def _keeps_limits(limits: Limits, strategy: Strategy, fitter: Fitter, work: Work) -> bool:
+    codes, most = fitter.count_codes(work.sizes)
+    costs, seconds = expect_costs(strategy, fitter, work), limits.max_seconds
     in_time = seconds is None or costs.least <= max(seconds, SURE_SECONDS)
-    return costs.model <= _memory_limit(synthesizer.limits) and in_time and codes <= most
+    return costs.model <= _memory_limit(limits) and in_time and codes <= most
 
 
-def _say_limits(limits: Limits, costs: Costs) -> dict[str, str]:
-    """The limits in words, with a warning where the questions leave a model hardly any of the time."""
-    words, seconds = limits.words(), limits.max_seconds
-    if seconds is not None and costs.least > MOST_ASKED * seconds:
-        words["time"] += (
-            f"; what cannot be cut short takes about {math.ceil(costs.least):,} s of it, so the model may "
-            f"get no step and columns come out independent; {math.ceil(costs.low):,} s leave time for a fit"
-        )
-    return words
+def _find_warnings(synthesizer: Synthesizer, schema: Schema, work: Work, costs: Costs) -> tuple[str, ...]:
+    """What to say of a run that would start: no time for its model, or very much of it."""
+    seconds = synthesizer.limits.max_seconds
+    if seconds is None and costs.low > LONG_SECONDS:
+        instead = _list_methods(synthesizer, schema, work.rows, costs.low / 4)
+        faster = f"; of other methods, {' or '.join(instead)}" if instead else ""
+        return (f"method {synthesizer.method!r} takes {_span(costs.low)} or more here{faster}",)
+    if seconds is None or costs.least <= max(MOST_ASKED * seconds, SURE_LEAST):
+        return ()
+    warning = (
+        f"of a time limit of {seconds:g} s, what cannot be cut short takes about "
+        f"{math.ceil(costs.least):,} s: the model may get no step, and columns come out independent; "
+        f"{math.ceil(max(costs.low, costs.least / MOST_ASKED)):,} s leave time for a fit"
+    )
+    return (warning,)
 
 
 def _say_fineness(bins: int | None) -> dict[str, str]:
@@ -312,8 +346,11 @@ def _say_fineness(bins: int | None) -> dict[str, str]:
     return {"bins": f"at most {bins} a column that is discovered, so that memory, time and model suffice"}
 
 
-def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
-    """Why a run would be refused, or None. Public: rows are not looked at."""
+def find_refusal(synthesizer: Synthesizer, schema: Schema, *, resumed: bool = False) -> str | None:
+    """Why a run would be refused, or None. Public: rows are not looked at.
+
+    resumed: whether it was started before; see `check_costs`.
+    """
     bins = choose_fineness(synthesizer, schema)
     work = _work(synthesizer, schema, 0, bins)
     costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
@@ -326,7 +363,7 @@ def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
     if costs.model > memory:
         where = "" if own is not None else ", which is more than this machine has"
         constraint = f"at least {costs.model / 1e9:.2g} GB for {what}{where}"
-        remedy = _remedy(synthesizer, work, "max_memory")
+        remedy = _remedy(synthesizer, schema, "max_memory")
         return (
             invalid("max_memory", constraint, remedy)
             if own is None
@@ -334,26 +371,50 @@ def find_refusal(synthesizer: Synthesizer, schema: Schema) -> str | None:
         )
     if seconds is not None and costs.least > max(seconds, SURE_SECONDS):
         constraint = f"at least {math.ceil(costs.least):,} for {what}"
-        return invalid("max_seconds", constraint, _remedy(synthesizer, work, "max_seconds"), got=seconds)
+        return invalid("max_seconds", constraint, _remedy(synthesizer, schema, "max_seconds"), got=seconds)
+    if (
+        seconds is None
+        and costs.low > LONGEST_SECONDS
+        and synthesizer.strategy.keeps_deadline
+        and not resumed
+    ):
+        constraint = f"given for a run that takes {_span(costs.low)} or more: {what}"
+        return invalid("max_seconds", constraint, _remedy(synthesizer, schema, "max_seconds", costs.low / 4))
     codes, most = synthesizer.fitter.count_codes(work.sizes)
     if work.unknown and codes > most:
         constraint = f"of at most {most:,.0f} codes in all for {what}"
-        return invalid("columns", constraint, _remedy(synthesizer, work, "max_memory"))
+        return invalid("columns", constraint, _remedy(synthesizer, schema, "max_memory"))
     return None
 
 
-def _remedy(synthesizer: Synthesizer, work: Work, option: str) -> str:
-    """What to do instead: methods within the limits, with what they would take."""
-    memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
+def _remedy(synthesizer: Synthesizer, schema: Schema, option: str, within: float = math.inf) -> str:
+    """What to do instead: methods within the limits that take at most `within` seconds, with their costs."""
+    fits = _list_methods(synthesizer, schema, 0, within)
+    instead = f"Use {' or '.join(fits)}. " if fits else ""
+    declare_some = (
+        "declare the values of columns (margrave schema), " if any(c.open for c in schema.attributes) else ""
+    )
+    verb = "give" if option == "max_seconds" and synthesizer.limits.max_seconds is None else "raise"
+    return f"{instead}Or {declare_some}take fewer columns or coarser bins, or {verb} {option}."
+
+
+def _list_methods(synthesizer: Synthesizer, schema: Schema, rows: int, within: float) -> list[str]:
+    """Methods within the limits that take at most `within` seconds, each in the bins that it needs, and what
+    they take, in words.
+    """
     fits = []
     for name in CHEAPER_METHODS:
         recipe = method(name)
-        costs = expect_costs(recipe.strategy(), resolve(recipe.fitter), work)
-        if costs.model <= memory and (seconds is None or costs.least <= max(seconds, SURE_SECONDS)):
-            fits.append(f"method {name!r} ({costs.model / 1e9:.2g} GB)")
-    instead = f"Use {' or '.join(fits)}. " if fits else ""
-    declare_some = "declare the values of columns (margrave schema), " if work.unknown else ""
-    return f"{instead}Or {declare_some}take fewer columns or coarser bins, or raise {option}."
+        strategy, fitter = recipe.strategy(), resolve(recipe.fitter)
+        for bins in (None, *FINENESS):
+            work = _work(synthesizer, schema, rows, bins)
+            if _keeps_limits(synthesizer.limits, strategy, fitter, work):
+                costs = expect_costs(strategy, fitter, work)
+                took = f", up to {_span(costs.high)}" if math.isfinite(within) else ""
+                if costs.high <= within:
+                    fits.append(f"method {name!r} ({costs.model / 1e9:.2g} GB{took})")
+                break
+    return fits
 
 
 def _memory_limit(limits: Limits) -> float:

@@ -62,14 +62,11 @@ def check_unfinished(ledger: Ledger) -> None:
     A run that has finished keeps no answers, so that all its spends would have to be made again.
 
     Raises:
-        BudgetError: All was spent, and no answer is kept.
+        InputError: All was spent, and no answer is kept.
     """
     if ledger.events and ledger.exhausted:
-        remedy = (
-            "This one has finished, or was stopped in its last step: all is spent and no answer is kept. "
-            "If its output is there, use it. A new run spends anew and needs a ledger file of its own."
-        )
-        raise BudgetError(invalid("resume", "of a stopped run that has budget or answers left", remedy))
+        remedy = "Use its output, or start a new run, which spends anew, with a ledger file of its own."
+        raise InputError(invalid("resume", "of a run with budget left, and this one has finished", remedy))
 
 
 def run_strategy(

@@ -231,6 +231,9 @@ class Synthesizer:
                 or time than there is, which is found before anything is spent.
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
+
+        Warns:
+            PlanWarning: It takes very long, or its time limit leaves the model no step; nothing is spent yet.
         """
         from margrave.run.planning import check_costs, choose_fineness
 
@@ -242,7 +245,7 @@ class Synthesizer:
             tell(Step("read", "the table"))
             source, frame = self._open(data)
             declared = self._declare_columns(source)
-            check_costs(self, declared)
+            check_costs(self, declared, resumed=resume is not False)
             if attempt is None:
                 check_rows(source, declared)
             elsewhere = read_public_table(self.public_table, declared.names, self._reading)

@@ -131,6 +131,15 @@ def worth_of_one_ways(curator: Curator) -> dict[str, float]:
     return found
 
 
+def group_one_ways(curator: Curator) -> dict[str, list[NoisyMarginal]]:
+    """The released one-ways of each attribute, from one pass over all that was released."""
+    found: dict[str, list[NoisyMarginal]] = {name: [] for name in curator.domain.names}
+    for measured in curator.measurements:
+        if len(measured.clique) == 1:
+            found[measured.clique[0]].append(measured)
+    return found
+
+
 def released_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
     """Each attribute's distribution, and the rows, at least 1, from the one-ways that were released.
 
@@ -138,8 +147,7 @@ def released_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
     the shares: noise in many empty codes, cut at 0, would be mass.
     """
     means, totals, precisions = {}, [], []
-    for name in curator.domain.names:
-        found = [m for m in curator.measurements if m.clique == (name,)]
+    for name, found in group_one_ways(curator).items():
         weights = np.array([1.0 / float((m.sigmas**2).mean()) for m in found])
         tables = np.array([m.values for m in found])
         mean: Floats = (weights[:, None] * tables).sum(axis=0) / weights.sum()

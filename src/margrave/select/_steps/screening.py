@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from margrave.release import InferredMarginal, NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import released_one_ways
+from margrave.select._steps.one_ways import group_one_ways, released_one_ways
 from margrave.select.strategy import NOISE_L1
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ class OneWays:
 def summarise_one_ways(curator: Curator) -> OneWays:
     """Shares, noise, and perplexities of all attributes, from what is released."""
     shares, rows = released_one_ways(curator)
-    off, codes = {}, {}
+    off, codes, ones = {}, {}, group_one_ways(curator)
     for name, share in shares.items():
-        found = [m for m in curator.measurements if m.clique == (name,)]
+        found = ones[name]
         sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
         held = share[share > 0]
         off[name] = CELL_DISTANCE * sigma * len(held)
