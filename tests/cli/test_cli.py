@@ -348,7 +348,8 @@ def test_a_finished_run_that_is_resumed_is_said_to_be_finished(folder: Path, tmp
     before = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
     again = call(*base, "-o", tmp_path / "a.csv", "--resume")
     assert again.code == 2
-    assert "this one has finished. Use its output, or start a new run" in again.err
+    assert "this one has finished" in again.err
+    assert "Use its output, or start a new run" in again.err
     assert again.err.count("\n") == 1
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
 

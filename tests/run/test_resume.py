@@ -187,7 +187,7 @@ def test_a_lost_answer_is_bought_again_from_what_is_left(
     lost = read_ledger(tmp_path / "run.jsonl")[1]
     again = run(method, tmp_path / "run.jsonl", schema=SCHEMA)
     if method == "independent":  # its first spend is all there is
-        with pytest.raises(BudgetError, match="stopped run"):
+        with pytest.raises(InputError, match="stopped after its last spend"):
             again.fit(frame(), resume=True)
         return
     found = again.fit(frame(), resume=True)

@@ -59,14 +59,16 @@ def check_clockless(synthesizer: Synthesizer) -> None:
 def check_unfinished(ledger: Ledger) -> None:
     """Check that a run to be resumed can go on, as it is when its ledger was opened.
 
-    A run that has finished keeps no answers, so that all its spends would have to be made again.
+    A run that has finished keeps no answers, so that all its spends would have to be made again; so it is of
+    one that was stopped between its last spend and the answer.
 
     Raises:
         InputError: All was spent, and no answer is kept.
     """
     if ledger.events and ledger.exhausted:
+        constraint = "of a run with budget left; this one has finished, or was stopped after its last spend"
         remedy = "Use its output, or start a new run, which spends anew, with a ledger file of its own."
-        raise InputError(invalid("resume", "of a run with budget left, and this one has finished", remedy))
+        raise InputError(invalid("resume", constraint, remedy))
 
 
 def run_strategy(
