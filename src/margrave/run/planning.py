@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from margrave.errors import InputError, PlanWarning, invalid
 from margrave.html_card import html_card
@@ -199,7 +199,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
     ledger = synthesizer.new_ledger(synthesizer.searches(schema))
     share = synthesizer.discovery_share(schema)
     guessed, said = _guess_rows(rows, size, len(source.columns))
-    fineness = choose_fineness(synthesizer, schema)
+    foretold = _foretell_run(synthesizer, schema)
     sigma, error, sizes = foretell_noise(synthesizer, schema, guessed)
     counted = synthesizer.neighbours.adjacency != "add_remove"
     promised = synthesizer.promise(ledger)
@@ -220,9 +220,9 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
         memory=(costs.model + costs.rows) / MIB,
-        limits=synthesizer.limits.words() | _say_fineness(fineness),
+        limits=synthesizer.limits.words() | _say_fineness(foretold.bins),
         rows=said,
-        refused=(refused := find_refusal(synthesizer, schema) or ""),
+        refused=(refused := find_refusal(synthesizer, schema, foretold) or ""),
         warnings=() if refused else _find_warnings(synthesizer, schema, work, costs),
         epsilon=synthesizer.epsilon,
         odds=promised.describe_odds(),
@@ -283,13 +283,32 @@ def check_costs(synthesizer: Synthesizer, schema: Schema, *, resumed: bool = Fal
     Warns:
         PlanWarning: It takes very long, or its time limit leaves the model no step.
     """
-    message = find_refusal(synthesizer, schema, resumed=resumed)
+    foretold = _foretell_run(synthesizer, schema)
+    message = find_refusal(synthesizer, schema, foretold, resumed=resumed)
     if message is not None:
         raise InputError(message)
-    work = _work(synthesizer, schema, 0, choose_fineness(synthesizer, schema))
-    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
-    for warning in _find_warnings(synthesizer, schema, work, costs):
+    for warning in _find_warnings(synthesizer, schema, foretold.work, foretold.costs):
         warnings.warn(warning, PlanWarning, stacklevel=4)
+
+
+class _Foretold(NamedTuple):
+    """What a run would have to do, of which rows are no part.
+
+    Args:
+        bins: Most bins of each column that is discovered; see `choose_fineness`.
+        work: With these bins.
+        costs: Of that work.
+    """
+
+    bins: int | None
+    work: Work
+    costs: Costs
+
+
+def _foretell_run(synthesizer: Synthesizer, schema: Schema) -> _Foretold:
+    bins = choose_fineness(synthesizer, schema)
+    work = _work(synthesizer, schema, 0, bins)
+    return _Foretold(bins, work, expect_costs(synthesizer.strategy, synthesizer.fitter, work))
 
 
 def choose_fineness(synthesizer: Synthesizer, schema: Schema) -> int | None:
@@ -346,14 +365,18 @@ def _say_fineness(bins: int | None) -> dict[str, str]:
     return {"bins": f"at most {bins} a column that is discovered, so that memory, time and model suffice"}
 
 
-def find_refusal(synthesizer: Synthesizer, schema: Schema, *, resumed: bool = False) -> str | None:
+def find_refusal(
+    synthesizer: Synthesizer, schema: Schema, foretold: _Foretold | None = None, *, resumed: bool = False
+) -> str | None:
     """Why a run would be refused, or None. Public: rows are not looked at.
 
-    resumed: whether it was started before; see `check_costs`.
+    Args:
+        synthesizer: With its arguments.
+        schema: The columns to release.
+        foretold: What the run would have to do, where that is known already.
+        resumed: Whether it was started before; see `check_costs`.
     """
-    bins = choose_fineness(synthesizer, schema)
-    work = _work(synthesizer, schema, 0, bins)
-    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    bins, work, costs = foretold or _foretell_run(synthesizer, schema)
     memory, seconds = _memory_limit(synthesizer.limits), synthesizer.limits.max_seconds
     what = f"method {synthesizer.method!r} with {work.columns:,} columns of {sum(work.sizes):,} values"
     if work.unknown:
