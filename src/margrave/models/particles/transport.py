@@ -85,14 +85,11 @@ class ThresholdProtection:
             SchemaError: It lacks one.
             InputError: One is not on a line.
         """
-        for name in self.direction:
-            _line(embedding, name)
+        _check_lines(self.direction, embedding)
 
     def answer(self, torch: Any, particles: Any, embedding: Embedding) -> Any:
         """s(Z), a scalar tensor."""
-        score = sum(
-            float(weight) * particles[:, _line(embedding, name)] for name, weight in self.direction.items()
-        )
+        score = _project(self.direction, particles, embedding)
         return torch.sigmoid(self.steepness * (score - self.offset)).mean()
 
     def __call__(self, torch: Any, particles: Any, embedding: Embedding) -> Any:
@@ -133,15 +130,23 @@ class HalfSpace:
             SchemaError: It lacks one.
             InputError: One is not on a line.
         """
-        for name in self.direction:
-            _line(embedding, name)
+        _check_lines(self.direction, embedding)
 
     def __call__(self, torch: Any, particles: Any, embedding: Embedding) -> Any:
         """The penalty, a scalar tensor."""
-        score = sum(
-            float(weight) * particles[:, _line(embedding, name)] for name, weight in self.direction.items()
-        )
+        score = _project(self.direction, particles, embedding)
         return self.strength * torch.clamp(score - self.bound, min=0.0).square().mean()
+
+
+def _check_lines(direction: Mapping[str, float], embedding: Embedding) -> None:
+    """Raise as `_line` does unless each attribute of a direction is on a line."""
+    for name in direction:
+        _line(embedding, name)
+
+
+def _project(direction: Mapping[str, float], particles: Any, embedding: Embedding) -> Any:
+    """sum_a direction[a] z_a of each particle, shape [particles]."""
+    return sum(float(weight) * particles[:, _line(embedding, name)] for name, weight in direction.items())
 
 
 def _line(embedding: Embedding, name: str) -> int:

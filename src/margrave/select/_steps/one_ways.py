@@ -124,11 +124,11 @@ def share_one_ways(curator: Curator, codes: Mapping[str, float], rho: Fraction) 
 
 def worth_of_one_ways(curator: Curator) -> dict[str, float]:
     """rho that the released one-ways of each attribute are worth together."""
-    unit, found = curator.sigma(Fraction(1)) ** 2, dict.fromkeys(curator.domain.names, 0.0)
-    for measured in curator.measurements:
-        if len(measured.clique) == 1:
-            found[measured.clique[0]] += unit / float((measured.sigmas**2).mean())
-    return found
+    unit = curator.sigma(Fraction(1)) ** 2
+    return {
+        name: sum((unit / float((m.sigmas**2).mean()) for m in found), 0.0)
+        for name, found in group_one_ways(curator).items()
+    }
 
 
 def group_one_ways(curator: Curator) -> dict[str, list[NoisyMarginal]]:
