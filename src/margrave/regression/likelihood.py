@@ -150,23 +150,29 @@ def fit_model(
         family: Of the regression.
         labelled: b, X'y with centred labels, shape [p].
         crossed: G, X'X of the rows that have a target, shape [p, p].
-        ridge: Shape [p]; see `inference.noise_ridge`.
+        ridge: By which the diagonal of X'X is raised, shape [p].
 
     Returns:
         theta in the centred design, shape [p], 0 where a coefficient is not fitted; and H, shape [p, p].
     """
     theta, free = np.zeros(design.size), design.free
+
+    def score_of(at: Floats, line: Line) -> Floats:
+        return labelled - crossed @ line.gamma - line.remainder - ridge * at
+
+    def hessian_of(at: Floats, line: Line) -> Floats:
+        return line.beta * crossed + curvature_at(at, line, design, rows, family)
+
     if not family.affine:
         theta = _maximise(design, rows, family, labelled, ridge)
     line = score_at(theta, design, rows, family)
-    hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
-    score = labelled - crossed @ line.gamma - line.remainder - ridge * theta
+    score, hessian = score_of(theta, line), hessian_of(theta, line)
     inverse = _invert(hessian + np.diag(ridge), free)
     since = 0.0  # how far theta has moved since the Hessian was made
     for _ in range(1 if family.affine else STEPS):
         step = inverse @ score
         moved = score_at(theta + step, design, rows, family)
-        left = labelled - crossed @ moved.gamma - moved.remainder - ridge * (theta + step)
+        left = score_of(theta + step, moved)
         part = float(np.abs(left[free]).max(initial=0.0) / max(np.abs(score[free]).max(initial=0.0), 1e-300))
         if part <= 1.0:
             theta, line, score, since = theta + step, moved, left, since + float(np.abs(step).max())
@@ -175,10 +181,10 @@ def fit_model(
         if part <= 1.0 and np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
             break
         if part > SLOW:
-            hessian, since = line.beta * crossed + curvature_at(theta, line, design, rows, family), 0.0
+            hessian, since = hessian_of(theta, line), 0.0
             inverse = _invert(hessian + np.diag(ridge), free)
     if since > MOVED and not family.affine:
-        hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
+        hessian = hessian_of(theta, line)
     return theta, hessian
 
 
