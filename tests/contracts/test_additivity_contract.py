@@ -172,8 +172,13 @@ def test_some_tables_in_a_database_are_counted_row_by_row(
 def test_many_tables_in_a_database_are_counted_row_by_row(
     backends: Backends, engine: str, in_memory: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A thousand, and a quarter of them again under each other collation."""
     monkeypatch.setattr(FEW, 12)
-    check_pushed(backends, engine, nasty(engine, MANY), in_memory, every=25)
+    tables = nasty(engine, MANY)
+    if " " in engine:
+        quarter = DATABASES.index(engine) % 4 * MANY // 4
+        tables = tables[quarter : quarter + MANY // 4]
+    check_pushed(backends, engine, tables, in_memory, every=25)
 
 
 @pytest.mark.slow
