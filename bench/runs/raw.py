@@ -35,7 +35,7 @@ from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.schema.columns import Binned
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
 BENCH = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from counted import encoded
 from people import SCHEMA, made
 
 from margrave.errors import SchemaError
-from margrave.evaluation.metrics.matches import ApparentMatch, row_ids
+from margrave.evaluation.metrics.rows import ApparentMatch, row_ids
 from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.evaluation.score import Facts
 from margrave.evaluation.scoring import score_metrics

@@ -6,7 +6,7 @@ from counted import encoded
 from people import SCHEMA, made
 from scipy.stats import linregress
 
-from margrave.evaluation.metrics.regression import interval_overlap, least_squares
+from margrave.evaluation.metrics.efficiency import interval_overlap, least_squares
 from margrave.evaluation.rows import Rows, bootstrap_rows, shuffled_rows
 from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task

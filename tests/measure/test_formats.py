@@ -23,7 +23,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.run.synthesizer import Synthesizer
 from margrave.schema.columns import Categorical, Date, Integer, Moment, Real
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
 ROWS = 3000

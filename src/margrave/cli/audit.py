@@ -79,7 +79,7 @@ def _make_world(
     canaries: int | None,
 ) -> World:
     from margrave.auditing import generated, worlds_of
-    from margrave.auditing.one_run import WIDE
+    from margrave.auditing.canary import WIDE
     from margrave.engines.frames import read_table
     from margrave.errors import InputError, invalid
     from margrave.schema.schema import Schema

@@ -28,7 +28,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.schema import Schema
-from margrave.schema.storage.written import choose_date_format, choose_number_format
+from margrave.schema.storage.spelling import choose_date_format, choose_number_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source

@@ -30,7 +30,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.constraints.rules import Combinations, Determines, Rule, Within
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.images.pixels import LABEL, Pixels
+from margrave.images import LABEL, Pixels
 from margrave.report.html import Markup, join, shorten, tag
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema

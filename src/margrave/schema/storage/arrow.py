@@ -35,7 +35,7 @@ from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
-from margrave.schema.storage import clock, forms, iso
+from margrave.schema.storage import clock, forms
 from margrave.schema.storage.spelling import respelt, write_format
 
 
@@ -82,10 +82,10 @@ def _natural(column: Binned) -> Any:
 def _shift_ticks(ticks: Any, held: str, wanted: str) -> Any:
     """Days as microseconds, or the other way round, where the type wanted holds the other."""
     if held == "date" and wanted != "date":
-        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MAX_TICKS // iso.DAY
-        return pa.array(np.clip(values, -most, most) * iso.DAY, mask=np.asarray(ticks.is_null()))
+        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MAX_TICKS // clock.DAY
+        return pa.array(np.clip(values, -most, most) * clock.DAY, mask=np.asarray(ticks.is_null()))
     if held in ("moment", "time", "duration") and wanted == "date":
-        values = np.asarray(pc.fill_null(ticks, 0)) // iso.DAY
+        values = np.asarray(pc.fill_null(ticks, 0)) // clock.DAY
         return pa.array(values, mask=np.asarray(ticks.is_null()))
     return ticks
 
