@@ -19,9 +19,9 @@ from margrave.evaluation.attacks import (
     caught,
 )
 from margrave.evaluation.metrics.efficiency import join_rows
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.evaluation.score import Facts, Score
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 
 MEMBERSHIP = ("attack_density", "attack_nearest")

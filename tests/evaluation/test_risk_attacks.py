@@ -26,9 +26,9 @@ from margrave.evaluation.attacks import (
     wilson,
 )
 from margrave.evaluation.metrics.efficiency import join_rows
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 
 NUMERIC = frozenset(("age", "pay", "tax"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from margrave.engines.memory import open_source
-from margrave.evaluation.observed import observed_schema
+from margrave.evaluation.rows import observed_schema
 from margrave.files import write_table
 from margrave.measure.curator import Curator
 from margrave.privacy.accounting.accountants import ZCDP

@@ -48,7 +48,7 @@ def dummy(
 ) -> None:
     """Write made-up rows from a schema alone, to try programs on. No table is read, nothing is spent."""
     from margrave.files import check_outputs, suffix_of, write_table
-    from margrave.run.dummy import make_dummy
+    from margrave.run.without_table import make_dummy
     from margrave.schema.schema import Schema
 
     suffix_of(out)

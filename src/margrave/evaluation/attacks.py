@@ -29,7 +29,6 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 
-
 LEVEL = 0.95
 """Confidence of the intervals, as in Giomi et al. 2023."""
 

@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from margrave.report.html import Markup, details, facts, join, mark_name, row, shorten, table, tag
-from margrave.report.numerals import count, percent
+from margrave.report.html import (
+    Markup,
+    count,
+    details,
+    facts,
+    join,
+    mark_name,
+    percent,
+    row,
+    shorten,
+    table,
+    tag,
+)
 
 if TYPE_CHECKING:
     from margrave.evaluation.comparison import Comparison

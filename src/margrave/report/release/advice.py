@@ -8,8 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from margrave.report.html import MAX_LISTED, Markup, details, join, mark_name, row, table, tag
-from margrave.report.numerals import count, percent, significant
+from margrave.report.html import (
+    MAX_LISTED,
+    Markup,
+    count,
+    details,
+    join,
+    mark_name,
+    percent,
+    row,
+    significant,
+    table,
+    tag,
+)
 from margrave.report.release.fit import clique_text
 from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, PairUse, Usefulness
 

@@ -236,7 +236,7 @@ class PerturbedRegression:
             InputError: The path cannot be written.
         """
         from margrave.files import check_writable, write_text
-        from margrave.report.release.regression import render_regression
+        from margrave.report.release.page import render_regression
 
         check_writable(path, "report")
         said = {"Regression": self.kind, "Target": self.target, "Method": self.method}
