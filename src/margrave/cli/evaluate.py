@@ -152,8 +152,9 @@ def audit(
             method, canaries=canaries, runs=1 if runs is None else runs, world=world, **shared
         )
     else:
-        shown = _print_run if sys.stderr.isatty() and not as_json else _ignore_run
-        found = play(method, runs=400 if runs is None else runs, world=world, on_run=shown, **shared)
+        if sys.stderr.isatty() and not as_json:
+            shared["on_run"] = _print_run
+        found = play(method, runs=400 if runs is None else runs, world=world, **shared)
     typer.echo(json.dumps(found.to_json()) if as_json else str(found))
     if found.violated:
         raise typer.Exit(1)
@@ -186,10 +187,6 @@ def _make_world(
     if absent:
         raise InputError(invalid("schema", "made of the table's columns", "Remove the others.", got=absent))
     return worlds_of(rows.select(list(known.names)), known, **options)
-
-
-def _ignore_run(done: int, runs: int) -> None:
-    pass
 
 
 def _print_run(done: int, runs: int) -> None:

@@ -370,11 +370,12 @@ class RegressionOverlap:
             return self.facts.undefined_score("no target", "name a target, the column to predict")
         wide = tuple(name for name in task.listed if task.schema.domain[name] > self.most)
         features = Features(task.real, task.schema, tuple({target, *wide}))
-        answers = [self._select_response(task, side, target) for side in (task.real, task.synthetic)]
+        sides = (task.real, task.synthetic)
+        answers = [self._select_response(task, side, target) for side in sides]
         scope, note = f"predict {target}", f"without {', '.join(wide)}" if wide else ""
         if len(set(wide) | {target}) == len(task.names):
             return self.facts.undefined_score(scope, "no other column is left to regress on")
-        tables = [features.dense(side)[known] for side, (_, known) in zip(_sides(task), answers, strict=True)]
+        tables = [features.dense(side)[known] for side, (_, known) in zip(sides, answers, strict=True)]
         if not (len(tables[0]) and len(tables[1])):
             return self.facts.undefined_score(scope, "no row of a table has a value of the target")
         kept = _estimable(tables[0])
@@ -409,10 +410,6 @@ class RegressionOverlap:
         found, errors = least_squares(padded, wanted)
         bounds = zip(found[:-1], errors[:-1], strict=True)
         return [(float(value - LEVEL * error), float(value + LEVEL * error)) for value, error in bounds]
-
-
-def _sides(task: Task) -> tuple[Rows, Rows]:
-    return task.real, task.synthetic
 
 
 def _estimable(inputs: Matrix) -> list[int]:

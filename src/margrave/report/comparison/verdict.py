@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -269,11 +268,7 @@ def plain_lines(review: Review) -> list[str]:
         lines += [f"{name}: {verdict.headline}"]
         lines += [f"  + {text}" for text in verdict.good]
         lines += [f"  ! {text}" for text in verdict.look]
-    return [*lines, *_list_said(review.notes)]
-
-
-def _list_said(notes: Sequence[str]) -> list[str]:
-    return [f"Note: {note}" for note in notes]
+    return lines + [f"Note: {note}" for note in review.notes]
 
 
 BRACKETS = {

@@ -183,9 +183,8 @@ class PerturbedRegression:
         Raises:
             InputError: The path cannot be written.
         """
-        from margrave.files import suffix_of, write_table
+        from margrave.files import write_table
 
-        suffix_of(path)
         write_table(self.table(), path)
 
     def to_json(self) -> Mapping[str, Any]:

@@ -31,6 +31,19 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MICRO = PER_SECOND["us"]
 MIN_TICKS, MAX_TICKS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 Whole = NDArray[np.int64]
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+SECOND = 1_000_000
+
+DATE_PARTS = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+TIME_PARTS = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<part>[0-9]{1,9}))?)?"
+ZONE_PARTS = r"(?:Z|(?P<sign>[+-])(?P<east>[0-9]{2}):(?P<more>[0-9]{2}))?"
+DATE = f"^{DATE_PARTS}$"
+MOMENT = f"^{DATE_PARTS}[T ]{TIME_PARTS}{ZONE_PARTS}$"
+TIME = f"^{TIME_PARTS}$"
+
+Truths = NDArray[np.bool_]
+DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
 def is_temporal(kind: Any) -> bool:
@@ -81,6 +94,7 @@ def ticks(array: Any) -> Any:
 
 
 def _times(values: Whole, factor: int) -> Whole:
+    # Held before they are multiplied: a product beyond int64 would wrap around, to another century.
     return np.clip(values, -(MAX_TICKS // factor), MAX_TICKS // factor) * factor
 
 
@@ -109,6 +123,7 @@ def from_ticks(array: Any, kind: Any) -> Any:
     values = np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False))
     absent = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_date32(kind):
+        # Days are int32 there, and a cast of NumPy's wraps around where Arrow's would fail.
         return pa.array(np.clip(values, -(1 << 31), (1 << 31) - 1).astype(np.int32), mask=absent).cast(kind)
     if pa.types.is_date64(kind):
         return pa.array(_times(values, DAY // 1_000), mask=absent).cast(kind)
@@ -119,23 +134,7 @@ def from_ticks(array: Any, kind: Any) -> Any:
     return narrow.cast(pa.int32()).cast(kind) if pa.types.is_time32(kind) else narrow.cast(kind)
 
 
-DAY = 86_400_000_000
-"""Microseconds of a day."""
-SECOND = 1_000_000
-
-DATE_PARTS = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
-TIME_PARTS = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<part>[0-9]{1,9}))?)?"
-ZONE_PARTS = r"(?:Z|(?P<sign>[+-])(?P<east>[0-9]{2}):(?P<more>[0-9]{2}))?"
-DATE = f"^{DATE_PARTS}$"
-MOMENT = f"^{DATE_PARTS}[T ]{TIME_PARTS}{ZONE_PARTS}$"
-TIME = f"^{TIME_PARTS}$"
-
-Numbers = NDArray[np.int64]
-Truths = NDArray[np.bool_]
-DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-
-
-def dates(texts: Any) -> tuple[Numbers, Truths]:
+def dates(texts: Any) -> tuple[Whole, Truths]:
     """Days since 1970-01-01 of texts that are dates, 0 for the rest, and which are; both of shape [texts].
 
     Args:
@@ -144,17 +143,17 @@ def dates(texts: Any) -> tuple[Numbers, Truths]:
     return _fill(texts, DATE, _days)
 
 
-def moments(texts: Any) -> tuple[Numbers, Truths]:
+def moments(texts: Any) -> tuple[Whole, Truths]:
     """Microseconds since 1970 of texts that are moments, 0 for the rest, and which are; as `dates`."""
     return _fill(texts, MOMENT, _instant)
 
 
-def times(texts: Any) -> tuple[Numbers, Truths]:
+def times(texts: Any) -> tuple[Whole, Truths]:
     """Microseconds since midnight of texts that are times, 0 for the rest, and which are; as `dates`."""
     return _fill(texts, TIME, _clock)
 
 
-def _fill(texts: Any, pattern: str, read: Any) -> tuple[Numbers, Truths]:
+def _fill(texts: Any, pattern: str, read: Any) -> tuple[Whole, Truths]:
     spelt = np.asarray(
         pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False), dtype=np.bool_
     )
@@ -167,14 +166,14 @@ def _fill(texts: Any, pattern: str, read: Any) -> tuple[Numbers, Truths]:
     return values, spelt
 
 
-def _part(parts: Any, name: str) -> Numbers:
+def _part(parts: Any, name: str) -> Whole:
     """One part as a number, 0 where it is left out."""
     text = parts.field(name)
     filled = pc.if_else(pc.equal(text, ""), "0", text)
     return np.asarray(filled.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
-def _days(parts: Any) -> tuple[Numbers, Truths]:
+def _days(parts: Any) -> tuple[Whole, Truths]:
     year, month, day = (_part(parts, name) for name in ("year", "month", "day"))
     sound = (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
     sound &= day <= DAYS[np.clip(month, 1, 12) - 1]
@@ -185,7 +184,7 @@ def _days(parts: Any) -> tuple[Numbers, Truths]:
     return days, sound
 
 
-def _clock(parts: Any) -> tuple[Numbers, Truths]:
+def _clock(parts: Any) -> tuple[Whole, Truths]:
     hour, minute, second = (_part(parts, name) for name in ("hour", "minute", "second"))
     part = pc.utf8_slice_codeunits(pc.utf8_rpad(parts.field("part"), 6, "0"), 0, 6)
     micro = np.asarray(part.cast(pa.int64()).to_numpy(zero_copy_only=False))
@@ -193,7 +192,7 @@ def _clock(parts: Any) -> tuple[Numbers, Truths]:
     return ((hour * 60 + minute) * 60 + second) * SECOND + micro, sound
 
 
-def _instant(parts: Any) -> tuple[Numbers, Truths]:
+def _instant(parts: Any) -> tuple[Whole, Truths]:
     days, real = _days(parts)
     clock, sound = _clock(parts)
     east, more = _part(parts, "east"), _part(parts, "more")
