@@ -46,7 +46,7 @@ ROOMS = {
 }
 """What each room may import of the others; the front doors `__init__` and `__main__` may import all."""
 
-PICTURES = {"bars", "definitions", "heat", "html", "numerals"}
+PICTURES = {"html", "pictures"}
 SHARED = {"_base", "_sampling", "_grouping", "_torch", "_mixture", "_products"}
 INSIDE: dict[str, dict[str, set[str]]] = {
     "privacy": {
@@ -81,10 +81,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     },
     "report": {
         "html": set(),
-        "numerals": set(),
-        "definitions": {"html"},
-        "bars": {"html", "numerals"},
-        "heat": {"html"},
+        "pictures": {"html"},
         "release": PICTURES,
         "comparison": PICTURES | {"release"},
     },

@@ -44,7 +44,7 @@ PEERS = {
 
 def adult_codes() -> tuple[pa.Table, dict[str, int]]:
     """Adult as integer codes, and the sizes of its columns."""
-    from margrave.datasets.adult import load_adult
+    from margrave.datasets import load_adult
 
     table = load_adult()
     columns, sizes = {}, {}

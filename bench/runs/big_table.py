@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from margrave.datasets.adult import load_adult
+from margrave.datasets import load_adult
 from margrave.schema.columns import Categorical, Column, Integer, Moment
 from margrave.schema.schema import Schema
 

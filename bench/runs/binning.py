@@ -30,7 +30,7 @@ from columns import _table, distance, values_of
 from margrave import Schema, Synthesizer, __version__
 from margrave.engines.memory import open_source
 from margrave.evaluation.learners import score_classifier
-from margrave.evaluation.observed import observed_schema
+from margrave.evaluation.rows import observed_schema
 from margrave.schema.columns import Binned
 
 PLANS: list[dict[str, Any]] = [

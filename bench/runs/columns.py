@@ -27,14 +27,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from margrave import __version__
-from margrave.datasets.adult import load_adult
+from margrave.datasets import load_adult
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.models.independent import Independent
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from seeded_noise import SeededSource

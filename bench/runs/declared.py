@@ -39,8 +39,8 @@ from margrave import Schema, Synthesizer, Unit
 from margrave.benchmark.nursery import find_nursery_table
 from margrave.benchmark.prepared import read_schema, scoring_schema
 from margrave.engines.frames import read_table
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.files import write_table
 from margrave.schema.columns import Binned, Column, Listed

@@ -24,7 +24,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from margrave import Synthesizer
-from margrave.datasets.adult import adult_path
+from margrave.datasets import adult_path
 from margrave.files import write_table
 
 RESULTS = Path(__file__).parents[1] / "results" / "end_to_end.jsonl"

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 import margrave as mg
 from margrave.benchmark.datasets import table_entry
 from margrave.benchmark.prepared import Prepared, prepare
-from margrave.benchmark.store import machine_facts
+from margrave.benchmark.results import machine_facts
 from margrave.errors import InputError, invalid
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.files import write_text
 from margrave.models import Particles

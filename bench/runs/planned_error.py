@@ -24,7 +24,7 @@ from margrave.benchmark.prepared import read_schema
 from margrave.errors import InputError
 from margrave.run.synthesis import Synthesis
 from margrave.schema.encode import encode
-from margrave.tables.functionals import PooledTables
+from margrave.tables.estimates import PooledTables
 
 DELTA = 1e-6
 

@@ -31,11 +31,11 @@ from margrave import Synthesizer, Unit
 from margrave.benchmark.datasets import TableEntry, table_entry
 from margrave.benchmark.prepared import Prepared, prepare, stream
 from margrave.engines.memory import open_source
-from margrave.evaluation.scoring import score_metrics
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.task import Task
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.schema.columns import Binned
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
 BENCH = Path(__file__).parents[1]

@@ -43,7 +43,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import margrave as mg
-from margrave.datasets.adult import load_adult
+from margrave.datasets import load_adult
 from margrave.schema.columns import Categorical, Column, Integer
 from margrave.schema.constraints.rules import (
     Allowed,

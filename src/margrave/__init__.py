@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from margrave.privacy.unit import Unit
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.run import slicing
-    from margrave.run.dummy import make_dummy
     from margrave.run.evaluate import evaluate, review
-    from margrave.run.fit_tables import fit_tables
     from margrave.run.notebook import show_progress
     from margrave.run.owner_sizes import owner_sizes
     from margrave.run.synthesis import Synthesis, load
     from margrave.run.synthesizer import Synthesizer, synthesize
+    from margrave.run.without_table import fit_tables, make_dummy
     from margrave.schema.columns import (
         Boolean,
         Categorical,
@@ -125,9 +124,9 @@ _HOMES = {
     "Unknown": "margrave.schema.columns",
     "audit": "margrave.auditing",
     "evaluate": "margrave.run.evaluate",
-    "fit_tables": "margrave.run.fit_tables",
+    "fit_tables": "margrave.run.without_table",
     "load": "margrave.run.synthesis",
-    "make_dummy": "margrave.run.dummy",
+    "make_dummy": "margrave.run.without_table",
     "owner_sizes": "margrave.run.owner_sizes",
     "read_tables": "margrave.tables.files",
     "review": "margrave.run.evaluate",

@@ -13,7 +13,7 @@ from margrave import Schema
 from margrave.auditing import ShadowAttack, shadow_attack
 from margrave.auditing.shadow import ShadowFeatures, outliers
 from margrave.errors import InputError, MissingExtraError
-from margrave.evaluation.attacks.risk import area
+from margrave.evaluation.attacks import area
 from margrave.schema.encode import encode
 
 SCHEMA = Schema.from_sizes({"a": 3, "b": 4, "c": 2})

@@ -15,9 +15,8 @@ import pytest
 from bench_cases import HIDDEN, write_script, write_table
 
 from margrave.benchmark.grid import Grid, read_grid
-from margrave.benchmark.results import read_results
+from margrave.benchmark.results import Store, read_results
 from margrave.benchmark.run import Ended, _describe_outcome, run_grid
-from margrave.benchmark.store import Store
 from margrave.errors import InputError
 
 BODIES = {

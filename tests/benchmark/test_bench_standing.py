@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from bench_cases import outcome
 
+from margrave.benchmark.page import Standing, find_standings, write_standing
 from margrave.benchmark.results import Findings, write_results
-from margrave.benchmark.standing import Standing, find_standings, write_standing
 from margrave.errors import InputError
 
 

@@ -25,7 +25,7 @@ from margrave.benchmark.nursery import (
 from margrave.benchmark.nursery.packaged import LOADERS
 from margrave.benchmark.nursery.table import Draws, Half
 from margrave.benchmark.prepared import prepare
-from margrave.benchmark.store import Store
+from margrave.benchmark.results import Store
 from margrave.errors import InputError, MissingExtraError
 
 PINNED = json.loads((Path(__file__).parent / "nursery_fingerprints.json").read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.schema.columns import Binned, Boolean, Integer, Real
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.queries import READS
 from margrave.schema.schema import Schema
 

@@ -19,7 +19,7 @@ from torch_fitters import NEEDS_TORCH, SMALL, TINY, TRAINED
 
 import margrave as mg
 from margrave import select
-from margrave.datasets.adult import load_adult
+from margrave.datasets import load_adult
 from margrave.errors import InputError
 from margrave.models import PMW, Residual, resolve
 from margrave.models.auto import Auto

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from margrave.datasets.adult import MISSING, adult_path, load_adult
+from margrave.datasets import MISSING, adult_path, load_adult
 from margrave.errors import InputError
 
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]

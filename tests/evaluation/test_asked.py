@@ -17,9 +17,9 @@ import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.evaluation import Score, Task
-from margrave.evaluation.observed import observed_schema, widen_schema
+from margrave.evaluation.review import score_request
+from margrave.evaluation.rows import observed_schema, widen_schema
 from margrave.evaluation.score import Facts
-from margrave.evaluation.scoring import score_request
 from margrave.report.comparison.page import render_comparison
 from margrave.schema.schema import Schema
 

@@ -10,12 +10,18 @@ from people import SCHEMA, made
 from sklearn.metrics import roc_auc_score
 
 from margrave.errors import SchemaError
-from margrave.evaluation.attacks import AttributeInference, MembershipInference
-from margrave.evaluation.attacks.risk import Closeness, area, area_error, caught
+from margrave.evaluation.attacks import (
+    AttributeInference,
+    Closeness,
+    MembershipInference,
+    area,
+    area_error,
+    caught,
+)
 from margrave.evaluation.metrics.efficiency import join_rows
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.evaluation.score import Facts, Score
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 
 MEMBERSHIP = ("attack_density", "attack_nearest")
@@ -99,7 +105,7 @@ def test_distances_are_gowers() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     near, asked = Closeness(made(30, 0), ("pay",), ("pay", "job")), made(20, 1)
     whole = near.nearest(asked)
-    monkeypatch.setattr("margrave.evaluation.attacks.risk.BLOCK", 70)
+    monkeypatch.setattr("margrave.evaluation.attacks.BLOCK", 70)
     for first, second in zip(whole, near.nearest(asked), strict=True):
         np.testing.assert_array_equal(first, second)
 

@@ -15,8 +15,8 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.evaluation import Rows, Task, score_metrics
-from margrave.evaluation.metrics.rules import broken, rule_words
-from margrave.evaluation.observed import observed_schema
+from margrave.evaluation.metrics.rows import broken, rule_words
+from margrave.evaluation.rows import observed_schema
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.constraints.rules import (
     Allowed,

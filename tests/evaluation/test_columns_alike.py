@@ -8,8 +8,8 @@ from people import SCHEMA, made
 from scipy.stats import ks_2samp
 
 from margrave.evaluation.metrics.marginals import ks_complement, tv_complement
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.encoded import Encoded
 

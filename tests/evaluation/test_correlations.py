@@ -7,8 +7,8 @@ from scipy.stats import pearsonr
 
 from margrave.evaluation.distance import embed_rows
 from margrave.evaluation.metrics.dependence import covariance, pearson
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Real
 from margrave.schema.encoded import Encoded

@@ -11,8 +11,8 @@ from scipy.stats import poisson, spearmanr
 
 from margrave.evaluation.metrics.dependence import MEASURES, count_exceeding, measure_pairs
 from margrave.evaluation.metrics.orders import find_orders, rank_correlations
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Column, Date, Moment, Ordinal, Real
 from margrave.schema.encoded import Encoded

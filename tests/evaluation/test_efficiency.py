@@ -16,8 +16,8 @@ from sklearn.metrics import f1_score
 from margrave.errors import MissingExtraError
 from margrave.evaluation.learners import LEARNERS, Features, absent, learn, score_classifier, stops_early
 from margrave.evaluation.metrics import efficiency
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.encoded import Encoded
 

@@ -17,9 +17,9 @@ from margrave.engines.frames import read_table
 from margrave.engines.opening import open_here
 from margrave.evaluation import Rows, Task, score_metrics
 from margrave.evaluation.metrics.first_look import KINDS, share_kept
-from margrave.evaluation.observed import observed_schema
+from margrave.evaluation.review import held_rows
+from margrave.evaluation.rows import observed_schema
 from margrave.evaluation.score import Score
-from margrave.evaluation.scoring import held_rows
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.encode import encode
 from margrave.schema.schema import Schema

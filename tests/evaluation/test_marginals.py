@@ -10,8 +10,8 @@ from counted import dependent
 from people import SCHEMA, made
 
 from margrave.engines.memory import MemoryEngine
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.schema import Schema
 

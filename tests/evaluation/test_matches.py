@@ -8,10 +8,10 @@ from counted import encoded
 from people import SCHEMA, made
 
 from margrave.errors import SchemaError
-from margrave.evaluation.metrics.matches import ApparentMatch, row_ids
+from margrave.evaluation.metrics.rows import ApparentMatch, row_ids
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows, shuffled_rows
 from margrave.evaluation.score import Facts
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.domain import Domain
 from margrave.schema.schema import Schema

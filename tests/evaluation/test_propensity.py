@@ -6,8 +6,8 @@ from people import SCHEMA, made
 from sklearn.tree import DecisionTreeClassifier
 
 from margrave.evaluation.metrics.efficiency import pmse
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows, bootstrap_rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 
 NAMES = ("propensity_cart", "propensity_logistic")

@@ -8,9 +8,9 @@ from counted import encoded
 from people import SCHEMA, made
 
 from margrave.evaluation.metrics.marginals import CountingQueries, RangeQueries, ThresholdQueries
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Real
 from margrave.schema.domain import Domain

@@ -6,9 +6,9 @@ from counted import encoded
 from people import SCHEMA, made
 from scipy.stats import linregress
 
-from margrave.evaluation.metrics.regression import interval_overlap, least_squares
+from margrave.evaluation.metrics.efficiency import interval_overlap, least_squares
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows, bootstrap_rows, shuffled_rows
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Real
 from margrave.schema.schema import Schema

@@ -13,13 +13,22 @@ from people import SCHEMA, made
 from scipy.stats import binom, norm
 
 from margrave.errors import SchemaError
-from margrave.evaluation.attacks import Linkability, SinglingOut
-from margrave.evaluation.attacks.risk import Closeness, Risk, wilson
-from margrave.evaluation.attacks.singling_out import Predicate, alone, matches, of_columns, of_rows
+from margrave.evaluation.attacks import (
+    Closeness,
+    Linkability,
+    Predicate,
+    Risk,
+    SinglingOut,
+    alone,
+    matches,
+    of_columns,
+    of_rows,
+    wilson,
+)
 from margrave.evaluation.metrics.efficiency import join_rows
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
-from margrave.evaluation.scoring import score_metrics
 from margrave.evaluation.task import Task
 
 NUMERIC = frozenset(("age", "pay", "tax"))

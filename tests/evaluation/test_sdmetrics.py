@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from people import SCHEMA, people, rows_of
 
-from margrave.evaluation.scoring import score_metrics
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.task import Task
 
 KEPT = Path(__file__).with_name("sdmetrics_values.json")

@@ -9,7 +9,7 @@ from scipy.stats import wasserstein_distance
 
 from margrave.evaluation.distance import centres, embed_rows
 from margrave.evaluation.metrics.marginals import sliced_distance
-from margrave.evaluation.scoring import score_metrics
+from margrave.evaluation.review import score_metrics
 from margrave.evaluation.task import Task
 
 

@@ -12,8 +12,7 @@ from PIL import Image
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.images import Pixels, draw_sheet, read_images, write_images
-from margrave.images.pixels import encode_png
+from margrave.images import Pixels, draw_sheet, encode_png, read_images, write_images
 
 PIXELS = Pixels(4, 5, levels=4, labels=("a", "b", "empty"))
 

@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from margrave import Synthesizer
-from margrave.cli.show import column_notes
+from margrave.cli.released import column_notes
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.text import WEIGHT, _complete_shape, _cuts, weight_of

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from margrave.engines.memory import open_source
-from margrave.evaluation.observed import observed_schema
+from margrave.evaluation.rows import observed_schema
 from margrave.files import write_table
 from margrave.measure.curator import Curator
 from margrave.privacy.accounting.accountants import ZCDP
@@ -23,7 +23,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.run.synthesizer import Synthesizer
 from margrave.schema.columns import Categorical, Date, Integer, Moment, Real
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
 ROWS = 3000

@@ -17,7 +17,7 @@ from margrave.regression import Coefficients, linear, logistic, poisson
 from margrave.regression.design import SMALLEST_SPREAD, centre
 from margrave.regression.encoding import encode_feature
 from margrave.regression.families import QUADRATIC
-from margrave.tables.functionals import scores_of
+from margrave.tables.estimates import scores_of
 
 Floats = NDArray[np.float64]
 SCHEMA = mg.Schema(

@@ -17,7 +17,7 @@ from margrave.regression.encoding import encode_feature
 from margrave.regression.likelihood import ModelRows
 from margrave.release import NoisyMarginal
 from margrave.schema.encoded import Encoded
-from margrave.tables.functionals import PooledTables, scores_of
+from margrave.tables.estimates import PooledTables, scores_of
 
 Floats = NDArray[np.float64]
 CODES, ROWS = 12, 4000

@@ -6,10 +6,19 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from margrave.report.bars import Distribution, picture
-from margrave.report.heat import Cell, triangle
-from margrave.report.html import join, mark_name, shorten, tag
-from margrave.report.numerals import count, format_fixed, fraction, percent, root, significant
+from margrave.report.html import (
+    count,
+    format_fixed,
+    fraction,
+    join,
+    mark_name,
+    percent,
+    root,
+    shorten,
+    significant,
+    tag,
+)
+from margrave.report.pictures import Cell, Distribution, picture, triangle
 
 
 def _floats(svg: str, attribute: str, css: str) -> list[float]:

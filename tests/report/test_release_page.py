@@ -13,14 +13,14 @@ from adult_like import Mixture
 from page_checks import check
 from scipy.special import ndtr, ndtri
 
-from margrave.cli.show import column_notes, describe_release
+from margrave.cli.released import column_notes, describe_release
 from margrave.errors import InputError
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent, describe_appraisal
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
-from margrave.report.bars import extent, grid
+from margrave.report.pictures import extent, grid
 from margrave.schema.columns import Categorical, Date, Identifier, Integer, Real, Relative
 from margrave.schema.constraints.rules import Determines
 from margrave.schema.encoded import Encoded

@@ -10,7 +10,7 @@ from page_checks import check
 
 import margrave as mg
 from margrave.images import Pixels
-from margrave.report.release.sheet import DRAWN_PIXELS, sheet_section
+from margrave.report.release.page import DRAWN_PIXELS, sheet_section
 from margrave.schema.encoded import Encoded
 
 PIXELS = Pixels(3, 4, levels=3, labels=("bar & dot", "dot"))

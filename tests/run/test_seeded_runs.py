@@ -35,7 +35,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import RepeatableSource, SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, check_marked_name
-from margrave.run.fit_tables import stated_guarantee
+from margrave.run.without_table import stated_guarantee
 
 SRC = Path(mg.__file__).parent
 MARK = "NOT PRIVATE"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from margrave.errors import MissingExtraError, SchemaError
 from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real
-from margrave.schema.decode import decode
-from margrave.schema.encode import encode_column
+from margrave.schema.encode import decode, encode_column
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema

@@ -15,7 +15,7 @@ from margrave.engines.memory import MemorySource, open_source
 from margrave.errors import SchemaError
 from margrave.schema.columns import Identifier, Integer
 from margrave.schema.columns.identifier import keys
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
 RNG = np.random.default_rng(1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.schema.profile import PROFILE, classes, profile
-from margrave.schema.storage import iso
+from margrave.schema.storage import clock
 from margrave.schema.storage.spelling import SPELLINGS, respelt, spellings
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -59,42 +59,42 @@ def test_each_text_is_in_one_class(text: str, expected: str) -> None:
 
 @given(st.dates())
 def test_dates_count_days(day: datetime.date) -> None:
-    days, known = iso.dates(texts(day.isoformat()))
+    days, known = clock.dates(texts(day.isoformat()))
     assert known[0]
     assert days[0] == (day - EPOCH.date()).days
-    assert iso.date_text(int(days[0])) == day.isoformat()
+    assert clock.date_text(int(days[0])) == day.isoformat()
 
 
 @given(st.datetimes(), st.sampled_from("T "), st.sampled_from(("", "Z", "+05:30", "-23:59")))
 def test_moments_count_microseconds_of_utc(moment: datetime.datetime, blank: str, zone: str) -> None:
     text = moment.isoformat(blank) + zone
-    found, known = iso.moments(texts(text))
+    found, known = clock.moments(texts(text))
     shift = datetime.timedelta(0)
     if len(zone) > 1:
         sign = -1 if zone[0] == "-" else 1
         shift = sign * datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:]))
     assert known[0]
     assert found[0] == (moment - EPOCH) // MICRO - shift // MICRO
-    assert iso.moments(texts(iso.moment_text(int((moment - EPOCH) // MICRO))))[0][0] == (
+    assert clock.moments(texts(clock.moment_text(int((moment - EPOCH) // MICRO))))[0][0] == (
         (moment - EPOCH) // MICRO
     )
 
 
 @given(st.times())
 def test_times_count_from_midnight(time: datetime.time) -> None:
-    found, known = iso.times(texts(time.isoformat()))
+    found, known = clock.times(texts(time.isoformat()))
     assert known[0]
     day = datetime.datetime.combine(EPOCH, time)
     assert found[0] == (day - EPOCH) // MICRO
-    assert iso.times(texts(iso.time_text(int(found[0]))))[0][0] == found[0]
+    assert clock.times(texts(clock.time_text(int(found[0]))))[0][0] == found[0]
 
 
 @given(st.text(alphabet="0123456789-:T Z+.e", max_size=30))
 def test_a_text_that_is_read_is_spelt_as_the_rules_say(text: str) -> None:
     known = {
-        "date": bool(iso.dates(texts(text))[1][0]),
-        "moment": bool(iso.moments(texts(text))[1][0]),
-        "time": bool(iso.times(texts(text))[1][0]),
+        "date": bool(clock.dates(texts(text))[1][0]),
+        "moment": bool(clock.moments(texts(text))[1][0]),
+        "time": bool(clock.times(texts(text))[1][0]),
     }
     assert sum(known.values()) <= 1
     for name, found in known.items():

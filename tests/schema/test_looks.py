@@ -17,7 +17,7 @@ from margrave.errors import InputError
 from margrave.schema.profile import profile
 from margrave.schema.queries import grids, histogram, places, readings
 from margrave.schema.storage import clock, forms
-from margrave.schema.storage.iso import DAY
+from margrave.schema.storage.clock import DAY
 
 NOON = datetime.datetime(1969, 12, 31, 12, 0)
 

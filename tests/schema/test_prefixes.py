@@ -13,8 +13,7 @@ import pytest
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
 from margrave.schema.columns.identifier import keys
-from margrave.schema.decode import decode
-from margrave.schema.encode import encode, encode_column
+from margrave.schema.encode import decode, encode, encode_column
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import Frame
 from margrave.schema.given import given_values

@@ -15,12 +15,12 @@ from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Date, Duration, Integer, Moment, Real, Relative
 from margrave.schema.columns.relative import MOST_TERMS, Comparison, in_turn
-from margrave.schema.decode import decode
+from margrave.schema.encode import decode
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import Frame
 from margrave.schema.given import given_values
 from margrave.schema.schema import Schema
-from margrave.schema.storage.iso import DAY
+from margrave.schema.storage.clock import DAY
 
 ROWS = 4000
 WHOLE: dict[str, Any] = {"missing": False, "strict": False}

@@ -12,8 +12,7 @@ import pytest
 from margrave.errors import SchemaError
 from margrave.schema.columns import Categorical, Date, Duration, Integer, Moment, Real
 from margrave.schema.constraints.rules import Ordered, Sum, Within
-from margrave.schema.decode import decode
-from margrave.schema.encode import encode
+from margrave.schema.encode import decode, encode
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema

@@ -16,7 +16,7 @@ from command_line import call
 from margrave.cli.options import split_names
 from margrave.errors import InputError, SchemaError
 from margrave.schema.constraints.rules import Ordered
-from margrave.schema.selection import Selection
+from margrave.schema.frame import Selection
 
 NAMES = ["who", "age", "height, cm", "sex", "tags"]
 ROWS = 300

@@ -15,8 +15,7 @@ import pytest
 from margrave.engines.memory import open_source
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Categorical, Date, Duration, Integer, Moment, Temporal, Time
-from margrave.schema.decode import decode
-from margrave.schema.encode import encode_column
+from margrave.schema.encode import decode, encode_column
 from margrave.schema.frame import stored_column
 from margrave.schema.schema import Schema
 from margrave.schema.storage.arrow import decode_column

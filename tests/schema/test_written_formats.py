@@ -10,17 +10,19 @@ from margrave.errors import SchemaError
 from margrave.schema.columns import Date, Duration, Integer, Real
 from margrave.schema.encode import encode
 from margrave.schema.schema import Schema
-from margrave.schema.storage.spelling import SPELLINGS, spellings, write_format
-from margrave.schema.storage.text import date_format
-from margrave.schema.storage.written import (
+from margrave.schema.storage.spelling import (
     DATE_VOTES,
     NUMBER_VOTES,
+    SPELLINGS,
     choose_date_format,
     choose_number_format,
     rewrite_column,
+    spellings,
     vote_on_dates,
     vote_on_numbers,
+    write_format,
 )
+from margrave.schema.storage.text import date_format
 
 NUMBERS = {
     "$1,234.50": ("$", "", "commas point"),

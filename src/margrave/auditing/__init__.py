@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from margrave.auditing.bounds import Audit, Claim
-from margrave.auditing.canary import audit
-from margrave.auditing.one_run import OneRunAudit, audit_in_one_run
+from margrave.auditing.canary import OneRunAudit, audit, audit_in_one_run
 from margrave.auditing.shadow import ShadowAttack, shadow_attack
 from margrave.auditing.world import World, generated, worlds_of
 

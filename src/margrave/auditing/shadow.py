@@ -18,7 +18,7 @@ from margrave.auditing.bounds import highest_rate, lowest_rate
 from margrave.auditing.canary import LEAST_RUNS, Run, runner
 from margrave.auditing.world import World, check_adjacency, rows_of, worlds_of
 from margrave.errors import InputError, invalid
-from margrave.evaluation.attacks.risk import area, area_error
+from margrave.evaluation.attacks import area, area_error
 from margrave.evaluation.learners import fit_quietly, one_thread, part
 from margrave.evaluation.score import Facts, Score
 from margrave.privacy.unit import Adjacency

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.run.synthesis import Synthesis
-from margrave.schema.decode import decode
-from margrave.schema.encode import encode
+from margrave.schema.encode import decode, encode
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema

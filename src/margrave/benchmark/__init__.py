@@ -5,11 +5,10 @@
     prepared  what of a table is public, what methods learn from, what is held out
     methods   entries for methods, those of other libraries in environments of their own among them
     cell      one cell in a process of its own
-    store     the folder of a benchmark: one file a finished cell, all of them as Parquet
     run       the loop over the cells that are not done yet, each kept within its limits
-    results   outcomes as Parquet, and their means with intervals
-    page      the report, from markdown (tables, in LaTeX too) and pictures (SVG)
-    standing  one method against the best of some others
+    results   the folder: one file a finished cell, all of them as Parquet, and their means with intervals
+    page      the report, from markdown (tables, in LaTeX too) and pictures (SVG); one method against the
+              best of some others
 
 A new table or method is one small file, see `benchmark.datasets.table_entry` and
 `benchmark.methods.method_entry`.

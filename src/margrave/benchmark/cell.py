@@ -69,7 +69,7 @@ def run_cell(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _score_table(request: Mapping[str, Any], table: Any, method: Any, folder: Path) -> dict[str, Any]:
     from margrave.benchmark.prepared import prepare, stream
-    from margrave.evaluation.scoring import score_metrics
+    from margrave.evaluation.review import score_metrics
     from margrave.evaluation.task import Task
 
     seed, repeat = request["seed"], request["repeat"]

@@ -360,7 +360,7 @@ def load_table(entry: TableEntry) -> pa.Table:
         InputError: The file cannot be read, or has not the columns that the entry names.
     """
     if entry.shipped:
-        from margrave.datasets.adult import load_adult
+        from margrave.datasets import load_adult
 
         table = load_adult(entry.shipped)
     elif entry.make:

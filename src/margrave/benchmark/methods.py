@@ -219,7 +219,7 @@ def run_peer(
     Raises:
         MargraveError: The adapter failed, or what it left cannot be used.
     """
-    from margrave.schema.decode import decode
+    from margrave.schema.encode import decode
 
     codes = encode(prepared.train.select(schema.names), schema)
     _ask(method, codes, budget, int(rng.integers(1 << 31)), folder)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from margrave.benchmark.grid import Cell, Grid
 from margrave.benchmark.methods import environment
-from margrave.benchmark.store import THREADS, Store, machine_facts, versions
+from margrave.benchmark.results import THREADS, Store, machine_facts, versions
 from margrave.errors import InputError, MargraveError, invalid
 
 How = Literal["exit", "time", "memory", "signal"]

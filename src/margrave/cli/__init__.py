@@ -1,4 +1,4 @@
-"""The command line: the app, and one module a command."""
+"""The command line: the app with the commands that spend, and modules for the others."""
 
 from __future__ import annotations
 

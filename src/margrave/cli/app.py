@@ -1,10 +1,14 @@
 """The command line: a thin shell over the Python API. Exit codes: 0 done, 1 failed, 2 bad input, 3 not up to
 what was required (`release`).
+
+The commands that spend a budget of their own stand here: `synthesize`, `plan`, which says what that would
+spend, `release` and `owners`; `regress` has a module of its own. `main`, below, runs any command.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -12,25 +16,22 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from margrave import __version__
-from margrave.cli.audit import audit
 from margrave.cli.bench import bench_app
-from margrave.cli.evaluate import evaluate
+from margrave.cli.evaluate import audit, evaluate
 from margrave.cli.example import demo, dummy, example
 from margrave.cli.images import images_app
 from margrave.cli.ledger import ledger_app
 from margrave.cli.options import (
     MethodCommand,
     check_epsilon,
+    list_missing_texts,
     with_plan_options,
     with_run_options,
     with_text_options,
 )
 from margrave.cli.regress import regress
-from margrave.cli.release import release as make_release
-from margrave.cli.sample import sample
+from margrave.cli.released import column_notes, fit, rule_notes, sample, show, tables
 from margrave.cli.schema import schema
-from margrave.cli.show import column_notes, rule_notes, show
-from margrave.cli.tables import fit, owners, tables
 from margrave.errors import MargraveError, locate_error
 
 INTERRUPTED_EXIT_CODE = 130
@@ -38,6 +39,8 @@ STOPPED_MESSAGE = (
     "stopped; what was spent is in the ledger file, and no output was left half-written; "
     "the same command with --resume goes on, or without it where there is no ledger file yet"
 )
+NOT_MET = 3
+"""The exit code of a release that was made and does not meet what was required of it."""
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base of all errors about the command line, wherever this version of Typer keeps Click."""
 
@@ -138,6 +141,103 @@ def plan(
     typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
 
 
+def release(
+    spec: Annotated[Path, typer.Argument(help="A TOML or JSON file that says all of the release.")],
+    fail_under: Annotated[
+        float | None,
+        typer.Option(
+            "--fail-under",
+            help="End with code 3 if a smaller share of the measured tables is usable: moved by noise by at "
+            "most 0.1 in total variation. Over what [checks] says.",
+        ),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what it would do. Spends nothing.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that was stopped.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a release as one file says it, and check it. Ends with code 3 if a requirement is not met."""
+    from margrave.archive import guarantee_to_json
+    from margrave.run.specification import make_release, read_specification
+
+    said = read_specification(spec)
+    if "owner" in said.data and "max_rows" not in said.data and not (quiet or as_json):
+        owner = said.data["owner"]
+        words = f"note: one row of each {owner!r} is used and the others are dropped; choose with max_rows"
+        typer.echo(f"{words} in [data], and see `margrave owners`", err=True)
+    if plan:
+        found = said.synthesizer().plan(str(said.folder / said.data["table"]))
+        typer.echo(json.dumps(found.to_json(), default=dict) if as_json else str(found))
+        return
+    with _show_progress(quiet or as_json) as on_step:
+        made = make_release(said, usable=fail_under, resume=resume, force=force, on_step=on_step)
+    if as_json:
+        checks = [
+            {
+                "name": one.name,
+                "value": one.value if math.isfinite(one.value) else None,
+                "bound": one.bound,
+                "at_least": one.at_least,
+                "met": one.met,
+                "private": one.private,
+            }
+            for one in made.checks
+        ]
+        files = {name: str(path) for name, path in made.files.items()}
+        promise = guarantee_to_json(made.synthesis.guarantee)
+        typer.echo(json.dumps({"guarantee": promise, "files": files, "checks": checks, "met": made.met}))
+    elif not quiet:
+        for line in rule_notes(made.synthesis.release):
+            typer.echo(f"warning: {line}", err=True)
+        typer.echo(f"guarantee: {made.synthesis.guarantee}")
+        for name, path in made.files.items():
+            typer.echo(f"{name}: {path}")
+        for one in made.checks:
+            typer.echo(f"check: {one}")
+    if not made.met:
+        raise typer.Exit(NOT_MET)
+
+
+def owners(
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with the private table.")],
+    owner: Annotated[str, typer.Option(help="Column that says whose row it is.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss of this look, above 0.")],
+    delta: Annotated[float, typer.Option(help="Far below one over the number of people.")] = 1e-9,
+    most: Annotated[int, typer.Option(help="Owners with more rows are not told apart.")] = 64,
+    adjacency: Annotated[
+        Literal["add_remove", "replace_one"], typer.Option(help="Which tables are neighbours.")
+    ] = "add_remove",
+    missing: Annotated[
+        list[str] | None, typer.Option("--missing", help="Text that means missing; repeatable.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Book, or new ledger file; TABLE.owners.ledger.jsonl by default.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="With a book: the name of the data set.")] = None,
+    analyst: Annotated[str | None, typer.Option(help="With a book: who asks.")] = None,
+    text: Any = None,
+) -> None:
+    """Say how many rows owners have, with noise, to choose --max-rows. Spends its own epsilon."""
+    from margrave.run.owner_sizes import owner_sizes
+
+    book = ledger or table.with_name(f"{table.name}.owners.ledger.jsonl")
+    found = owner_sizes(
+        table,
+        owner,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        most=most,
+        missing=list_missing_texts(missing),
+        text=text,
+        ledger=book,
+        dataset=dataset,
+        analyst=analyst,
+    )
+    typer.echo(str(found))
+
+
 app.add_typer(bench_app, name="bench")
 app.add_typer(images_app, name="images")
 app.add_typer(ledger_app, name="ledger")
@@ -148,7 +248,7 @@ app.command()(with_text_options(fit))
 app.command()(regress)
 app.command()(with_text_options(owners))
 app.command()(with_text_options(schema))
-app.command(name="release")(make_release)
+app.command()(release)
 app.command()(sample)
 app.command()(show)
 app.command()(with_text_options(dummy))

@@ -178,7 +178,7 @@ def standing(
     force: Force = False,
 ) -> None:
     """Write where one method is worse than the best of others, setting by setting. NOT PRIVATE."""
-    from margrave.benchmark.standing import write_standing
+    from margrave.benchmark.page import write_standing
 
     _check_page(out, "out", force)
     found = write_standing(folder, out, method=method, rivals=rivals or (), tolerance=tolerance)

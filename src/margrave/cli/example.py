@@ -26,7 +26,7 @@ def example(
     text: Any = None,
 ) -> None:
     """Write a made-up table to try the other commands on. It describes nobody."""
-    from margrave.datasets.hospital import make_hospital
+    from margrave.datasets import make_hospital
     from margrave.files import check_outputs, suffix_of, write_table
 
     suffix_of(out)
@@ -48,7 +48,7 @@ def dummy(
 ) -> None:
     """Write made-up rows from a schema alone, to try programs on. No table is read, nothing is spent."""
     from margrave.files import check_outputs, suffix_of, write_table
-    from margrave.run.dummy import make_dummy
+    from margrave.run.without_table import make_dummy
     from margrave.schema.schema import Schema
 
     suffix_of(out)
@@ -100,7 +100,7 @@ def run_demo(out: Path, epsilon: float, method: str, on_step: OnStep, *, force: 
     Raises:
         InputError: The folder cannot be made, or holds such a file and force is False.
     """
-    from margrave.datasets.adult import adult_path
+    from margrave.datasets import adult_path
     from margrave.files import check_outputs, write_table, write_text
     from margrave.report.comparison.page import render_comparison
     from margrave.run.evaluate import evaluate

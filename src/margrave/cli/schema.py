@@ -21,7 +21,7 @@ from margrave.cli.options import Columns, Drop, split_names
 
 if TYPE_CHECKING:
     from margrave.schema.columns import Column
-    from margrave.schema.selection import Selection
+    from margrave.schema.frame import Selection
 
 
 def schema(
@@ -52,8 +52,8 @@ def schema(
     """
     from margrave.errors import InputError, invalid
     from margrave.files import check_outputs, write_text
+    from margrave.schema.frame import Selection
     from margrave.schema.schema import Schema
-    from margrave.schema.selection import Selection
 
     if (table is None) == (from_sdv is None):
         raise InputError(invalid("table", "given, or --from-sdv instead", "Give one of them."))

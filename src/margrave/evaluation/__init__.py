@@ -5,9 +5,9 @@ from __future__ import annotations
 from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, compare
 from margrave.evaluation.learners import score_classifier
 from margrave.evaluation.metrics.registry import METRICS
+from margrave.evaluation.review import score_metrics, score_references
 from margrave.evaluation.rows import Rows, references, split
 from margrave.evaluation.score import Facts, Score, Summary, summarise
-from margrave.evaluation.scoring import score_metrics, score_references
 from margrave.evaluation.task import Metric, Task
 
 __all__ = [

@@ -207,9 +207,8 @@ class Coefficients:
         Raises:
             InputError: The path cannot be written.
         """
-        from margrave.files import suffix_of, write_table
+        from margrave.files import write_table
 
-        suffix_of(path)
         write_table(self.table(), path)
 
     def __getitem__(self, name: str) -> float:

@@ -16,8 +16,7 @@ from margrave.schema.columns import Binned, Column, Listed, Ordinal
 from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
-from margrave.tables.estimates import labels_of
-from margrave.tables.functionals import scores_of
+from margrave.tables.estimates import labels_of, scores_of
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]

@@ -29,7 +29,7 @@ from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.sums import MeasuredSums, Sharpened, Sums, model_sums
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
-from margrave.tables.functionals import PooledTables
+from margrave.tables.estimates import PooledTables
 
 if TYPE_CHECKING:
     from margrave.protocols import Model

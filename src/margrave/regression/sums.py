@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from margrave.regression.design import Design
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, project_simplex
 from margrave.schema.domain import Clique
-from margrave.tables.functionals import PooledTables
+from margrave.tables.estimates import PooledTables
 
 if TYPE_CHECKING:
     from margrave.protocols import Model

@@ -1,8 +1,8 @@
-"""The shell of a page: head, style, contents, footer. Nothing is fetched from anywhere.
+"""What every page is made of. Nothing is fetched from anywhere.
 
-Markup: HTML and SVG elements built as text, everything escaped unless it already is markup.
-
-Tables of a page, with scoped headers.
+First markup: HTML and SVG elements built as text, everything escaped unless it already is markup. Then the
+shell of a page, head, style, contents and footer, and tables with scoped headers. Then how numbers are
+written on a page, and last what every number means, in words, for the foot of a page.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib.resources import files
 from typing import final
 
@@ -250,3 +252,159 @@ def details(summary: Child, *body: Child) -> Markup:
 def facts(entries: Iterable[tuple[str, Child]], *, css: str = "facts") -> Markup:
     """A list of terms and what they are."""
     return tag("dl", *[tag("div", tag("dt", term), tag("dd", value)) for term, value in entries], class_=css)
+
+
+def significant(value: float | Fraction, digits: int = 4, *, padded: bool = False) -> str:
+    """A number to some significant digits, as in 0.03056, 12.5 or 1e-9; trailing zeros only if padded."""
+    value = float(value)
+    if not math.isfinite(value):
+        return "not defined"
+    text = f"{value:#.{digits}g}" if padded else f"{value:.{digits}g}"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        power = int(exponent)
+        if 0 <= power < 12:
+            return f"{value:,.0f}"
+        return f"{mantissa}e{power}"
+    return _minus(text)
+
+
+def format_fixed(value: float, digits: int = 3) -> str:
+    """A number to a fixed number of decimals, for columns of numbers."""
+    if not math.isfinite(value):
+        return "not defined"
+    text = f"{value:.{digits}f}"
+    return _minus(text.lstrip("-") if float(text) == 0 else text)
+
+
+def fraction(value: float) -> str:
+    """A number from 0 to 1 to two decimals, as short as a picture needs: .07, 1.0."""
+    text = f"{value:.2f}"
+    return text[1:] if text.startswith("0") else text[:3]
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share of 1 as a percentage."""
+    if not math.isfinite(share):
+        return "not defined"
+    return format_fixed(100 * share, digits) + "%"
+
+
+def count(value: float) -> str:
+    """A number of rows or things, rounded, with thin groups of three."""
+    if not math.isfinite(value):
+        return "not defined"
+    return _minus(f"{round(value):,}")
+
+
+def equals(symbol: str, value: str) -> str:
+    """A symbol and its value, never broken across lines."""
+    return f"{symbol}\u00a0=\u00a0{value}"
+
+
+def root(square: Fraction | int) -> str:
+    """The square root of an exact number: a whole number where it is one, else as √n."""
+    square = Fraction(square)
+    if square.denominator == 1 and math.isqrt(square.numerator) ** 2 == square.numerator:
+        return str(math.isqrt(square.numerator))
+    return f"√{square}"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−") if text.startswith("-") else text
+
+
+DEFINITIONS: tuple[tuple[str, str], ...] = (
+    (
+        "Noisy table",
+        ("The number of rows for each combination of values of some columns, plus random noise in each."),
+    ),
+    (
+        "σ (sigma)",
+        (
+            "Standard deviation of the noise in one cell, in rows. Two thirds of the noise is "
+            "smaller, 95% is smaller than 2σ."
+        ),
+    ),
+    ("N", "The number of rows the release stands for: public, or itself released with noise."),
+    (
+        "Distance",
+        (
+            "Half the sum over all cells of the absolute difference between two tables of shares. The "
+            "released table is divided by N, the other by its own sum. Between two tables without noise it "
+            "is "
+            "the total variation, from 0 to 1. Noisy counts may be below zero and need not add up to N, so "
+            "against a released table it passes 1 where noise is larger than what it hides."
+        ),
+    ),
+    (
+        "Noise floor",
+        (
+            "The distance to expect if noise were the only difference: sqrt(2/π) times the sum "
+            "of σ over the cells, divided by 2N. For whole numbers it is exact to a few "
+            "percent once σ is above 1."
+        ),
+    ),
+    (
+        "Ratio",
+        (
+            "Distance divided by noise floor. About 1 is what noise alone gives; a "
+            "distribution fitted to few tables can be below it, since it follows some of the "
+            "noise."
+        ),
+    ),
+    (
+        "Within noise",
+        (
+            "Distance at most the noise floor plus two standard deviations of the distance "
+            "that noise alone gives."
+        ),
+    ),
+    (
+        "Released table of a column",
+        ("All released tables that contain the column, summed to it and averaged with weights 1/σ²."),
+    ),
+    (
+        "Cramér's V",
+        (
+            "Association of two columns in a table of shares p: V² = (Σ p²ᵢⱼ/(pᵢ pⱼ) − "
+            "1)/(min(r, c) − 1), over the r and c values that occur. 0 if independent, 1 if "
+            "one decides the other."
+        ),
+    ),
+    (
+        "Sensitivity",
+        ("The most that one unit can change the exact answer, as a length (L2), a sum (L1) or a score."),
+    ),
+    (
+        "ρ (rho)",
+        (
+            "Cost of an answer. Gaussian noise: sensitivity² / (2σ²). Laplace noise: ε²/2. A "
+            "choice by the exponential mechanism: ε²/8. Costs of all answers add up; under "
+            "Gaussian accounting μ² = 2ρ."
+        ),
+    ),
+    ("Share, cumulative", "ρ of a line over the ρ allowed; ρ of a line and all before it."),
+    (
+        "Threshold",
+        (
+            "A value found in the table is named only if its noisy count reaches the "
+            "threshold; δ of the line bounds the probability that a value held by one unit "
+            "alone is named."
+        ),
+    ),
+    (
+        "Codes",
+        (
+            "Number of distinct values or bins of a column in the release, with one for "
+            "missing and one for other values where there may be any."
+        ),
+    ),
+)
+
+
+def definitions(entries: Sequence[tuple[str, Child]]) -> Markup:
+    """A list of terms."""
+    return tag(
+        "dl", *[tag("div", tag("dt", term), tag("dd", text)) for term, text in entries], class_="terms"
+    )

@@ -97,7 +97,7 @@ def _score_raw(
     """Scores of metrics and of reference tables, of raw values unless streamed. **Not private.**"""
     from margrave.engines.frames import read_table
     from margrave.engines.memory import MemorySource
-    from margrave.evaluation.scoring import score_request
+    from margrave.evaluation.review import score_request
 
     tables = {}
     for name, table in data.items():
@@ -113,7 +113,7 @@ def _share_schema(
 ) -> tuple[Schema, list[MemoryEngine]]:
     """Two tables under one schema, with the columns of the second. **Not private.**"""
     from margrave.engines.opening import open_here
-    from margrave.evaluation.observed import observed_schema
+    from margrave.evaluation.rows import observed_schema
 
     sources = [open_here(table, **reading) for table in (real, synthetic)]
     names = [column.name for column in sources[1].columns]
@@ -193,7 +193,7 @@ def _observe_tables(
     sources: Mapping[str, Source], known: Schema | None, target: str | None
 ) -> tuple[Schema, list[str]]:
     """One schema for all tables, and what is left out of it."""
-    from margrave.evaluation.observed import find_identifying, observed_schema, widen_schema
+    from margrave.evaluation.rows import find_identifying, observed_schema, widen_schema
 
     others = [source for name, source in sources.items() if name.startswith("table ")]
     found = observed_schema(sources["real"], others, known)

@@ -28,8 +28,8 @@ from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance
 from margrave.schema.columns import Binned, Listed, Relative, Unknown
+from margrave.schema.frame import Selection
 from margrave.schema.schema import Schema
-from margrave.schema.selection import Selection
 from margrave.schema.storage.text import TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
 

@@ -109,7 +109,7 @@ def complete_schema(part: PublicPart | None, declared: Schema | None) -> Schema 
     """
     if part is None:
         return declared
-    from margrave.evaluation.observed import observed_schema
+    from margrave.evaluation.rows import observed_schema
 
     public = set(part.names)
     mine = [] if declared is None else [column for column in declared.columns if column.name in public]

@@ -385,7 +385,7 @@ class Synthesis:
         on_step: OnStep,
         max_seconds: float | None,
     ) -> Any:
-        from margrave.schema.decode import decode
+        from margrave.schema.encode import decode
 
         generator = np.random.default_rng(rng)
         deadline = Limits(max_seconds=max_seconds).start(Stopwatch())

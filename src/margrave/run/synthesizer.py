@@ -61,9 +61,8 @@ from margrave.run.public import (
 )
 from margrave.run.resume import check_clockless, check_unfinished, facts, run_strategy
 from margrave.run.synthesis import Rng, Synthesis
-from margrave.schema.frame import type_warning
+from margrave.schema.frame import Selection, type_warning
 from margrave.schema.schema import Schema
-from margrave.schema.selection import Selection
 from margrave.schema.storage.text import TextFormat
 
 if TYPE_CHECKING:

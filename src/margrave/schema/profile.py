@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema.columns.listed import FALSITIES
-from margrave.schema.storage import forms, iso
-from margrave.schema.storage.spelling import MARKS
-from margrave.schema.storage.written import are_written_numbers, written_dates
+from margrave.schema.storage import clock, forms
+from margrave.schema.storage.spelling import MARKS, are_written_numbers, written_dates
 
 TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""
@@ -27,7 +26,7 @@ Further kinds of text have classes of their own. A *mark* is one of `schema.stor
 is a whole number that would lose something as a number: a zero in front of other digits (01591), or a plus
 sign in front of seven digits or more. *pointed* is a whole number that is written with a decimal point or an
 exponent (12.0). Numbers, dates and moments in a format of their own (1,234.50, 01/31/2020) are *written*:
-`storage.written` says in which. And there are truth values, by how they are spelt."""
+`storage.spelling` says in which. And there are truth values, by how they are spelt."""
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
 WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE = OTHERS
 PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
@@ -83,7 +82,7 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     result[text & _is_in(distinct, MARKS)] = MARK
     for place, word in zip(TRUE, TRUTHS, strict=True):
         result[text & _is_in(distinct, (word, FALSITIES[word]))] = place
-    for place, read in ((DATE, iso.dates), (MOMENT, iso.moments), (TIME, iso.times)):
+    for place, read in ((DATE, clock.dates), (MOMENT, clock.moments), (TIME, clock.times)):
         result[_where(distinct, text, read)] = place
     return result
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.storage import clock, forms, iso
+from margrave.schema.storage import clock, forms
 
 READS = ("number", "date", "moment", "time", "duration")
 """As what cells are read. Text is a number, date, moment or time by its spelling, and a date may stand for
@@ -54,9 +54,9 @@ def _convert_temporal(values: NDArray[np.int64], held: str, read: str, name: str
     if read == "number":
         return values
     if (held, read) == ("moment", "date"):
-        return values // iso.DAY
+        return values // clock.DAY
     if (held, read) == ("date", "moment"):
-        return np.clip(values, -(clock.MAX_TICKS // iso.DAY), clock.MAX_TICKS // iso.DAY) * iso.DAY
+        return np.clip(values, -(clock.MAX_TICKS // clock.DAY), clock.MAX_TICKS // clock.DAY) * clock.DAY
     raise InputError(
         invalid(f"column {name!r}", f"stored as what it is declared, a {read}", f"It stores a {held}.")
     )
@@ -65,13 +65,13 @@ def _convert_temporal(values: NDArray[np.int64], held: str, read: str, name: str
 def _texts(normal: Any, read: str) -> tuple[NDArray[np.int64], Truths]:
     codes, distinct = forms.texts(normal)
     if read == "date":
-        values, known = iso.dates(distinct)
+        values, known = clock.dates(distinct)
     elif read == "time":
-        values, known = iso.times(distinct)
+        values, known = clock.times(distinct)
     elif read == "moment":
-        values, known = iso.moments(distinct)
-        days, plain = iso.dates(distinct)
-        values, known = np.where(plain, days * iso.DAY, values), known | plain
+        values, known = clock.moments(distinct)
+        days, plain = clock.dates(distinct)
+        values, known = np.where(plain, days * clock.DAY, values), known | plain
     else:
         numbers, text = forms.parse(distinct)
         known = ~text & forms.whole(numbers)

@@ -30,8 +30,7 @@ from scipy.special import ndtri
 from margrave.errors import InputError, invalid
 from margrave.release import Release
 from margrave.schema.domain import Clique
-from margrave.tables.estimates import labels_of
-from margrave.tables.functionals import PooledTables, Term, ranges_of, scores_of
+from margrave.tables.estimates import PooledTables, Term, labels_of, ranges_of, scores_of
 
 Floats = NDArray[np.float64]
 Of = Literal["population", "table"]

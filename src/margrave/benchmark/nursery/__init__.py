@@ -1,11 +1,10 @@
 """The nursery: tables that methods have not seen, made by seeded generators or shipped by other packages.
 
     table         random numbers that no version of numpy changes; NurseryTable, and how columns become Arrow
-    numbers       heavy tails, near-copies, dense dependence
-    codes         rare, dominant and unique codes, hierarchies, functional dependencies, interactions
-    surveys       survey scales, values missing not at random
+    numbers       heavy tails, near-copies, dense dependence; wide, narrow and independent tables, and curves
+    codes         rare, dominant and unique codes, hierarchies, functional dependencies, interactions;
+                  survey scales, values missing not at random
     journeys      order in time, owners who come again
-    shapes        wide, narrow and independent tables, and curves
     packaged      real tables that other packages ship
 
 The tables are in two halves, and which half a table is in never changes. Constants of the methods may be
@@ -20,12 +19,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from margrave.benchmark.nursery.codes import CODES, INTERACTIONS, REGIONS
+from margrave.benchmark.nursery.codes import CODES, GAPS, INTERACTIONS, REGIONS, SURVEYS
 from margrave.benchmark.nursery.journeys import JOURNEYS
-from margrave.benchmark.nursery.numbers import AMOUNTS, DENSE, LOANS
+from margrave.benchmark.nursery.numbers import AMOUNTS, DENSE, LOANS, SHAPES
 from margrave.benchmark.nursery.packaged import PACKAGED
-from margrave.benchmark.nursery.shapes import SHAPES
-from margrave.benchmark.nursery.surveys import GAPS, SURVEYS
 from margrave.benchmark.nursery.table import HALVES, Half, NurseryTable
 from margrave.errors import InputError, invalid
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
-from margrave.schema.storage import clock, iso
+from margrave.schema.storage import clock
 from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
 MIN_INEXACT_NUMBER = float(1 << 52)
@@ -111,14 +111,14 @@ class Stored:
         if read in (held, "number"):
             return self
         if (held, read) == ("moment", "date"):
-            rest = self.value % iso.DAY
-            rest = ibis.ifelse(rest < 0, rest + iso.DAY, rest)
+            rest = self.value % clock.DAY
+            rest = ibis.ifelse(rest < 0, rest + clock.DAY, rest)
             # The half keeps a quotient that the backend takes in double precision on the right side.
-            days = ((self.value - rest + iso.DAY // 2) / iso.DAY).floor()
+            days = ((self.value - rest + clock.DAY // 2) / clock.DAY).floor()
             return dataclasses.replace(self, kind=pa.int64(), value=days.cast("int64"))
         if (held, read) == ("date", "moment"):
-            most = clock.MAX_TICKS // iso.DAY
-            return dataclasses.replace(self, kind=pa.int64(), value=self.value.clip(-most, most) * iso.DAY)
+            most = clock.MAX_TICKS // clock.DAY
+            return dataclasses.replace(self, kind=pa.int64(), value=self.value.clip(-most, most) * clock.DAY)
         constraint = f"stored as what it is declared, a {read}"
         raise InputError(invalid(f"column {self.name!r}", constraint, f"It stores a {held}."))
 
@@ -267,7 +267,7 @@ def _wall(column: Any, micro: Any) -> Any:
     hours, minutes, seconds = (
         part.cast("int64") for part in (column.hour(), column.minute(), column.second())
     )
-    return _days(column.date()) * iso.DAY + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micro
+    return _days(column.date()) * clock.DAY + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micro
 
 
 def number(value: float) -> Any:

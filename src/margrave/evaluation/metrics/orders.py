@@ -21,7 +21,7 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Column, Ordinal, Temporal
-from margrave.schema.storage import iso
+from margrave.schema.storage import clock
 
 Numbers = NDArray[np.float64]
 
@@ -111,7 +111,7 @@ def _find_all(task: Task) -> tuple[tuple[OrderedColumn, OrderedColumn], ...]:
 
 def take_day(column: OrderedColumn) -> OrderedColumn:
     """The dates of a column of moments, to hold against columns of dates."""
-    days = [np.floor(values / iso.DAY) for values in (column.real, column.synthetic)]
+    days = [np.floor(values / clock.DAY) for values in (column.real, column.synthetic)]
     return OrderedColumn(column.name + DAY, "date", days[0], days[1])
 
 

@@ -9,8 +9,7 @@ and SDNist as released; docs/metrics.md says where a definition had to be filled
 from __future__ import annotations
 
 from margrave.errors import InputError, invalid
-from margrave.evaluation.attacks.risk import AttributeInference, Linkability, MembershipInference
-from margrave.evaluation.attacks.singling_out import SinglingOut
+from margrave.evaluation.attacks import AttributeInference, Linkability, MembershipInference, SinglingOut
 from margrave.evaluation.distance import total_variation
 from margrave.evaluation.metrics import efficiency as learnt
 from margrave.evaluation.metrics.dependence import (
@@ -21,7 +20,7 @@ from margrave.evaluation.metrics.dependence import (
     pearson_difference,
     similarity,
 )
-from margrave.evaluation.metrics.efficiency import Propensity
+from margrave.evaluation.metrics.efficiency import Propensity, RegressionOverlap
 from margrave.evaluation.metrics.first_look import FirstLook
 from margrave.evaluation.metrics.marginals import (
     CountingQueries,
@@ -35,10 +34,8 @@ from margrave.evaluation.metrics.marginals import (
     k_marginal,
     l1_distance,
 )
-from margrave.evaluation.metrics.matches import ApparentMatch, UniqueExactMatch
 from margrave.evaluation.metrics.orders import OrderBroken, RankSlope
-from margrave.evaluation.metrics.regression import RegressionOverlap
-from margrave.evaluation.metrics.rules import BrokenRules
+from margrave.evaluation.metrics.rows import ApparentMatch, BrokenRules, UniqueExactMatch
 from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
 from margrave.extensions import add_entry, find_entry

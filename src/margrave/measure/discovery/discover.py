@@ -156,8 +156,8 @@ class Discovery:
 
     1. *profile* of a column: the classes of `margrave.schema.profile.PROFILE`.
        Where it tells of numbers or dates that are not written as usual, *format*: rows by the class of their
-       text that votes on formats (`margrave.schema.storage.written`); other rows are in no cell. From then on
-       the column's texts are read in the format chosen, each by itself.
+       text that votes on formats (`margrave.schema.storage.spelling`); other rows are in no cell. From then
+       on the column's texts are read in the format chosen, each by itself.
     2. *bounds* of numbers: the powers of two, then, where numbers are far from zero, equal cells over those
        found; of dates and moments the years 1 to 9999, then, of moments in few of them, their days.
        Where declared bounds lie close together *spread* stands in: a few equal cells between them.

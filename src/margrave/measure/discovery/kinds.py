@@ -35,8 +35,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.profile import PROFILE, TRUTHS
-from margrave.schema.storage.spelling import MARKS, SPELLINGS
-from margrave.schema.storage.written import choose_date_format, choose_number_format
+from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format, choose_number_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source

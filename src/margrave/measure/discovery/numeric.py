@@ -55,7 +55,7 @@ from margrave.measure.mechanisms.partition import may_be_missing
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
 from margrave.schema.columns.binned import DEFAULT_BINS
-from margrave.schema.storage.iso import DAY
+from margrave.schema.storage.clock import DAY
 from margrave.schema.storage.spelling import SPELLINGS
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
 from margrave.schema.schema import Schema
-from margrave.schema.storage.iso import DAY
+from margrave.schema.storage.clock import DAY
 
 if TYPE_CHECKING:
     from margrave.protocols import Source

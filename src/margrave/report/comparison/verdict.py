@@ -7,14 +7,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from margrave.report.html import Markup, details, facts, join, mark_name, row, shorten, table, tag
-from margrave.report.numerals import count, percent
+from margrave.report.html import (
+    Markup,
+    count,
+    details,
+    facts,
+    join,
+    mark_name,
+    percent,
+    row,
+    shorten,
+    table,
+    tag,
+)
 
 if TYPE_CHECKING:
     from margrave.evaluation.comparison import Comparison
@@ -258,11 +268,7 @@ def plain_lines(review: Review) -> list[str]:
         lines += [f"{name}: {verdict.headline}"]
         lines += [f"  + {text}" for text in verdict.good]
         lines += [f"  ! {text}" for text in verdict.look]
-    return [*lines, *_list_said(review.notes)]
-
-
-def _list_said(notes: Sequence[str]) -> list[str]:
-    return [f"Note: {note}" for note in notes]
+    return lines + [f"Note: {note}" for note in review.notes]
 
 
 BRACKETS = {

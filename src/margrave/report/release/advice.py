@@ -8,10 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from margrave.report.html import MAX_LISTED, Markup, details, join, mark_name, row, table, tag
-from margrave.report.numerals import count, percent, significant
+from margrave.report.html import (
+    MAX_LISTED,
+    Markup,
+    count,
+    details,
+    join,
+    mark_name,
+    percent,
+    row,
+    significant,
+    table,
+    tag,
+)
 from margrave.report.release.fit import clique_text
-from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, PairUse, Usefulness
+from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, Usefulness
 
 MAX_NAMED = 4
 """Columns or pairs that a sentence names; the report lists all of them."""
@@ -103,7 +114,7 @@ def _lost_finding(use: Usefulness) -> str:
         return ""
     text = (
         f"{count(len(use.lost))} of {count(len(use.found))} pairs that were measured as dependent came out "
-        f"about independent: {_name_some([_spell(pair) for pair in use.lost])}."
+        f"about independent: {_name_some([' × '.join(lost.pair) for lost in use.lost])}."
     )
     if use.independent:
         text += f" Columns left with no dependence at all: {_name_some(list(use.independent))}."
@@ -188,10 +199,6 @@ def compose_verdict(use: Usefulness) -> list[str]:
     lines = [f"warning: {headline(use)}"]
     lines += [f"  - {sentence}" for sentence in list_findings(use)]
     return lines + [f"  next: {sentence}" for sentence in list_steps(use)]
-
-
-def _spell(pair: PairUse) -> str:
-    return " × ".join(pair.pair)
 
 
 def _name_some(names: Sequence[str]) -> str:

@@ -1,17 +1,56 @@
-"""Each column: the released distribution beside that of the model or the synthetic rows."""
+"""Columns and pairs of columns of a release.
+
+Each column first: the released distribution beside that of the model or the synthetic rows. Then each pair:
+the fit where it was measured, and how strongly the two are associated.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.report.bars import Distribution, legend, picture, tail_of
-from margrave.report.html import Markup, details, join, mark_name, row, table, tag
-from margrave.report.numerals import count, format_fixed, percent
-from margrave.report.release.fit import Estimate, Fitted, Released, rows_share
+from margrave.evaluation.distance import cramers_v
+from margrave.report.html import (
+    MAX_LISTED,
+    Markup,
+    count,
+    details,
+    format_fixed,
+    fraction,
+    join,
+    mark_name,
+    percent,
+    row,
+    table,
+    tag,
+)
+from margrave.report.pictures import (
+    MOST_NAMES,
+    Cell,
+    Distribution,
+    legend,
+    picture,
+    tail_of,
+    triangle,
+    triangle_legend,
+)
+from margrave.report.release.fit import (
+    FIT_HEADS,
+    Estimate,
+    Fit,
+    Fitted,
+    Released,
+    clique_text,
+    fit_row,
+    rows_share,
+)
 from margrave.schema.columns import Binned, Column, Listed, Relative
+from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -154,3 +193,237 @@ def _draw_unmeasured(column: Column, place: int, sides: Sides, second: NDArray[n
     distribution = Distribution.of(column.kind, labels_of(column), tail_of(column), second)
     drawn = picture(distribution, f"c{place}", f"Distribution of {column.name}", (sides.name, None))
     return tag("div", card(column.name, meta, drawn, join()), class_="inferred")
+
+
+LARGEST_LISTED = 10
+MOST_CELLS = 250_000
+MOST_CELLS_TOTAL = 30_000_000
+FIT_LEVELS = (0.75, 1.0, 1.25, 2.0)
+ASSOCIATION_LEVELS = (0.05, 0.1, 0.2, 0.4)
+INFERRED = "not measured; the model's value is an inference"
+
+
+def pairs_section(sides: Sides) -> Markup:
+    """The section of the page."""
+    names = sides.released.domain.names
+    if len(names) < 2:
+        return tag("p", "There is one column, so there are no pairs.")
+    fits = _fits(sides)
+    strengths = _strengths(sides)
+    shown = _names_shown(names, sides.released.pairs)
+    everything = list(combinations(names, 2))
+    measured = set(sides.released.pairs)
+    inferred = [pair for pair in everything if pair not in measured]
+    return join(
+        tag(
+            "p",
+            (
+                f"{count(len(measured))} of {count(len(everything))} pairs of columns were "
+                f"measured, alone or inside a larger table. The other {count(len(inferred))} were "
+                "not measured; the model's value of each is an inference."
+            ),
+        ),
+        tag("p", describe_larger_groups(sides.released)) if len(names) > 2 else None,
+        tag("p", f"The pictures show the {MOST_NAMES} columns that were measured most.")
+        if shown != names
+        else None,
+        tag("div", _fit_figure(shown, fits), _strength_figure(shown, strengths, measured), class_="heats"),
+        _largest(fits),
+        _list_inferred(inferred, strengths),
+    )
+
+
+def describe_larger_groups(released: Released) -> str:
+    """What is known of dependence among three or more columns that none of their pairs shows."""
+    measured = [clique for clique in released.cliques if len(clique) > 2]
+    looks = [look for look in released.appraisals if look.columns == 3]
+    if not looks and not measured:
+        return (
+            "Dependence among three or more columns that none of their pairs shows, such as where one column "
+            "says whether two others differ, was not looked for, and the model does not have it."
+        )
+    if not looks:
+        tables = "table" if len(measured) == 1 else "tables"
+        return (
+            f"{count(len(measured))} {tables} of three or more columns measured. Dependence among other "
+            "columns that none of their pairs shows was not looked for."
+        )
+    groups = sum(look.marginals for look in looks)
+    least = format_fixed(min(look.largest for look in looks) / (2 * released.rows), 3)
+    result = (
+        f"found in {count(len(measured))} of them, each of which was measured"
+        if measured
+        else "not found in any"
+    )
+    return (
+        "Dependence among three columns that none of their pairs shows was looked for in "
+        f"{count(groups)} groups of three columns and {result}. Noise would have hidden what moves the "
+        f"table of a group by a total variation of less than about {least}. Among more columns it was "
+        "not looked for."
+    )
+
+
+def level(value: float, levels: Sequence[float]) -> int:
+    """The number of levels that a value reaches."""
+    return sum(value > bound for bound in levels)
+
+
+def _fits(sides: Sides) -> dict[Clique, Fit]:
+    pairs = sides.released.pairs
+    shares = sides.fitted.shares(pairs)
+    if shares is None:
+        return {}
+    fits = {}
+    for pair, share in zip(pairs, shares, strict=True):
+        estimate = sides.released.told(pair)
+        if estimate is not None:
+            fits[pair] = sides.released.fit(estimate, share)
+    return fits
+
+
+def _strengths(sides: Sides) -> dict[Clique, float]:
+    """Cramér's V of the pairs whose table is small enough."""
+    domain = sides.released.domain
+    wanted: list[Clique] = []
+    cells = 0
+    for pair in combinations(domain.names, 2):
+        size = domain.size(pair)
+        if size <= MOST_CELLS and cells + size <= MOST_CELLS_TOTAL:
+            wanted.append(pair)
+            cells += size
+    if sides.synthetic is not None:
+        rows = sides.synthetic
+        return {pair: cramers_v(rows_share(rows, pair)) for pair in wanted}
+    shares = sides.fitted.shares(wanted)
+    return (
+        {} if shares is None else {pair: cramers_v(share) for pair, share in zip(wanted, shares, strict=True)}
+    )
+
+
+def _names_shown(names: tuple[str, ...], measured: Sequence[Clique]) -> tuple[str, ...]:
+    """At most MOST_NAMES names, those measured most, in the table's order."""
+    if len(names) <= MOST_NAMES:
+        return names
+    often = Counter(name for pair in measured for name in pair)
+    kept = set(sorted(names, key=lambda name: -often[name])[:MOST_NAMES])
+    return tuple(name for name in names if name in kept)
+
+
+def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
+    cells = {}
+    for pair in combinations(names, 2):
+        text = f"{pair[0]} × {pair[1]}"
+        fit = fits.get(pair)
+        if fit is None:
+            cells[pair] = Cell(None, "", f"{text}: {INFERRED}")
+            continue
+        ratio, distance = format_fixed(fit.ratio, 2), format_fixed(fit.distance, 4)
+        spoken = f"{text}: {ratio} times the noise floor (distance {distance})"
+        cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), format_fixed(fit.ratio, 1), spoken)
+    drawn = triangle(
+        names,
+        cells,
+        "f",
+        "fit",
+        "Fit of the measured pairs",
+        (
+            "Distance between the released and the fitted table of each measured pair, in "
+            "units of the noise floor."
+        ),
+    )
+    entries = [
+        ("f0", "at most 0.75"),
+        ("f1", "to 1"),
+        ("f2", "to 1.25"),
+        ("f3", "to 2"),
+        ("f4", "above 2"),
+        ("empty", "not measured"),
+    ]
+    caption = tag(
+        "figcaption",
+        tag("strong", "Fit of the measured pairs. "),
+        "Distance over noise floor: about 1 is noise alone.",
+    )
+    return tag("figure", caption, drawn, triangle_legend(entries))
+
+
+def _strength_figure(names: tuple[str, ...], strengths: dict[Clique, float], measured: set[Clique]) -> Markup:
+    if not strengths:
+        return join()
+    cells = {}
+    for pair in combinations(names, 2):
+        text = f"{pair[0]} × {pair[1]}"
+        value = strengths.get(pair)
+        if value is None:
+            cells[pair] = Cell(None, "", f"{text}: too large to compute here")
+            continue
+        origin = "measured" if pair in measured else INFERRED
+        cells[pair] = Cell(
+            level(value, ASSOCIATION_LEVELS), fraction(value), f"{text}: {format_fixed(value, 3)}, {origin}"
+        )
+    drawn = triangle(
+        names,
+        cells,
+        "q",
+        "strength",
+        "Association in the released distribution",
+        "Cramér's V of each pair in the fitted distribution, from 0 to 1.",
+    )
+    entries = [
+        ("q0", "at most 0.05"),
+        ("q1", "to 0.1"),
+        ("q2", "to 0.2"),
+        ("q3", "to 0.4"),
+        ("q4", "above 0.4"),
+    ]
+    caption = tag(
+        "figcaption",
+        tag("strong", "Association in the fitted distribution. "),
+        "Cramér's V: 0 none, 1 complete.",
+    )
+    return tag("figure", caption, drawn, triangle_legend(entries))
+
+
+def _largest(fits: dict[Clique, Fit]) -> Markup | None:
+    if not fits:
+        return None
+    ranked = sorted(fits.values(), key=lambda fit: -fit.ratio)
+    top = table(
+        "Measured pairs with the largest distance over noise floor",
+        FIT_HEADS,
+        [fit_row(fit) for fit in ranked[:LARGEST_LISTED]],
+        numeric=5,
+    )
+    rest = ranked[LARGEST_LISTED : LARGEST_LISTED + MAX_LISTED]
+    if not rest:
+        return top
+    return join(
+        top,
+        details(
+            f"{count(len(rest))} more measured pairs",
+            table("More measured pairs", FIT_HEADS, [fit_row(fit) for fit in rest], numeric=5),
+        ),
+    )
+
+
+def _list_inferred(pairs: Sequence[Clique], strengths: dict[Clique, float]) -> Markup | None:
+    if not pairs:
+        return None
+    ranked = sorted(pairs, key=lambda pair: -strengths.get(pair, -1.0))
+    lines = []
+    for pair in ranked[:MAX_LISTED]:
+        value = strengths.get(pair)
+        lines.append(
+            row(
+                clique_text(pair),
+                INFERRED,
+                "not computed" if value is None else format_fixed(value, 3),
+                numeric=1,
+            )
+        )
+    more = len(ranked) - len(lines)
+    return details(
+        f"{count(len(pairs))} pairs that were not measured",
+        table("Pairs that were not measured", ("Pair", "Status", "Cramér's V"), lines, numeric=1),
+        tag("p", f"and {count(more)} more") if more else None,
+    )

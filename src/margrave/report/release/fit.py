@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from margrave.evaluation.distance import shares
 from margrave.privacy.accounting.events import read_appraisal
 from margrave.release import NoisyMarginal, Release
-from margrave.report.html import Markup, join, mark_name, row, table, tag
-from margrave.report.numerals import count, format_fixed, percent
+from margrave.report.html import Markup, count, format_fixed, join, mark_name, percent, row, table, tag
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 

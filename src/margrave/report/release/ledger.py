@@ -21,8 +21,22 @@ from margrave.privacy.accounting.events import (
     SubsampledGaussianEvent,
 )
 from margrave.release import Guarantee
-from margrave.report.html import MAX_LISTED, Markup, details, facts, join, row, shorten, table, tag
-from margrave.report.numerals import count, equals, percent, root, significant
+from margrave.report.html import (
+    MAX_LISTED,
+    Markup,
+    count,
+    details,
+    equals,
+    facts,
+    join,
+    percent,
+    root,
+    row,
+    shorten,
+    significant,
+    table,
+    tag,
+)
 
 
 @dataclass(frozen=True, slots=True)

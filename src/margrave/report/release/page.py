@@ -1,33 +1,64 @@
-"""The report of a release: one file, made of released quantities alone."""
+"""The pages of a release and of a regression: one file each, made of released quantities alone.
+
+`render` puts the sections of a release together. Two of them are here: the schema as a table, with the
+relations between columns that a release found and how sure that is, and a contact sheet of synthetic
+pictures, where the release is of pictures. `render_regression`, last, is the page of a regression that spent
+a budget of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import margrave
 from margrave.errors import InputError, invalid
-from margrave.release import Release
-from margrave.report.definitions import DEFINITIONS, definitions
-from margrave.report.html import Markup, Section, document, join, shorten, tag
+from margrave.images import LABEL, Pixels
+from margrave.privacy.accounting.events import Event
+from margrave.release import Guarantee, Release
+from margrave.report.html import (
+    DEFINITIONS,
+    Markup,
+    Section,
+    count,
+    definitions,
+    document,
+    equals,
+    facts,
+    join,
+    mark_name,
+    percent,
+    row,
+    shorten,
+    significant,
+    table,
+    tag,
+)
 from margrave.report.release.advice import usefulness_box, usefulness_section
-from margrave.report.release.columns import Sides, columns_section
+from margrave.report.release.columns import Sides, columns_section, pairs_section
 from margrave.report.release.fit import Fitted, Released, TableFits
 from margrave.report.release.ledger import ledger_section
-from margrave.report.release.pairs import pairs_section
 from margrave.report.release.questions import question_links, questions_section
 from margrave.report.release.record import handling_section, record_section
-from margrave.report.release.schema import relations_section, schema_section
-from margrave.report.release.sheet import sheet_section
 from margrave.report.release.summary import (
+    describe_promise,
+    describe_unit,
     guarantee_section,
+    list_limits,
     not_private_banner,
     overview,
     owner_box,
     rules_box,
 )
 from margrave.report.release.usefulness import Usefulness, judge_release
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
+from margrave.schema.constraints.rules import Determines, Rule
 from margrave.schema.encoded import Encoded
+from margrave.schema.schema import Schema, describe_found_ranges
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -142,3 +173,343 @@ def _footer(release: Release) -> Markup:
         ),
         tag("p", "; ".join(notes)) if notes else None,
     )
+
+
+MAX_VALUES_SHOWN = 6
+LEAST_SHARE = 0.005
+HEADS = ("Column", "Kind", "Origin", "Missing", "Values or bins", "Codes")
+
+
+def schema_section(release: Release) -> Markup:
+    """The section of the page."""
+    return join(
+        tag(
+            "p",
+            (
+                "What the release knows of each column. Declared parts were given by the data "
+                "holder as public; discovered parts were read from the private table with noise "
+                "and are in the ledger." + _ranges_sentence(release)
+            ),
+        ),
+        table(
+            "Columns",
+            HEADS,
+            [_line(column, column.name in release.declared_columns) for column in release.schema.columns],
+            numeric=1,
+        ),
+    )
+
+
+def _ranges_sentence(release: Release) -> str:
+    """What became of numbers beyond the bins that were found, as a sentence; empty where none were."""
+    words = describe_found_ranges(release.schema.columns, release.declared_columns)
+    return f" {words[0].upper()}{words[1:]}." if words else ""
+
+
+def _line(column: Column, declared: bool) -> Markup:
+    origin = tag(
+        "span",
+        "declared" if declared else "discovered",
+        class_="chip" if declared else "chip found",
+    )
+    return row(
+        mark_name(column.name),
+        column.kind,
+        origin,
+        "possible" if column.missing else "never",
+        join(_values(column), _format(column, declared)),
+        count(column.size) if column.attribute else "none",
+        numeric=1,
+    )
+
+
+def _values(column: Column) -> Markup:
+    if isinstance(column, Listed):
+        return _list_values(column)
+    if isinstance(column, Binned):
+        low, high = _ends(column)
+        bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
+        fine = f", decoded by {count(len(column.weights))} finer cells" if column.weights else ""
+        return join(bins + fine + _grids(column))
+    if isinstance(column, Relative):
+        return join(column.sentence)
+    if isinstance(column, Identifier):
+        shapes = [join(", " if place else "", mark_name(one)) for place, one in enumerate(column.shapes)]
+        return join("new keys", *([" of the shape ", *shapes] if shapes else []))
+    if isinstance(column, Omitted):
+        return join("left out", f": {column.reason}" if column.reason else "")
+    return join("not known")
+
+
+def _ends(column: Binned) -> tuple[str, str]:
+    """Least and greatest value, for reading."""
+    ends = column.lower or 0, column.upper or 0
+    if isinstance(column, Temporal):
+        return column.spell(ends[0]), column.spell(ends[1])
+    low = column.spell(ends[0]) if ends[0] == math.nextafter(0.0, 1.0) else significant(ends[0], 8)
+    return low, significant(ends[1], 8)
+
+
+def _format(column: Column, declared: bool) -> str:
+    """How texts have the numbers or dates of a column, where it is not as usual."""
+    if not isinstance(column, Binned) or not column.format:
+        return ""
+    return f"; {'declared' if declared else 'found'} format {column.format}"
+
+
+def _grids(column: Binned) -> str:
+    """The rounding that decoding keeps up."""
+    if not column.grids:
+        return ""
+    shown = [
+        f"{percent(share, 0)} on multiples of {column.spell_step(step)}"
+        for step, share in column.grids
+        if share >= LEAST_SHARE
+    ]
+    return "; " + ", ".join(shown)
+
+
+def _list_values(column: Listed) -> Markup:
+    values = column.values or ()
+    shown = [
+        join(", " if place else "", mark_name(str(value), limit=28))
+        for place, value in enumerate(values[:MAX_VALUES_SHOWN])
+    ]
+    more = len(values) - len(shown)
+    rest = join(f" and {count(more)} more" if more > 0 else "")
+    if column.stems:
+        stems = [
+            join(", " if place else "", mark_name(stem))
+            for place, stem in enumerate(column.stems[:MAX_VALUES_SHOWN])
+        ]
+        more = len(column.stems) - len(stems)
+        rest = join(
+            rest,
+            "; others by how they begin: " if values else "by how they begin: ",
+            *stems,
+            f" and {count(more)} more" if more > 0 else "",
+        )
+    other = join("; all else as ", mark_name(column.other, limit=28)) if column.other is not None else None
+    return join(*shown, rest, other)
+
+
+RELATION_HEADS = ("Column", "Relation", "Rows that fit", "±2σ of noise")
+WORDS = (
+    "Columns whose values are drawn by how they differ from another column of the row, as a part of it, or "
+    "as what follows from it. These relations were found in the private table under noise. They are not "
+    "promised: rows that do not fit were moved to the nearest bin or value. A relation that is public can be "
+    "declared as a rule; rules are exact and cost nothing."
+)
+
+
+def relations_section(release: Release) -> Markup | None:
+    """The section of the page; None if no column is coded by another, or was found to follow from one."""
+    lines = [_relation_line(column) for column in release.schema.columns if isinstance(column, Relative)]
+    lines += [_rule_line(rule) for rule in release.schema.rules if rule.found is not None]
+    if not lines:
+        return None
+    return join(tag("p", WORDS), table("Relations found", RELATION_HEADS, lines, numeric=2))
+
+
+def _rule_line(rule: Rule) -> Markup:
+    """A line of the table for a rule that discovery found."""
+    by, column = rule.names
+    said = f"{column} follows from {by}" if isinstance(rule, Determines) else f"{by} says where {column} lies"
+    share, error = rule.found or (1.0, 0.0)
+    return row(
+        mark_name(column), mark_name(said, limit=120), percent(share, 1), percent(2 * error, 1), numeric=2
+    )
+
+
+def _relation_line(column: Relative) -> Markup:
+    shown = ("declared", "none") if column.share is None else tuple(percent(x, 1) for x in _noise(column))
+    return row(mark_name(column.name), mark_name(column.relation, limit=120), *shown, numeric=2)
+
+
+def _noise(column: Relative) -> tuple[float, float]:
+    share, error = column.share or (1.0, 0.0)
+    return share, 2 * error
+
+
+COLUMNS = 10
+"""Pictures of a class, at most."""
+CLASSES = 20
+"""Classes that are drawn."""
+DRAWN_PIXELS = 40_000
+"""Pixels of the whole sheet, at most, unless one picture a class has more; a page stays far below a
+megabyte."""
+SHADES = 16
+"""Shades of grey that are told apart."""
+GAP = 2
+ENLARGE = 3
+"""Points a side of each pixel."""
+LINE = 7
+"""Pixels above the pictures of a class, for its name."""
+
+Codes = NDArray[np.int64]
+
+
+def sheet_section(schema: Schema, synthetic: Encoded | None) -> Markup | None:
+    """The first synthetic pictures of each class; None where rows are no pictures, or there are none.
+
+    That rows are pictures is told by the schema: it is that of some `Pixels`, in all its columns.
+
+    Args:
+        schema: Of the release.
+        synthetic: Synthetic rows under it.
+    """
+    pixels = Pixels.find(schema)
+    if pixels is None or synthetic is None or not synthetic.rows:
+        return None
+    grey = np.stack([synthetic.column(name) for name in pixels.names], axis=1).astype(np.int64)
+    grey = grey.reshape(-1, pixels.height, pixels.width)
+    return join(
+        tag(
+            "p",
+            "Synthetic pictures, drawn from the model and not taken from the table. Of each class they are "
+            "the first that were drawn: none was picked.",
+        ),
+        _draw(pixels, grey, synthetic.column(LABEL).astype(np.int64)),
+        _tell_left_out(pixels),
+    )
+
+
+def _tell_left_out(pixels: Pixels) -> Markup | None:
+    left = len(pixels.labels) - CLASSES
+    return tag("p", f"The first {CLASSES} classes are drawn; {left} more are not.") if left > 0 else None
+
+
+def _draw(pixels: Pixels, grey: Codes, labels: Codes) -> Markup:
+    """The picture: a line for each class, its name above it."""
+    names = pixels.labels[:CLASSES]
+    size = pixels.height * pixels.width
+    columns = max(1, min(COLUMNS, DRAWN_PIXELS // (size * len(names))))
+    runs: dict[int, list[str]] = {}
+    parts, top = [], 0
+    for code, name in enumerate(names):
+        parts.append(tag("text", shorten(name, 40), x=0, y=top + LINE - 2, font_size=LINE - 2))
+        top += LINE
+        for place, picture in enumerate(grey[labels == code][:columns]):
+            left = place * (pixels.width + GAP)
+            parts.append(tag("rect", x=left, y=top, width=pixels.width, height=pixels.height, fill="#000"))
+            _add_runs(runs, np.rint(picture * ((SHADES - 1) / (pixels.levels - 1))).astype(int), left, top)
+        top += pixels.height + GAP
+    for shade, found in sorted(runs.items()):
+        tone = "#" + f"{shade * 255 // (SHADES - 1):02x}" * 3
+        parts.append(tag("path", d="".join(found), stroke=tone, fill="none"))
+    wide = columns * (pixels.width + GAP)
+    return tag(
+        "svg",
+        tag("title", "Contact sheet of synthetic pictures", id="sheet-t"),
+        tag("desc", f"At most {columns} pictures of each of {len(names)} classes.", id="sheet-d"),
+        join(*parts),
+        viewbox=f"0 0 {wide} {top}",
+        width=wide * ENLARGE,
+        role="img",
+        aria_labelledby="sheet-t sheet-d",
+        shape_rendering="crispEdges",
+    )
+
+
+def _add_runs(runs: dict[int, list[str]], shades: Codes, left: int, top: int) -> None:
+    """Add the strokes of one picture to those of its shades: pixels side by side of one shade are one."""
+    for down, line in enumerate(shades):
+        starts = np.flatnonzero(np.diff(line, prepend=-1))
+        lengths = np.diff(np.append(starts, len(line)))
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+            if line[start]:
+                runs.setdefault(int(line[start]), []).append(f"M{left + start} {top + down}.5h{length}")
+
+
+COEFFICIENT_HEADS = ("Coefficient", "Estimate", "Lower", "Upper")
+NO_INTERVALS = (
+    "There are no intervals: this method releases too little to tell its own error. Do not read the "
+    "estimates as exact."
+)
+INTERVALS = (
+    "Intervals hold the privacy noise alone: the coefficients of least squares on the private table lie in "
+    "them as often as the level says. Sampling is not in them. An estimate is drawn towards 0 where noise "
+    "is large, and may lie outside of its interval, whose middle is unbiased. An interval from -∞ to ∞ means "
+    "that the release does not determine the coefficient."
+)
+
+
+def render_regression(
+    facts_of_run: Mapping[str, str],
+    coefficients: Sequence[Mapping[str, Any]],
+    guarantee: Guarantee,
+    events: tuple[Event, ...],
+    *,
+    title: str | None = None,
+) -> str:
+    """The report of a regression as one self-contained HTML file.
+
+    **Privacy.** Made of the released coefficients, the promise and the ledger: post-processing.
+
+    Args:
+        facts_of_run: What was fitted, and how, by what it is called: such as the target and the method.
+        coefficients: For each, its "name", "estimate", "lower" and "upper"; None where there is no limit.
+        guarantee: What was promised.
+        events: The ledger.
+        title: Of the page.
+
+    Raises:
+        UnsupportedEventError: The ledger holds an event whose cost is not known.
+    """
+    sections = (
+        Section("summary", "Summary", join(owner_box(guarantee), _summarise(facts_of_run, guarantee))),
+        Section("coefficients", "Coefficients", _tabulate(coefficients)),
+        Section("guarantee", "The guarantee", _explain_promise(guarantee)),
+        Section("ledger", "The ledger", ledger_section(guarantee, events)),
+    )
+    lead = tag(
+        "p",
+        "One regression of a private table: its coefficients, and what they cost in privacy. This page is "
+        "made of released quantities alone: it may be published with them.",
+        class_="lead",
+    )
+    made = f"Made by margrave {margrave.__version__}. This file is complete in itself and fetches nothing."
+    heading = shorten(title, 80) if title else "Report of a private regression"
+    return document(heading, lead, sections, tag("p", made))
+
+
+def _explain_promise(guarantee: Guarantee) -> Markup:
+    limits = [tag("li", text) for text in list_limits(guarantee)]
+    heading = tag("h3", "What it does not mean", id="limits")
+    return join(describe_promise(guarantee), heading, tag("ul", *limits))
+
+
+def _summarise(facts_of_run: Mapping[str, str], guarantee: Guarantee) -> Markup:
+    promised = ", ".join(
+        (equals("ε", significant(guarantee.epsilon)), equals("δ", significant(guarantee.delta)))
+    )
+    return facts(
+        [
+            *((what, mark_name(told)) for what, told in facts_of_run.items()),
+            ("Guarantee", f"differential privacy, {promised}"),
+            ("Protects", describe_unit(guarantee.neighbours)),
+            ("Accounting", guarantee.accountant.removeprefix("accounting ")),
+        ]
+    )
+
+
+def _tabulate(coefficients: Sequence[Mapping[str, Any]]) -> Markup:
+    lines = [
+        row(
+            mark_name(figures["name"]),
+            f"{figures['estimate']:.5g}",
+            _limit(figures["lower"], "-∞"),
+            _limit(figures["upper"], "∞"),
+            numeric=3,
+        )
+        for figures in coefficients
+    ]
+    known = any(figures["lower"] is not None for figures in coefficients)
+    caption = f"{count(len(lines))} coefficients and their confidence limits"
+    return join(
+        tag("p", INTERVALS if known else NO_INTERVALS), table(caption, COEFFICIENT_HEADS, lines, numeric=3)
+    )
+
+
+def _limit(number: float | None, endless: str) -> str:
+    return endless if number is None else f"{number:.5g}"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from margrave.privacy.unit import Neighbours
 from margrave.release import FALSE_ALARM, Release
-from margrave.report.html import Markup, join, mark_name, tag
-from margrave.report.numerals import count, percent, significant
+from margrave.report.html import Markup, count, join, mark_name, percent, significant, tag
 from margrave.report.release.advice import headline
 from margrave.report.release.record import (
     NO_INPUT_HASH,

@@ -14,8 +14,7 @@ import margrave
 from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.history import DatasetHistory
 from margrave.release import Release
-from margrave.report.html import Child, Markup, facts, join, mark_name, row, table, tag
-from margrave.report.numerals import count, significant
+from margrave.report.html import Child, Markup, count, facts, join, mark_name, row, significant, table, tag
 from margrave.schema.columns import Binned, Column, Identifier, Listed
 from margrave.schema.columns.public_lists import lists_used
 

@@ -8,8 +8,19 @@ from collections.abc import Sequence
 from margrave.privacy.accounting.odds import bound_belief
 from margrave.privacy.unit import Neighbours
 from margrave.release import FALSE_ALARM, PRIOR, Guarantee, Release
-from margrave.report.html import Child, Markup, details, facts, join, mark_name, tag
-from margrave.report.numerals import count, equals, percent, significant
+from margrave.report.html import (
+    Child,
+    Markup,
+    count,
+    details,
+    equals,
+    facts,
+    join,
+    mark_name,
+    percent,
+    significant,
+    tag,
+)
 from margrave.schema.frame import type_warning
 from margrave.schema.schema import describe_rule
 

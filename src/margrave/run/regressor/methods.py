@@ -1,18 +1,19 @@
 """The methods of `Regressor`: what each asks at the door, and what it makes of the answers.
 
-Constants that are published are taken as published; all others follow from public numbers: the bound R^2 on
-a row's squared length, the budget, and the numbers of a row.
+`Scaling`, first, makes numbers of rows for the door, and is the way back to those of the encodings.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.measure.mechanisms.gradients import DRAWS_PER_UNIT
@@ -21,19 +22,86 @@ from margrave.measure.mechanisms.slopes import Slope
 from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.privacy.accounting.accountants import GDP, Accountant, Renyi
 from margrave.privacy.accounting.perturbation import choose_objective_order, objective_divergence
-from margrave.privacy.accounting.subsampling import (
-    LARGEST_ORDER,
-    best_order,
-    check_sampled,
-    renyi_allowed,
-)
+from margrave.privacy.accounting.subsampling import LARGEST_ORDER, best_order, check_sampled, renyi_allowed
 from margrave.privacy.ledger.ledger import split
 from margrave.privacy.unit import Neighbours
+from margrave.regression.encoding import Encoding
 from margrave.regression.perturbed import PerturbedFit, fit_statistics, fit_sums
-from margrave.run.regressor.numbers import Scaling
+from margrave.schema.features import RowNumbers
 
 if TYPE_CHECKING:
     from margrave.measure.curator import Curator
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Numbers of rows for the door, and the way back to those of the encodings.
+
+    Args:
+        kind: "linear" or "logistic": a logistic regression's target is not scaled.
+        encodings: Of the features.
+        labels: The number of each code of the target.
+        meaning: Of a logistic regression: the level that counts as 1.
+        numbers: What is summed: (number - shift) / scale, the target's last.
+        shifts, scales: Of each number, the target's last: shape [p - 1], the constant left out.
+    """
+
+    kind: str
+    encodings: tuple[Encoding, ...]
+    labels: Floats
+    meaning: str
+    numbers: RowNumbers
+    shifts: Floats
+    scales: Floats
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        target: str,
+        labels: Floats,
+        meaning: str,
+        encodings: Sequence[Encoding],
+        intercept: bool,
+    ) -> Scaling:
+        """The scaling of encodings, from public numbers alone."""
+        matrices, shifts, scales = [], [], []
+        marked = [[bool(level) for level in encoding.levels] for encoding in encodings]
+        for matrix, marks in zip(
+            [*(e.matrix for e in encodings), labels[None, :]],
+            [*marked, [kind == "logistic"]],
+            strict=True,
+        ):
+            middle = (matrix.max(axis=1) + matrix.min(axis=1)) / 2.0
+            shift = np.where(np.asarray(marks) | (not intercept), 0.0, middle)
+            scale = np.abs(matrix - shift[:, None]).max(axis=1)
+            scale = np.where(scale > 0.0, scale, 1.0)
+            matrices.append((matrix - shift[:, None]) / scale[:, None])
+            shifts += shift.tolist()
+            scales += scale.tolist()
+        names = (*(encoding.column for encoding in encodings), target)
+        numbers = RowNumbers(names, tuple(matrices), intercept)
+        found = np.asarray(shifts), np.asarray(scales)
+        return cls(kind, tuple(encodings), labels, meaning, numbers, *found)
+
+    def restore(self, fit: PerturbedFit, level: float) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+        """Estimates, middles and half lengths of intervals, in the encodings' units, and which are known."""
+        first = int(self.numbers.constant)
+        shifts, scales = self.shifts[:-1], self.scales[:-1]
+        raw = np.diag(np.concatenate([np.ones(first), 1.0 / scales]))
+        if first:
+            raw[0, 1:] = -shifts / scales
+        raw *= self.scales[-1]
+        offset = np.zeros(len(raw))
+        offset[:first] = self.shifts[-1]
+        known = fit.determined.copy()
+        if first:
+            known[0] = bool(known[(shifts != 0.0).nonzero()[0] + 1].all()) and bool(known[0])
+        wide = np.where(known, fit.half_widths(raw, level), np.inf)
+        return raw @ fit.estimates + offset, raw @ fit.unbiased + offset, wide, known
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from margrave.regression.encoding import (
     release_column,
 )
 from margrave.run.options import check_no_oracle, check_rows
-from margrave.run.regressor.methods import METHODS, Promise, Spending
-from margrave.run.regressor.numbers import Scaling
+from margrave.run.regressor.methods import METHODS, Promise, Scaling, Spending
 from margrave.run.regressor.result import INTERCEPT, PerturbedRegression
 from margrave.run.synthesizer import PARTITIONS, Synthesizer
 from margrave.schema.schema import Schema

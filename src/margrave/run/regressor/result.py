@@ -183,9 +183,8 @@ class PerturbedRegression:
         Raises:
             InputError: The path cannot be written.
         """
-        from margrave.files import suffix_of, write_table
+        from margrave.files import write_table
 
-        suffix_of(path)
         write_table(self.table(), path)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -236,7 +235,7 @@ class PerturbedRegression:
             InputError: The path cannot be written.
         """
         from margrave.files import check_writable, write_text
-        from margrave.report.release.regression import render_regression
+        from margrave.report.release.page import render_regression
 
         check_writable(path, "report")
         said = {"Regression": self.kind, "Target": self.target, "Method": self.method}

@@ -81,7 +81,7 @@ class Binned(Column):
             are given are the finest there may be: discovery looks at those bins once and merges rare
             ones with their neighbours. 0.002 is a common choice for methods that slow down with many bins.
         format: How the column is written in text, as in "$1,234.5" or "%m/%d/%Y", see
-            `margrave.schema.storage.written`; "" for as usual. No meaning for other storage.
+            `margrave.schema.storage.spelling`; "" for as usual. No meaning for other storage.
         provisional: Whether the edges only stand in, DEFAULT_BINS of equal width, until discovery cuts bins
             between the bounds; None, as in all declarations, where that follows from the other parts: bounds
             were given and neither bins nor edges.

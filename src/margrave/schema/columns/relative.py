@@ -22,7 +22,7 @@ from margrave.schema.columns.temporal import Date, Duration, Moment, Temporal
 from margrave.schema.encoded import Codes, code_dtype
 from margrave.schema.queries import places, readings
 from margrave.schema.storage import clock
-from margrave.schema.storage.iso import DAY
+from margrave.schema.storage.clock import DAY
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 Truths = NDArray[np.bool_]

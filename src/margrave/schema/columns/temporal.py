@@ -12,7 +12,7 @@ import pyarrow as pa
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.binned import Binned, Whole
 from margrave.schema.queries import readings
-from margrave.schema.storage import iso
+from margrave.schema.storage import clock
 from margrave.schema.storage.spelling import SPELLINGS
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -51,7 +51,7 @@ class Temporal(Whole):
 
     def spell_step(self, step: float) -> str:
         """A grid's step for reading, as in 1 d or 00:15:00."""
-        return f"{step:g} d" if self.read == "date" else iso.duration_text(int(step))
+        return f"{step:g} d" if self.read == "date" else clock.duration_text(int(step))
 
     @abstractmethod
     def _whole(self, value: Any) -> float | None:
@@ -72,7 +72,7 @@ class Temporal(Whole):
 def iso_number(column: Temporal, text: str) -> int | None:
     """What an ISO text stands for in a temporal column, in its unit; None if it is none of the kind."""
     if column.read == "time" and text == "24:00:00":
-        return iso.DAY  # as the end of the last bin
+        return clock.DAY  # as the end of the last bin
     if column.read == "duration":
         return None
     values, known = readings(pa.array([text]), column.read)
@@ -125,14 +125,14 @@ class Date(Temporal):
 
     def _whole(self, value: Any) -> float | None:
         if isinstance(value, datetime.datetime):
-            return _moment(value) // iso.DAY
+            return _moment(value) // clock.DAY
         if isinstance(value, datetime.date):
             return (value - EPOCH.date()).days
         return value if isinstance(value, (int, float)) else None
 
     def spell(self, value: float) -> str:
         """A date as in 2024-02-29."""
-        return iso.date_text(int(value))
+        return clock.date_text(int(value))
 
 
 @final
@@ -175,12 +175,12 @@ class Moment(Temporal):
         if isinstance(value, datetime.datetime):
             return _moment(value)
         if isinstance(value, datetime.date):
-            return (value - EPOCH.date()).days * iso.DAY
+            return (value - EPOCH.date()).days * clock.DAY
         return value if isinstance(value, (int, float)) else None
 
     def spell(self, value: float) -> str:
         """A moment as in 2024-02-29T08:05:00, with a Z where the column has a zone."""
-        return iso.moment_text(int(value), self.zone is not None)
+        return clock.moment_text(int(value), self.zone is not None)
 
 
 @final
@@ -208,7 +208,7 @@ class Time(Temporal):
 
     def spell(self, value: float) -> str:
         """A time as in 08:05:00."""
-        return iso.time_text(int(value))
+        return clock.time_text(int(value))
 
 
 @final
@@ -226,4 +226,4 @@ class Duration(Temporal):
 
     def spell(self, value: float) -> str:
         """A length of time as in 2 d 03:00:00."""
-        return iso.duration_text(int(value))
+        return clock.duration_text(int(value))

@@ -35,7 +35,7 @@ from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
-from margrave.schema.storage import clock, forms, iso
+from margrave.schema.storage import clock, forms
 from margrave.schema.storage.spelling import respelt, write_format
 
 
@@ -82,10 +82,10 @@ def _natural(column: Binned) -> Any:
 def _shift_ticks(ticks: Any, held: str, wanted: str) -> Any:
     """Days as microseconds, or the other way round, where the type wanted holds the other."""
     if held == "date" and wanted != "date":
-        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MAX_TICKS // iso.DAY
-        return pa.array(np.clip(values, -most, most) * iso.DAY, mask=np.asarray(ticks.is_null()))
+        values, most = np.asarray(pc.fill_null(ticks, 0)), clock.MAX_TICKS // clock.DAY
+        return pa.array(np.clip(values, -most, most) * clock.DAY, mask=np.asarray(ticks.is_null()))
     if held in ("moment", "time", "duration") and wanted == "date":
-        values = np.asarray(pc.fill_null(ticks, 0)) // iso.DAY
+        values = np.asarray(pc.fill_null(ticks, 0)) // clock.DAY
         return pa.array(values, mask=np.asarray(ticks.is_null()))
     return ticks
 
@@ -270,6 +270,7 @@ def _decode_binned(
 ) -> Any:
     """As `decode_column`, of a column that has bins."""
     absent = codes == column.present
+    # A missing value is drawn in the first bin like any other, and the mask hides what was drawn.
     bins = np.where(absent, 0, codes).astype(np.int64)
     textual = bool(column.format) and (kind is None or is_text_type(kind))
     if isinstance(column, Whole):
@@ -303,6 +304,7 @@ def _is_temporal(column: Column, kind: Any) -> bool:
 
 def _dictionary(values: Any, kind: Any) -> Any:
     coded = values.dictionary_encode()
+    # A column that came in with narrow indices may come out with more distinct values than they reach.
     fits = len(coded.dictionary) - 1 <= integer_range(kind.index_type)[1]
     indices = coded.indices.cast(kind.index_type if fits else pa.int32())
     return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=kind.ordered)
@@ -320,7 +322,7 @@ def _numbers(drawn: NDArray[Any], absent: NDArray[np.bool_], column: Binned, kin
         return pa.array(_integers(drawn, column, kind), mask=absent)
     if pa.types.is_floating(kind):
         dtype = kind.to_pandas_dtype()
-        top = float(np.finfo(dtype).max)
+        top = float(np.finfo(dtype).max)  # a cast to a narrower type would make infinity beyond it
         return pa.array(np.clip(drawn, -top, top).astype(dtype), mask=absent)
     if pa.types.is_decimal(kind):
         return _decimals(drawn, absent, kind)

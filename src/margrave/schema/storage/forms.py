@@ -96,6 +96,7 @@ def list_values(array: Array, name: str) -> Array:
 
 def _one_chunk(array: Array) -> Array:
     if pa.types.is_dictionary(array.type):
+        # Chunks may each have a dictionary of their own, and then a code means another text in each.
         array = array.unify_dictionaries()
     if array.num_chunks == 1:
         return array.chunk(0)
@@ -176,6 +177,7 @@ def numbers(array: Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         return values, np.zeros(len(values), dtype=np.bool_)
     codes, distinct = texts(array)
     values, text = parse(distinct)
+    # The code of a missing value is -1, which picks the last place: the one that is appended here.
     return np.append(values, np.nan)[codes], np.append(text, False)[codes]
 
 

@@ -1,19 +1,19 @@
-"""Two distributions side by side as an inline SVG picture, with error bars on the first.
+"""Pictures as inline SVG: two distributions side by side, and a triangle of pairs.
 
-Two distributions over one column, shortened to what a picture can hold.
+Distributions over one column are shortened to what a picture can hold, and have error bars on the first. The
+triangle follows, with lines and marks that tell tables apart by shape as well as by colour.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.report.html import Markup, columns, join, shorten, tag
-from margrave.report.numerals import count, percent
+from margrave.report.html import Markup, columns, count, join, mark_name, percent, shorten, tag
 from margrave.schema.columns import Column, Listed
 
 BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
@@ -91,7 +91,7 @@ class Distribution:
         groups = _runs(body) if kind in ORDERED else _largest(first[:body])
         bars = []
         for group in groups:
-            label, tick = _label(kind, [labels[code] for code in group[:1] + group[-1:]], len(group))
+            label, tick = _label_group(kind, [labels[code] for code in group[:1] + group[-1:]], len(group))
             apart = len(group) > 1 and kind not in ORDERED
             bars.append(_bar(label, tick, group, first, second, margin, apart))
         for code in range(body, len(labels)):
@@ -119,7 +119,7 @@ def _largest(first: NDArray[np.float64]) -> list[list[int]]:
     return [[code] for code in order[:MOST_VALUES]] + [order[MOST_VALUES:]]
 
 
-def _label(kind: str, ends: list[str], codes: int) -> tuple[str, str]:
+def _label_group(kind: str, ends: list[str], codes: int) -> tuple[str, str]:
     first, last = ends
     if kind in BINNED:
         low, high = first.split(" to ")[0], last.split(" to ")[-1]
@@ -257,7 +257,7 @@ def _upright(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup
     parts = [
         tag(
             "g",
-            _line(LEFT, at(value), WIDTH, at(value), "zero" if value == 0 else "grid"),
+            _segment(LEFT, at(value), WIDTH, at(value), "zero" if value == 0 else "grid"),
             tag("text", text, x=LEFT - 6, y=f"{at(value) + 4:.1f}", text_anchor="end"),
         )
         for value, text in grid(low, high, step)
@@ -318,7 +318,7 @@ def _column(x: float, width: float, zero: float, end: float, css: str) -> Markup
     return tag("rect", x=f"{x:.1f}", y=f"{top:.1f}", width=f"{width:.1f}", height=f"{height:.1f}", class_=css)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
+def _segment(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
     return tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=css)
 
 
@@ -332,7 +332,7 @@ def _draw_lying(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Mar
     parts = [
         tag(
             "g",
-            _line(at(value), TOP, at(value), foot, "zero" if value == 0 else "grid"),
+            _segment(at(value), TOP, at(value), foot, "zero" if value == 0 else "grid"),
             tag("text", text, x=f"{at(value):.1f}", y=f"{foot + 16:.1f}", text_anchor="middle"),
         )
         for value, text in grid(low, high, step)
@@ -372,4 +372,166 @@ def _row(y: float, height: float, zero: float, end: float, css: str) -> Markup:
     left, width = min(zero, end), max(abs(zero - end), 0.3)
     return tag(
         "rect", x=f"{left:.1f}", y=f"{y:.1f}", width=f"{width:.1f}", height=f"{height:.1f}", class_=css
+    )
+
+
+MOST_NAMES = 60
+SIDE = 620.0
+LABEL = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One pair.
+
+    Args:
+        level: Colour class, from 0 to 4; None draws an empty place.
+        text: What is written in it where there is room.
+        spoken: What its tooltip says.
+    """
+
+    level: int | None
+    text: str
+    spoken: str
+
+
+def triangle(
+    names: Sequence[str],
+    cells: Mapping[tuple[str, str], Cell],
+    palette: str,
+    key: str,
+    title: str,
+    description: str,
+) -> Markup:
+    """The picture: one row and one column a name, the names on the diagonal.
+
+    Args:
+        names: At most MOST_NAMES names.
+        cells: By pair, earlier name first.
+        palette: Prefix of the colour classes.
+        key: Prefix of the ids, unique on the page.
+        title: What a screen reader announces.
+        description: More of it.
+    """
+    size = min(34.0, SIDE / max(len(names), 1))
+    font = max(7.0, min(13.0, size * 0.8))
+    parts = []
+    for row, name in enumerate(names):
+        for column, other in enumerate(names[:row]):
+            if (other, name) in cells:
+                parts.append(_cell(cells[other, name], column * size, row * size, size, palette))
+        parts.append(_name_label(name, row * size + 4, (row + 0.5) * size + font / 3, font))
+    ends = [row * size + 8 + columns(shorten(name, LABEL)) * font * 0.66 for row, name in enumerate(names)]
+    width, height = max(*ends, len(names) * size), len(names) * size + 4
+    return tag(
+        "svg",
+        tag("title", title, id=f"{key}-t"),
+        tag("desc", description, id=f"{key}-d"),
+        join(*parts),
+        viewbox=f"0 0 {width:.0f} {height:.0f}",
+        width=f"{width:.0f}",
+        role="img",
+        aria_labelledby=f"{key}-t {key}-d",
+        class_="heat",
+    )
+
+
+def triangle_legend(entries: Sequence[tuple[str, str]]) -> Markup:
+    """What the colours mean: colour class and words."""
+    return tag(
+        "p",
+        *[
+            tag("span", tag("span", class_=f"swatch {css}", aria_hidden="true"), text)
+            for css, text in entries
+        ],
+        class_="legend",
+    )
+
+
+def _name_label(name: str, x: float, y: float, font: float) -> Markup:
+    whole = tag("title", name[:200]) if columns(name) > LABEL else None
+    return tag("text", whole, shorten(name, LABEL), x=f"{x:.1f}", y=f"{y:.1f}", font_size=f"{font:.1f}")
+
+
+def _cell(cell: Cell, x: float, y: float, size: float, palette: str) -> Markup:
+    css = "empty" if cell.level is None else f"{palette}{cell.level}"
+    inset = 1.0 if size > 12 else 0.4
+    box = tag(
+        "rect",
+        tag("title", cell.spoken),
+        x=f"{x + inset:.1f}",
+        y=f"{y + inset:.1f}",
+        width=f"{size - 2 * inset:.1f}",
+        height=f"{size - 2 * inset:.1f}",
+        rx=3 if size > 12 else 1,
+        class_=css,
+    )
+    if size < 24 or not cell.text:
+        return box
+    label = tag(
+        "text",
+        cell.text,
+        x=f"{x + size / 2:.1f}",
+        y=f"{y + size / 2 + 3.5:.1f}",
+        text_anchor="middle",
+        class_=f"on {css}-ink",
+        aria_hidden="true",
+    )
+    return join(box, label)
+
+
+MOST_TABLES = 6
+"""Synthetic tables that pictures show; tables of numbers show all."""
+
+SHAPES = (
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+    "M0 -5L5 0L0 5L-5 0z",
+    "M0 -5L5 4H-5z",
+    "M-4 -4H4V4H-4z",
+    "M0 5L5 -4H-5z",
+    "M-5 -1.7H-1.7V-5H1.7V-1.7H5V1.7H1.7V5H-1.7V1.7H-5z",
+)
+
+
+def mark(place: int, x: float, y: float) -> Markup:
+    """The mark of a table: its shape about a point."""
+    return tag("path", d=SHAPES[place], transform=f"translate({x:.1f} {y:.1f})", class_=mark_class(place))
+
+
+def mark_class(place: int) -> str:
+    """The colour class of a table's marks."""
+    return f"mark t{place + 1}"
+
+
+def line_class(place: int) -> str:
+    """The colour and dash class of a table's lines."""
+    return f"line t{place + 1}"
+
+
+def key_of(
+    real: str, names: Sequence[str], *, lines: bool = False, others: Sequence[tuple[str, str]] = ()
+) -> Markup:
+    """What marks and lines mean.
+
+    Args:
+        real: What the real rows are called.
+        names: Of the synthetic tables, in order.
+        lines: Whether they are drawn as lines, not as marks only.
+        others: More lines: class and words.
+    """
+    entries = [tag("span", tag("span", class_="swatch real", aria_hidden="true"), real)] if real else []
+    for place, name in enumerate(names[:MOST_TABLES]):
+        sample = [_line_sample(line_class(place))] if lines else [mark(place, 14, 7)]
+        entries.append(tag("span", _sample(*sample), mark_name(name, limit=40)))
+    entries += [tag("span", _sample(_line_sample(css)), words) for css, words in others]
+    return tag("p", *entries, class_="legend")
+
+
+def _line_sample(css: str) -> Markup:
+    return tag("path", d="M0 7H28", class_=css)
+
+
+def _sample(*shapes: Markup) -> Markup:
+    return tag(
+        "svg", *shapes, viewbox="0 0 28 14", width=28, height=14, aria_hidden="true", focusable="false"
     )

@@ -1,0 +1,340 @@
+"""Commands on what is public already, all free: `margrave show`, `sample`, `tables` and `fit`.
+
+`show` says what a release file holds, `sample` draws rows from it, `tables` writes its noisy contingency
+tables, and `fit` makes a model of such tables, whoever released them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+from margrave.cli.options import Estimator
+from margrave.errors import InputError, invalid
+
+if TYPE_CHECKING:
+    from margrave.release import Guarantee, Release
+    from margrave.run.synthesis import Synthesis
+    from margrave.schema.storage.text import TextFormat
+
+
+def show(
+    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    estimator: Estimator = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say what a release file is good for and what it holds: guarantee, columns. Free: post-processing."""
+    from margrave.archive import guarantee_to_json, provenance_to_json
+    from margrave.run.synthesis import load
+
+    synthesis = load(release, estimator)
+    found = synthesis.release
+    if as_json:
+        marked = {"NOT PRIVATE": found.guarantee.warning} if found.guarantee.warning else {}
+        document = {
+            **marked,
+            "usefulness": synthesis.usefulness().to_json(),
+            "provenance": provenance_to_json(found.provenance),
+            "guarantee": guarantee_to_json(found.guarantee),
+            "method": found.notes.get("method"),
+            "rows": round(found.total),
+            "schema": found.schema.to_json(),
+            "measurements": [list(marginal.clique) for marginal in found.measurements],
+            "text": found.text.to_json(),
+            "notes": dict(found.notes),
+            "rules left out": [rule.to_json() for rule in found.rules_left_out],
+        }
+        typer.echo(json.dumps(document, ensure_ascii=False))
+        return
+    warning = [found.guarantee.warning] if found.guarantee.warning else []
+    notes = [f"warning: {line}" for line in rule_notes(found)]
+    typer.echo("\n".join([*warning, *notes, str(synthesis.usefulness()), *describe_release(found)]))
+
+
+def tell_warning(guarantee: Guarantee, out: Path) -> None:
+    """Say on standard error, however quiet the command is to be, that rows or tables are not private.
+
+    Args:
+        guarantee: Of the release that they come from.
+        out: The file to write.
+
+    Raises:
+        InputError: They are not private and the name of the file does not say so.
+    """
+    from margrave.release import check_marked_name
+
+    if guarantee.warning:
+        check_marked_name(out)
+        typer.echo(f"warning: {guarantee.warning}", err=True)
+
+
+def describe_release(release: Release) -> list[str]:
+    """A release in a few lines, all of them from released quantities."""
+    from margrave.schema.schema import describe_column, describe_rule
+
+    sizes = [len(marginal.clique) for marginal in release.measurements]
+    counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
+    lines = [
+        f"guarantee     {release.guarantee}",
+        f"method        {release.method}",
+        f"rows          about {max(round(release.total), 0):,}",
+        f"measured      {', '.join(counts) or 'nothing'}; {len(release.events)} spends in its ledger",
+        f"written by    margrave {release.notes.get('margrave', 'unknown')}",
+    ]
+    origin = release.provenance
+    said = {
+        "data set": origin.dataset,
+        "made by": origin.operator,
+        "read from": origin.source,
+        "day": origin.date,
+    }
+    lines += [f"{what:<13} {text}" for what, text in said.items() if text]
+    format_parts = release.text.to_json()
+    if format_parts:
+        parts = [f"{name} {value!r}" for name, value in format_parts.items()]
+        lines.append(f"text files    {', '.join(parts)}")
+    width = max(len(column.name) for column in release.schema.columns)
+    lines.append(f"columns       {len(release.schema.columns)}")
+    lines += [f"  {column.name:<{width}}  {describe_column(column)}" for column in release.schema.columns]
+    if release.schema.rules:
+        declared = [rule.kind for rule in release.schema.rules if rule.found is None]
+        lines += [f"rules         {', '.join(declared)}"] if declared else []
+        lines += [f"found         {describe_rule(r)}" for r in release.schema.rules if r.found is not None]
+    return lines
+
+
+def rule_notes(release: Release) -> list[str]:
+    """Declared rules that the rows of a release may break, with the reason."""
+    from margrave.schema.schema import describe_rule
+
+    return [
+        f"the rule {describe_rule(rule)} is left out, and rows may break it: no row of the values that were "
+        "discovered obeys it. Declare bounds and values of its columns, or check the rule"
+        for rule in release.rules_left_out
+    ]
+
+
+def column_notes(release: Release) -> list[str]:
+    """What was found out about columns that a reader of the synthetic rows has to know."""
+    from margrave.schema.columns import Binned, Identifier, Listed, Omitted
+    from margrave.schema.columns.public_lists import lists_used
+    from margrave.schema.schema import describe_found_ranges
+
+    ranges = describe_found_ranges(release.schema.columns, release.declared_columns)
+    found = [ranges] if ranges else []
+    lists = lists_used([event.what for event in release.events])
+    for column in release.schema.columns:
+        if column.name in release.declared_columns:
+            continue
+        if isinstance(column, Omitted):
+            found.append(f"{column.name!r} is left out: {column.reason}")
+        if isinstance(column, Identifier):
+            shapes = " or ".join(column.shapes)
+            found.append(
+                f"{column.name!r} holds new keys of the shape {shapes}; one may be a real one by chance"
+            )
+        if isinstance(column, Binned) and column.format:
+            found.append(
+                f"{column.name!r}: found format {column.format}; if that is wrong, run again with "
+                f"--format '{column.name}=...'"
+            )
+        if column.name in lists:
+            found.append(
+                f"{column.name!r}: values of the public list {lists[column.name]!r}; found, not promised: "
+                "rare ones may be there by noise alone"
+            )
+        if isinstance(column, Listed) and column.stems:
+            found.append(
+                f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
+                "these stand alone, or what follows is made up"
+            )
+    return found
+
+
+def sample(
+    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
+    rows: Annotated[int | None, typer.Option(min=0, help="How many; the noisy count by default.")] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--given",
+            help="COLUMN=VALUE to condition on exactly, or COLUMN=LOW..HIGH (either end may be left out); "
+            "repeatable. The same column again: either value will do.",
+        ),
+    ] = None,
+    given_table: Annotated[
+        Path | None,
+        typer.Option("--given-table", help="Table of some columns: one row is drawn for each of its rows."),
+    ] = None,
+    missing: Annotated[str, typer.Option("--missing", help="Text for missing values in CSV.")] = "",
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of sampling.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Also write the HTML report here.")] = None,
+    estimator: Estimator = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Draw synthetic rows from a release file. Free: post-processing."""
+    from margrave.files import check_outputs, suffix_of, write_table
+    from margrave.run.synthesis import load
+
+    suffix_of(out)
+    inputs = {"release": release, "given table": given_table}
+    check_outputs({"out": out, "report": report}, inputs, new=not force)
+    synthesis = load(release, estimator)
+    tell_warning(synthesis.guarantee, out)
+    text = synthesis.release.text
+    values: Any = _parse_given(given, missing, synthesis)
+    if given_table is not None:
+        values = _given_table(given_table, missing, text) if values is None else _one_given()
+    drawn = synthesis.sample_arrow(rows, given=values, rng=seed)
+    write_table(drawn, out, missing, text)
+    if not quiet:
+        typer.echo(
+            f"{out}: {drawn.num_rows:,} synthetic rows, {drawn.num_columns} columns; nothing was spent"
+        )
+    if report is not None:
+        synthesis.report(report)
+        if not quiet:
+            typer.echo(f"{report}: the report")
+
+
+def _parse_given(pairs: list[str] | None, missing: str, synthesis: Synthesis) -> dict[str, Any] | None:
+    """The values, ranges and sets of values that are said on the command line, by column."""
+    from margrave.schema.given import Between
+
+    values: dict[str, list[Any]] = {}
+    for pair in pairs or []:
+        name, found, value = pair.partition("=")
+        if not found:
+            raise InputError(
+                invalid("given", "of the form COLUMN=VALUE", "Try --given sex=Female.", got=pair)
+            )
+        values.setdefault(name, []).append(_read_value(name, value, missing, synthesis))
+    given: dict[str, Any] = {}
+    for name, said in values.items():
+        if len(said) > 1 and any(isinstance(value, Between) for value in said):
+            remedy = "Name a range once, or single values as often as you like."
+            raise InputError(invalid("given", "one range or several values for a column", remedy, got=name))
+        given[name] = said[0] if len(said) == 1 else said
+    return given or None
+
+
+def _read_value(name: str, value: str, missing: str, synthesis: Synthesis) -> Any:
+    """A value, or a range where the column has an order and no such value itself."""
+    import pyarrow as pa
+
+    from margrave.schema.columns import Binned, Ordinal
+    from margrave.schema.given import Between
+    from margrave.schema.storage.spelling import read_cells
+
+    text, schema = synthesis.release.text, synthesis.schema
+    column = schema[name] if name in schema.names else None
+
+    def read(part: str) -> Any:
+        return read_cells(pa.array([part], pa.large_string()), name, text)[0].as_py()
+
+    ordered = isinstance(column, Binned) or (isinstance(column, Ordinal) and value not in column.labels)
+    if ordered and ".." in value:
+        low, _, high = value.partition("..")
+        return Between(read(low) if low else None, read(high) if high else None)
+    return None if value == missing else read(value)
+
+
+def _given_table(path: Path, missing: str, text: TextFormat) -> Any:
+    from margrave.engines.frames import read_table
+
+    return read_table(path, (missing,), text.with_separator(path))[0]
+
+
+def _one_given() -> NoReturn:
+    raise InputError(invalid("given", "left out with --given-table", "Add a column to the table."))
+
+
+def tables(
+    release: Annotated[Path, typer.Argument(help="A release file written by --release or save().")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A CSV, TSV, Parquet, Arrow or JSON file.")],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of one table, as in sex,age; repeatable. Every measured one by default."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the confidence limits.")] = 0.95,
+    estimator: Estimator = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Write noisy contingency tables with standard errors from a release file. Free: post-processing."""
+    from margrave.files import check_outputs
+    from margrave.run.synthesis import load
+
+    check_outputs({"out": out}, {"release": release}, new=not force)
+    synthesis = load(release, estimator)
+    tell_warning(synthesis.guarantee, out)
+    cliques = [_split_clique(text, synthesis.schema.names) for text in columns] if columns else None
+    synthesis.write_tables(out, cliques, level=level, on_refit=None if quiet else _tell_refit)
+    if not quiet:
+        typer.echo(f"{out}: contingency tables with standard errors; nothing was spent")
+
+
+def _tell_refit(done: int, refits: int) -> None:
+    """Say on standard error how far the bootstrap is: each refit takes as long as a fit."""
+    if not done:
+        typer.echo(
+            "a table that was not measured: the model is fitted again for its standard errors", err=True
+        )
+    typer.echo(f"refit {done + 1} of {refits}", err=True)
+
+
+def _split_clique(text: str, known: tuple[str, ...]) -> list[str]:
+    """Column names parted by commas, or one name that holds commas itself."""
+    return [text] if text in known else text.split(",")
+
+
+def fit(
+    table: Annotated[Path, typer.Argument(help="Tables with standard errors, as `margrave tables` writes.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic rows go.")],
+    schema: Annotated[
+        Path | None, typer.Option(help="schema.json, where the tables do not carry theirs.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="mixture, pgm or independent.")] = "mixture",
+    total: Annotated[float | None, typer.Option(help="The number of rows, if it is public.")] = None,
+    rows: Annotated[int | None, typer.Option(min=0, help="How many rows to draw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of sampling.")] = None,
+    release: Annotated[Path | None, typer.Option(help="Also write a release file here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the HTML report here.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What the tables were released under, if they do not say.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The same.")] = 1e-9,
+    owner: Annotated[str | None, typer.Option(help="The same: whose rows were protected.")] = None,
+    max_rows: Annotated[int, typer.Option(help="The same: at most so many rows of one owner.")] = 1,
+    adjacency: Annotated[Literal["add_remove", "replace_one"], typer.Option(help="The same.")] = "add_remove",
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    text: Any = None,
+) -> None:
+    """Fit a model to noisy tables alone and draw rows from it. Spends nothing: the tables are public."""
+    from margrave.files import check_outputs, suffix_of, write_table
+    from margrave.privacy.unit import Neighbours, Unit
+    from margrave.run.without_table import fit_tables, stated_guarantee
+
+    suffix_of(out)
+    outputs = {"out": out, "release": release, "report": report}
+    check_outputs(outputs, {"tables": table, "schema": schema}, new=not force)
+    promise = None
+    if epsilon is not None:
+        promise = stated_guarantee(epsilon, delta, Neighbours(Unit(owner, max_rows), adjacency))
+    synthesis = fit_tables(table, schema=schema, model=model, total=total, guarantee=promise)
+    tell_warning(synthesis.guarantee, out)
+    if release is not None:
+        synthesis.save(release)
+    drawn = synthesis.sample_arrow(rows, rng=seed)
+    write_table(drawn, out, text=text)
+    if report is not None:
+        synthesis.report(report)
+    typer.echo(f"{out}: {drawn.num_rows:,} synthetic rows, {drawn.num_columns} columns; nothing was spent")
+    for name, path in (("release", release), ("report", report)):
+        if path is not None:
+            typer.echo(f"{name}: {path}")
