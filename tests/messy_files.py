@@ -116,6 +116,10 @@ def in_parentheses(value: float) -> str:
     return quoted(f"({value:,.2f})") if int(value) % 2 else amounts(value)
 
 
+def minus_behind(value: float) -> str:
+    return quoted(f"{german(value)}-" if int(value) % 2 else german(value))
+
+
 def days(written: str) -> bytes:
     return text(lines(day=lambda date: date.strftime(written))).encode()
 
@@ -208,6 +212,7 @@ def _found() -> list[Messy]:
         one("dollars.csv", text(lines(number=dollars)).encode(), "--format", "amount=$1,234.50"),
         one("euros.csv", text(lines(number=euros)).encode(), "--format", "amount=1.234,50 €"),
         one("losses.csv", text(lines(number=in_parentheses)).encode(), "--format", "amount=1,234.50"),
+        one("losses_behind.csv", text(lines(number=minus_behind)).encode(), "--format", "amount=1.234,50-"),
         one("decimal_commas.csv", text(lines(number=commas)).encode(), "--format", "amount=1234,50"),
         one("percent.csv", text(lines(share="{:.1f}%".format)).encode(), "--format", "share=1.5%"),
         one("british_dates.csv", days("%d/%m/%Y"), "--dates", "%d/%m/%Y"),

@@ -97,7 +97,7 @@ def test_columns_are_written_in_the_format_of_the_file() -> None:
 
 
 @given(
-    st.sampled_from(["$1,234.50", "1.234,50 €", "1'234.50", "1 234,50", "EUR 1_234.50", "1234,50"]),
+    st.sampled_from(["$1,234.50", "1.234,50 €", "1'234.50", "1 234,50", "EUR 1_234.50", "1234,50", "1.234,50-"]),
     st.integers(-(10**12), 10**12),
 )
 def test_what_a_number_format_writes_it_reads(example: str, cents: int) -> None:
@@ -136,7 +136,7 @@ def test_digits_alone_are_dates_where_their_column_says_so() -> None:
     assert TextFormat(dates="%d%b%Y").date("born") is not None
 
 
-@pytest.mark.parametrize("example", ["1,234", "abc", "", "1.2.3,4,5", "(5)", "-5", "12,34,567"])
+@pytest.mark.parametrize("example", ["1,234", "abc", "", "1.2.3,4,5", "(5)", "-5", "5--", "5+", "12,34,567"])
 def test_an_example_that_says_nothing_or_two_things_is_refused(example: str) -> None:
     with pytest.raises(InputError, match="format of column 'c'"):
         TextFormat(columns={"c": example})

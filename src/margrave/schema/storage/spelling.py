@@ -45,9 +45,9 @@ Truths = NDArray[np.bool_]
 AFFIXES = (
     *(("", ""), ("$", ""), ("€", ""), ("£", ""), ("¥", "")),
     *(("EUR ", ""), ("USD ", ""), ("CHF ", "")),
-    *(("", "%"), ("", " %"), ("", "€"), ("", " €"), ("", " EUR"), ("", " USD"), ("", " CHF")),
+    *(("", "%"), ("", " %"), ("", "€"), ("", " €"), ("", " EUR"), ("", " USD"), ("", " CHF"), ("", "-")),
 )
-"""What stands before and behind a number."""
+"""What stands before and behind a number: a currency, a percent sign, or a minus where it is written last."""
 GROUP = "[1-9][0-9]{0,2}"
 CORES = {
     "whole": "[0-9]+",
@@ -95,7 +95,7 @@ LEAST_BARE = 0.1
 NUMBER_PARTS = (
     r"^\(?[+-]?(?P<before>[$€£¥]|EUR ?|USD ?|CHF ?)? ?[+-]?"
     "(?P<core>[0-9.,](?:[0-9.,'\u2019 \u00a0\u202f]*[0-9.])?)"
-    rf"(?P<behind>{SPACES}?(?:[%€]|EUR|USD|CHF))?\)?$"
+    rf"(?P<behind>{SPACES}?(?:[%€]|EUR|USD|CHF)|-)?\)?$"
 )
 DATE_PARTS = (
     r"^(?P<one>[0-9]{4}|[0-9]{1,2})(?P<mark>[/.-])(?P<two>[0-9]{1,2})(?P<again>[/.-])"
@@ -122,6 +122,9 @@ def vote_on_numbers(texts: Any) -> Places:
     found = pc.fill_null(pc.index_in(beside, value_set=known), -1)
     affixes = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
     sound &= (cores >= 0) & (affixes >= 0)
+    # Digits alone with a hyphen behind are codes as often as numbers, and a number has one sign.
+    last = affixes == AFFIXES.index(("", "-"))
+    sound &= ~last | (cores > 0) & ~_truths(pc.match_substring_regex(texts, r"^\(?[+-]"))
     return np.where(sound, affixes * len(CORES) + cores, -1)
 
 

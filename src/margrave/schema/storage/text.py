@@ -49,6 +49,7 @@ class NumberFormat:
         decimal: The decimal mark.
         thousands: What may part groups of three digits; "" for nothing.
         prefix, suffix: What may stand before and behind, as in "$" and " €".
+        trailing: Whether the minus stands behind, as in "12.50-"; one in front is read as well.
         grouped: Whether output parts groups of three digits.
         decimals: Digits behind the mark in output; None for as many as the number has.
     """
@@ -57,6 +58,7 @@ class NumberFormat:
     thousands: str = ""
     prefix: str = ""
     suffix: str = ""
+    trailing: bool = False
     grouped: bool = False
     decimals: int | None = None
 
@@ -73,7 +75,7 @@ class NumberFormat:
         parts = pc.extract_regex(texts, self._pattern())
         get = partial(get_group, parts)
         digits = _join("", get("whole"), get("part"))
-        signs = _join("", get("sign"), get("inner"), get("open"))
+        signs = _join("", get("sign"), get("inner"), get("open"), get("last"))
         sound = pc.and_(pc.is_valid(parts), pc.not_equal(digits, ""))
         sound = pc.and_(sound, pc.less_equal(pc.binary_length(signs), 1))
         sound = pc.and_(sound, pc.equal(pc.equal(get("open"), "("), pc.equal(get("close"), ")")))
@@ -96,10 +98,11 @@ class NumberFormat:
         brackets = r"(?P<open>\(?)", r"(?P<close>\)?)"
         if not self.prefix and not self.suffix and not self.grouped:
             brackets = "(?P<open>)", "(?P<close>)"
+        last = "(?P<last>-?)" if self.trailing else "(?P<last>)"
         return (
             rf"^{brackets[0]}(?P<sign>[+-]?){before}(?P<inner>[+-]?)(?P<whole>{groups}[0-9]*)"
             rf"(?:(?P<mark>{re.escape(self.decimal)})(?P<part>[0-9]*))?(?P<power>[eE][+-]?[0-9]+)?"
-            rf"{behind}{brackets[1]}$"
+            rf"{behind}{last}{brackets[1]}$"
         )
 
     def write(self, number: float | str) -> str:
@@ -112,7 +115,8 @@ class NumberFormat:
         whole, point, part = text.partition(".")
         if self.grouped and whole.isdigit():
             whole = f"{int(whole):,}".replace(",", self.thousands)
-        return f"{sign}{self.prefix}{whole}{self.decimal if point else ''}{part}{self.suffix}"
+        before, behind = ("", sign) if self.trailing else (sign, "")
+        return f"{before}{self.prefix}{whole}{self.decimal if point else ''}{part}{self.suffix}{behind}"
 
 
 def get_group(parts: Any, name: str) -> Any:
@@ -137,8 +141,8 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
     """The format in which a number is written as in an example.
 
     Args:
-        example: Such as "$1,234.50", "1.234,5 €" or "32%". Digits behind the decimal mark say how many are
-            written.
+        example: Such as "$1,234.50", "1.234,5 €" or "32%"; "1,234.50-" where a minus stands behind its number.
+            Digits behind the decimal mark say how many are written.
         param: What the example is, for the error.
         decimal: The decimal mark where the example shows none.
 
@@ -150,10 +154,11 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
         '9.876.543,21 €'
     """
     found = re.fullmatch(rf"([^0-9]*?)([0-9](?:[0-9{DIGIT_MARKS}]*[0-9])?)([^0-9]*)", example)
-    if found is None or set("+-(") & set(found[1]) or ")" in found[3]:
+    if found is None or set("+-(") & set(found[1]) or set("+-)") & set(found[3].removesuffix("-")):
         remedy = "Write it as in '$1,234.50', '32%' or '%m/%d/%Y', or 'text'."
         raise InputError(invalid(param, "an example of a number, or a date format", remedy, got=example))
     prefix, core, suffix = found.groups()
+    trailing, suffix = suffix.endswith("-"), suffix.removesuffix("-")
     used = [mark for mark in core if not mark.isdigit()]
     kinds = list(dict.fromkeys(used))
     if len(kinds) == 1 and len(used) == 1 and re.fullmatch(r"[0-9]{1,3}[^0-9][0-9]{3}", core):
@@ -175,6 +180,7 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
         thousands=" " if thousands in ("\u00a0", "\u202f") else thousands.replace("\u2019", "'"),
         prefix=prefix,
         suffix=suffix,
+        trailing=trailing,
         grouped=bool(thousands),
         decimals=len(core.rpartition(mark)[2]) if mark else None,
     )
