@@ -97,7 +97,9 @@ def test_columns_are_written_in_the_format_of_the_file() -> None:
 
 
 @given(
-    st.sampled_from(["$1,234.50", "1.234,50 €", "1'234.50", "1 234,50", "EUR 1_234.50", "1234,50", "1.234,50-"]),
+    st.sampled_from(
+        ["$1,234.50", "1.234,50 €", "1'234.50", "1 234,50", "EUR 1_234.50", "1234,50", "1.234,50-"]
+    ),
     st.integers(-(10**12), 10**12),
 )
 def test_what_a_number_format_writes_it_reads(example: str, cents: int) -> None:

@@ -141,7 +141,7 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
     """The format in which a number is written as in an example.
 
     Args:
-        example: Such as "$1,234.50", "1.234,5 €" or "32%"; "1,234.50-" where a minus stands behind its number.
+        example: Such as "$1,234.50", "1.234,5 €" or "32%", or "1,234.50-" where a minus stands behind.
             Digits behind the decimal mark say how many are written.
         param: What the example is, for the error.
         decimal: The decimal mark where the example shows none.
