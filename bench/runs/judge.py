@@ -110,8 +110,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.models._mixture.latent_blocks import group_attributes
     from margrave.models.auto import Auto, rank_pairs
     from margrave.models.mixture import Mixture
-    from margrave.models.mixture.policy import set_policy
-    from margrave.models.mixture.trials import Trials
+    from margrave.models.mixture.policy import Trials, set_policy
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
 

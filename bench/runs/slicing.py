@@ -38,8 +38,7 @@ from sklearn.metrics import f1_score
 
 import margrave as mg
 from margrave.models import SliceFDiv, SliceWass
-from margrave.models.sliced.divergence import SlicedDivergence
-from margrave.models.sliced.training import Course
+from margrave.models.sliced.training import Course, SlicedDivergence
 from margrave.privacy.accounting.conversions import gdp_epsilon
 
 HERE = Path(__file__).parent

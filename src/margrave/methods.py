@@ -13,9 +13,7 @@ from margrave.select.aim import AIM, ConditionalAIM
 from margrave.select.all_pairs import AllPairs
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
-from margrave.select.from_rows.slices import Slices, SliceTraining
-from margrave.select.from_rows.training import Training, Votes
+from margrave.select.from_rows import MeanEmbedding, Slices, SliceTraining, Training, Votes
 from margrave.select.mst import MST
 from margrave.select.private_pairs import PrivatePairs
 from margrave.select.privmrf import PrivMRF

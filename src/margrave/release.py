@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.html_card import html_card
+from margrave.privacy.accounting.conversions import bound_belief, bound_power
 from margrave.privacy.accounting.events import Event
-from margrave.privacy.accounting.odds import bound_belief, bound_power
 from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours
 from margrave.schema.constraints.rules import Rule

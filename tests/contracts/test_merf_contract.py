@@ -15,7 +15,7 @@ import margrave as mg
 from margrave.models.networks.merf import Merf
 from margrave.models.networks.network import Network
 from margrave.schema.constraints.rules import Ordered
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
+from margrave.select.from_rows import MeanEmbedding
 
 pytestmark = NEEDS_TORCH
 

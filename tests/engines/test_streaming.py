@@ -19,9 +19,8 @@ from margrave.engines.streaming import engine as streaming
 from margrave.engines.streaming import tallies
 from margrave.engines.streaming import tallies as owners
 from margrave.engines.streaming.batches import DuckBatches, ParquetBatches
-from margrave.engines.streaming.engine import StreamSource
+from margrave.engines.streaming.engine import Scratch, StreamSource, nameless, text_batches
 from margrave.engines.streaming.tallies import kept_rows, owner_sizes
-from margrave.engines.streaming.text import Scratch, nameless, text_batches
 from margrave.errors import InputError
 from margrave.schema.columns import Categorical, Date, Integer, Real
 from margrave.schema.encoded import code_dtype

@@ -19,7 +19,7 @@ from margrave.release import NoisyMarginal, NoisyMoments
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.features import Embedding, fourier
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
+from margrave.select.from_rows import MeanEmbedding
 
 DOMAIN = Domain(("y", "a", "b", "c", "d"), (3, 12, 9, 4, 3), (0, 12, 8, 0, 0))
 LISTED = ("c", "d")

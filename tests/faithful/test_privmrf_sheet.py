@@ -13,8 +13,8 @@ from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.unit import Adjacency
 from margrave.progress import silent
-from margrave.select._steps.one_ways import released_one_ways
 from margrave.select.privmrf import PrivMRF
+from margrave.select.strategy import released_one_ways
 
 NARROW = {"a": 4, "b": 3, "c": 5, "d": 3, "e": 2}
 WIDE = {name: 2 + k % 3 for k, name in enumerate("abcdefghij")}

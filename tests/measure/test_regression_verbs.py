@@ -22,7 +22,7 @@ from margrave.measure.mechanisms.slopes import Slope, sum_slopes
 from margrave.measure.mechanisms.sums import OFF, ON
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi, event_rho
 from margrave.privacy.accounting.events import GaussianEvent, ObjectiveEvent, SubsampledGaussianEvent
-from margrave.privacy.accounting.perturbation import choose_objective_order, objective_divergence
+from margrave.privacy.accounting.renyi import choose_objective_order, objective_divergence
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit

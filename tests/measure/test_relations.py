@@ -13,7 +13,7 @@ import pytest
 import margrave as mg
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.pairs import _greatest_distance
+from margrave.measure.discovery.links import _greatest_distance
 from margrave.measure.discovery.relations import Relations
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent

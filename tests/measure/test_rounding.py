@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from margrave.measure.discovery.grids import all_on, common_step, released_grids, steps_of
+from margrave.measure.discovery.values import all_on, common_step, released_grids, steps_of
 from margrave.schema.columns import Date, Duration, Integer, Moment, Real, Time
 
 RNG = np.random.default_rng(0)

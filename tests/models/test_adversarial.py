@@ -12,10 +12,9 @@ import pytest
 from extras import import_extra
 from margrave.errors import InputError, ReleaseError
 from margrave.measure.mechanisms.gradients import NORM, clip_factors
-from margrave.models._sampling.coding import code_domain
+from margrave.models._torch.trained import code_domain
 from margrave.models.adversarial import GradientGan, VotedGan
-from margrave.models.adversarial.networks import Weights, build_vectors
-from margrave.models.adversarial.teachers import State
+from margrave.models.adversarial.networks import State, Weights, build_vectors
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 

@@ -7,9 +7,9 @@ import pytest
 from enumeration import joint, random_layout
 from scipy.stats import chi2
 
-from margrave.models.pgm import sample
+from margrave.models.pgm import model as sampling
 from margrave.models.pgm.inference import Inference
-from margrave.models.pgm.sample import distinct, draw_given
+from margrave.models.pgm.model import distinct, draw_given
 
 
 def drawn(layout, theta, given, rows, seed=0):
@@ -26,7 +26,7 @@ def test_any_tree_and_any_given_codes(seed, monkeypatch):
     count, rows = len(layout.sizes), 12_000
     names = rng.choice(count, size=int(rng.integers(1, count + 1)), replace=False).tolist()
     given = {v: rng.integers(0, layout.sizes[v], rows) for v in names}
-    monkeypatch.setattr(sample, "ROOM", 1 << int(rng.integers(0, 12)))
+    monkeypatch.setattr(sampling, "ROOM", 1 << int(rng.integers(0, 12)))
     codes = drawn(layout, theta, given, rows, seed)
     for v, own in given.items():
         np.testing.assert_array_equal(codes[v], own)
@@ -49,10 +49,10 @@ def test_stretches_hold_few_cells_whatever_the_rows(monkeypatch):
     rng = np.random.default_rng(2)
     last = len(layout.sizes) - 1
     given = {last: rng.integers(0, layout.sizes[last], 500)}
-    monkeypatch.setattr(sample, "ROOM", 1)
+    monkeypatch.setattr(sampling, "ROOM", 1)
     one = drawn(layout, rng.normal(size=layout.starts[-1]), given, 500)
     assert one.shape == (last + 1, 500)
-    work = sample._Work(layout, np.ones(layout.node_starts[-1]), set(given))
+    work = sampling._Work(layout, np.ones(layout.node_starts[-1]), set(given))
     assert [last - first for first, last in work.parts(3)] == [1, 1, 1] or not work.told
 
 

@@ -8,7 +8,7 @@ from enumeration import joint, random_layout, summed
 
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
-from margrave.models.pgm.sample import condition_layout
+from margrave.models.pgm.model import condition_layout
 from margrave.models.pgm.tree import Layout
 
 LOOP = Layout([2, 3, 3, 4, 4], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (2,)], 1 << 20)

@@ -22,7 +22,7 @@ from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.features import fourier
 from margrave.select.aim import AIM
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
+from margrave.select.from_rows import MeanEmbedding
 
 pytestmark = pytest.mark.needs_extra("torch")
 

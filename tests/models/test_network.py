@@ -10,7 +10,7 @@ import pytest
 
 from margrave.errors import InputError, MissingExtraError
 from margrave.limits import Deadline, Effort
-from margrave.models._products.generator import Generator
+from margrave.models._products.products import Generator
 from margrave.models._torch.device import open_device
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMarginal

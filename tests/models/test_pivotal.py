@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models._sampling.pivotal import pivotal
+from margrave.models._sampling.rounding import pivotal
 
 
 def drawn(probabilities, seed=0, order=None):

@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import InputError
 from margrave.models._torch.device import ready
-from margrave.models._torch.generator import LEAK, Dense, RowGenerator
+from margrave.models.sliced.training import LEAK, Dense, RowGenerator
 
 pytestmark = pytest.mark.needs_extra("torch")
 

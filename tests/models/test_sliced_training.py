@@ -10,10 +10,17 @@ import pytest
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models._torch.device import ready
-from margrave.models._torch.generator import RowGenerator
-from margrave.models.sliced.divergence import DIVERGENCES, SlicedDivergence, SlicedWasserstein
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass
-from margrave.models.sliced.training import Course, NoisyRows, draw_rows, train_generator
+from margrave.models.sliced.training import (
+    DIVERGENCES,
+    Course,
+    NoisyRows,
+    RowGenerator,
+    SlicedDivergence,
+    SlicedWasserstein,
+    draw_rows,
+    train_generator,
+)
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
 from margrave.schema.features import RowNumbers

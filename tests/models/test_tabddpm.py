@@ -11,9 +11,9 @@ import pytest
 from extras import import_extra
 from margrave.errors import InputError, ReleaseError
 from margrave.measure.mechanisms.gradients import NORM, clip_factors
-from margrave.models._sampling.coding import MAX_SCORE, code_domain
 from margrave.models._torch import exact
 from margrave.models._torch.exact import MAX_LAYER_WIDTH
+from margrave.models._torch.trained import MAX_SCORE, code_domain
 from margrave.models.diffusion import Diffusion, denoiser
 from margrave.models.diffusion.denoiser import (
     cosine,

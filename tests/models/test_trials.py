@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from margrave.models.mixture.fitter import Mixture
-from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, Setting
-from margrave.models.mixture.trials import Candidate, choose_setting, search_penalties
+from margrave.models.mixture.policy import (
+    BLOCK_PENALTY_SHARE,
+    Candidate,
+    Setting,
+    choose_setting,
+    search_penalties,
+)
 
 GROUPS = ((0, 1),)
 MODEL: Any = None

@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from margrave.errors import InputError
-from margrave.privacy.accounting.conversions import gdp_delta, zcdp_delta
-from margrave.privacy.accounting.odds import bound_belief, bound_power
+from margrave.privacy.accounting.conversions import bound_belief, bound_power, gdp_delta, zcdp_delta
 
 RATES = [1e-6, 0.001, 0.01, 0.05, 0.3, 0.5, 0.9]
 

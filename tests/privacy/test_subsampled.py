@@ -20,7 +20,7 @@ from margrave.privacy.accounting.events import (
     event_from_json,
     event_to_json,
 )
-from margrave.privacy.accounting.subsampling import (
+from margrave.privacy.accounting.renyi import (
     best_order,
     check_sampled,
     least_variance,

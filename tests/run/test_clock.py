@@ -22,7 +22,7 @@ from margrave.models.sliced.fitter import SliceFDiv, SliceWass
 from margrave.models.sliced.training import Course
 from margrave.progress import Step
 from margrave.select.aim import AIM
-from margrave.select.from_rows.training import Training
+from margrave.select.from_rows import Training
 from stopping import repeatable, same
 
 __all__ = ["repeatable"]

@@ -12,7 +12,7 @@ import pytest
 import margrave as mg
 from command_line import call
 from margrave.errors import InputError
-from margrave.privacy.accounting.odds import bound_power
+from margrave.privacy.accounting.conversions import bound_power
 from margrave.run.epsilon import MARGIN, Risk
 from margrave.run.planning import Plan
 

@@ -26,8 +26,7 @@ from margrave.run import costs
 from margrave.select.aim import AIM
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay, Fixed
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
-from margrave.select.from_rows.training import Training, Votes
+from margrave.select.from_rows import MeanEmbedding, Training, Votes
 from margrave.select.mst import MST
 from margrave.select.privsyn import PrivSyn
 from margrave.select.public_rounds import JAM, VerticalRounds

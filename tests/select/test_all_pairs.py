@@ -25,15 +25,15 @@ from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema
 from margrave.select import all_pairs
-from margrave.select._steps.one_ways import share_one_ways
-from margrave.select._steps.screening import (
+from margrave.select.all_pairs import AllPairs
+from margrave.select.screening import (
     OneWays,
     estimate_dependence,
     find_affordable,
     foretell_error,
     summarise_one_ways,
 )
-from margrave.select.all_pairs import AllPairs
+from margrave.select.strategy import share_one_ways
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20)

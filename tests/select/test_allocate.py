@@ -14,8 +14,8 @@ import pytest
 import margrave as mg
 from margrave.measure.curator import Curator
 from margrave.schema.domain import Clique
-from margrave.select._steps import one_ways
-from margrave.select._steps.one_ways import apportion_rho, measure_shares
+from margrave.select import strategy
+from margrave.select.strategy import apportion_rho, measure_shares
 
 
 class _Asked:
@@ -58,7 +58,7 @@ def test_many_are_measured_in_groups_of_nearly_one_share() -> None:
 
 def test_auto_asks_few_questions_about_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """One question a pair took a record on disk each: that is what took minutes on wide tables."""
-    monkeypatch.setattr(one_ways, "MAX_QUESTIONS", 20)
+    monkeypatch.setattr(strategy, "MAX_QUESTIONS", 20)
     sizes = {f"c{k}": 3 for k in range(12)}
     rng = np.random.default_rng(0)
     table = pa.table({name: rng.integers(0, 3, 30_000) for name in sizes})

@@ -15,7 +15,7 @@ from margrave.models.independent import Independent
 from margrave.models.registry import resolve
 from margrave.privacy.accounting.accountants import GDP, event_rho
 from margrave.privacy.accounting.events import GaussianEvent
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
+from margrave.select.from_rows import MeanEmbedding
 
 
 class Spy(Independent):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import margrave as mg
-import margrave.select.from_rows.slices as slices
+import margrave.select.from_rows as slices
 from margrave.errors import InputError
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain

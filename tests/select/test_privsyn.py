@@ -13,9 +13,8 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.models.rowwise.gum import GUM
 from margrave.schema.domain import Domain
-from margrave.select._steps.one_ways import CELLS_POWER
 from margrave.select.privsyn import PrivSyn, combine_pairs, dense
-from margrave.select.strategy import NOISE_L1
+from margrave.select.strategy import CELLS_POWER, NOISE_L1
 
 
 def indif(table):

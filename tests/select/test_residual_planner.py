@@ -13,8 +13,8 @@ import pytest
 import margrave as mg
 from margrave.errors import InputError
 from margrave.schema.domain import Domain
-from margrave.select._steps.one_ways import closure
 from margrave.select.residual_planner import ResidualPlanner, best_design, planner_bound
+from margrave.select.strategy import closure
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 8, "d": 20})
 PAIRS = dict.fromkeys(itertools.combinations(DOMAIN.names, 2), 1.0)

@@ -24,7 +24,7 @@ from margrave.measure.curator import Curator
 from margrave.measure.mechanisms.perturb import Objective
 from margrave.measure.mechanisms.slopes import Slope
 from margrave.privacy.accounting.accountants import GDP, Accountant, Renyi
-from margrave.privacy.accounting.perturbation import choose_objective_order
+from margrave.privacy.accounting.renyi import choose_objective_order
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.schema.features import RowNumbers

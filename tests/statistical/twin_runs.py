@@ -20,8 +20,7 @@ from margrave.methods import METHODS
 from margrave.models.networks.merf import Merf
 from margrave.privacy.unit import Adjacency
 from margrave.select.aim import AIM
-from margrave.select.from_rows.mean_embedding import MeanEmbedding
-from margrave.select.from_rows.training import Training, Votes
+from margrave.select.from_rows import MeanEmbedding, Training, Votes
 from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.top_q import TopQ
 

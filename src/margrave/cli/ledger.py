@@ -15,8 +15,7 @@ from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
     from margrave.privacy.ledger.book import Book
-    from margrave.privacy.ledger.book_records import Account, BookedRun
-    from margrave.privacy.ledger.book_run import Attempt
+    from margrave.privacy.ledger.book_run import Account, Attempt, BookedRun
 
 ledger_app = typer.Typer(
     help="Books: durable ledgers of all runs on a data set, with caps that no run may pass.",

@@ -34,8 +34,7 @@ from margrave.engines.streaming.batches import (
     ParquetBatches,
     read_guarded,
 )
-from margrave.engines.streaming.engine import StreamSource
-from margrave.engines.streaming.text import MAX_CODE_BYTES, text_batches
+from margrave.engines.streaming.engine import MAX_CODE_BYTES, StreamSource, text_batches
 from margrave.engines.text import TextHead, read_head, shape_of, text_blocks
 from margrave.errors import InputError, invalid
 from margrave.schema.frame import TEXT_FILE, Frame

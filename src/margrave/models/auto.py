@@ -23,7 +23,7 @@ from margrave.schema.domain import Clique, Domain
 if TYPE_CHECKING:
     from margrave import protocols
     from margrave.models._base.pooling import Pooled
-    from margrave.models.mixture.trials import Choice
+    from margrave.models.mixture.policy import Choice
     from margrave.models.pgm.model import GraphicalModel
 
 Floats = NDArray[np.float64]

@@ -32,8 +32,7 @@ from margrave.models._products.products import (
     simplices,
     softmaxes,
 )
-from margrave.models._torch.descent import Plan, descend
-from margrave.models._torch.device import Device, open_device, ready, serial
+from margrave.models._torch.device import Device, Plan, descend, open_device, ready, serial
 from margrave.schema.domain import Domain
 from margrave.schema.features import MIN_ORDERED_CODES
 

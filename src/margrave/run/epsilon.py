@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, invalid
-from margrave.privacy.accounting.odds import bound_power
+from margrave.privacy.accounting.conversions import bound_power
 from margrave.run.planning import foretell_noise
 from margrave.select.strategy import ONE, PAIR
 

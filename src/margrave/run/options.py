@@ -23,7 +23,7 @@ from margrave.limits import Limits
 from margrave.models._base.estimator import Estimator
 from margrave.models.registry import FITTERS, import_estimator, resolve
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
-from margrave.privacy.accounting.subsampling import best_order, check_sampled
+from margrave.privacy.accounting.renyi import best_order, check_sampled
 from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance

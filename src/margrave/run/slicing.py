@@ -24,9 +24,16 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import machine_memory
 from margrave.measure.curator import Curator
 from margrave.models._torch.device import ready, serial
-from margrave.models._torch.generator import RowGenerator
-from margrave.models.sliced.divergence import SlicedDivergence, SlicedWasserstein
-from margrave.models.sliced.training import Course, NoisyRows, SliceLoss, draw_rows, train_generator
+from margrave.models.sliced.training import (
+    Course,
+    NoisyRows,
+    RowGenerator,
+    SlicedDivergence,
+    SlicedWasserstein,
+    SliceLoss,
+    draw_rows,
+    train_generator,
+)
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.ledger import Ledger, check_budget

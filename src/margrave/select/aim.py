@@ -22,8 +22,19 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, closure, find_unmeasured
-from margrave.select.strategy import CHOOSE, MEASURE, NOISE_L1, ONE, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import (
+    CHOOSE,
+    MEASURE,
+    NOISE_L1,
+    ONE,
+    PAIR,
+    Pace,
+    Shares,
+    Strategy,
+    all_cliques,
+    closure,
+    find_unmeasured,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

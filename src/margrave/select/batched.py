@@ -12,8 +12,19 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import CELLS_POWER, all_cliques, apportion_rho, find_unmeasured
-from margrave.select.strategy import APPRAISE, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import (
+    APPRAISE,
+    CELLS_POWER,
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Pace,
+    Shares,
+    Strategy,
+    all_cliques,
+    apportion_rho,
+    find_unmeasured,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

@@ -15,8 +15,16 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import all_cliques, find_unmeasured
-from margrave.select.strategy import MEASURE, ONE, ONE_WAYS, PAIR, Shares, Strategy
+from margrave.select.strategy import (
+    MEASURE,
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Shares,
+    Strategy,
+    all_cliques,
+    find_unmeasured,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

@@ -16,8 +16,7 @@ import numpy as np
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import buy_one_ways
-from margrave.select.strategy import CHOOSE, ONE, ONE_WAYS, PAIR, Shares, Strategy
+from margrave.select.strategy import CHOOSE, ONE, ONE_WAYS, PAIR, Shares, Strategy, buy_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

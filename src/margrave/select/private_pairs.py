@@ -13,8 +13,17 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, apportion_rho, find_unmeasured, measure_shares
-from margrave.select.strategy import ONE, ONE_WAYS, PAIR, Shares, Strategy
+from margrave.select.strategy import (
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Shares,
+    Strategy,
+    all_cliques,
+    apportion_rho,
+    find_unmeasured,
+    measure_shares,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

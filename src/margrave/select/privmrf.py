@@ -23,8 +23,19 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, buy_one_ways, released_one_ways
-from margrave.select.strategy import APPRAISE, NOISE_L1, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import (
+    APPRAISE,
+    NOISE_L1,
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Pace,
+    Shares,
+    Strategy,
+    all_cliques,
+    buy_one_ways,
+    released_one_ways,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

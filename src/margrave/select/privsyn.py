@@ -19,14 +19,20 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import (
+from margrave.select.strategy import (
+    APPRAISE,
     CELLS_POWER,
+    NOISE_L1,
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Shares,
+    Strategy,
     all_cliques,
     apportion_rho,
     buy_one_ways,
     released_one_ways,
 )
-from margrave.select.strategy import APPRAISE, NOISE_L1, ONE, ONE_WAYS, PAIR, Shares, Strategy
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

@@ -24,8 +24,20 @@ from margrave.progress import OnStep, Step
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded
-from margrave.select._steps.one_ways import all_cliques, closure, find_unmeasured
-from margrave.select.strategy import CHOOSE, MEASURE, NOISE_L1, ONE, ONE_WAYS, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import (
+    CHOOSE,
+    MEASURE,
+    NOISE_L1,
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Pace,
+    Shares,
+    Strategy,
+    all_cliques,
+    closure,
+    find_unmeasured,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, LearnsFrom, Model

@@ -25,8 +25,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques, apportion_rho, closure
-from margrave.select.strategy import ONE, PAIR, Shares, Strategy
+from margrave.select.strategy import ONE, PAIR, Shares, Strategy, all_cliques, apportion_rho, closure
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

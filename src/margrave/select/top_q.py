@@ -17,8 +17,7 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select._steps.one_ways import all_cliques
-from margrave.select.strategy import CHOOSE, MEASURE, PAIR, Pace, Shares, Strategy
+from margrave.select.strategy import CHOOSE, MEASURE, PAIR, Pace, Shares, Strategy, all_cliques
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model

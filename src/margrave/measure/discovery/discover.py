@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.discovery import dependencies
 from margrave.measure.discovery.dependencies import Dependencies, may_depend
-from margrave.measure.discovery.grids import steps_of
 from margrave.measure.discovery.kinds import (
     as_written,
     may_be_written,
@@ -23,10 +22,11 @@ from margrave.measure.discovery.kinds import (
     settle_kind,
     votes_on_numbers,
 )
+from margrave.measure.discovery.links import may_relate
 from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
-from margrave.measure.discovery.pairs import may_relate
 from margrave.measure.discovery.relations import SHARE, Relations
 from margrave.measure.discovery.text import Purse, TextSearch
+from margrave.measure.discovery.values import steps_of
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
 from margrave.privacy.ledger.ledger import Ledger
@@ -168,7 +168,7 @@ class Discovery:
        by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
        follow from the released counts of the looks before (`margrave.measure.discovery.values`).
     5. *grids*, between 2 and 3: rows by the first of a public list of steps that divides their number, 0 by
-       the coarsest (`margrave.measure.discovery.grids`); rows without a number are in no cell.
+       the coarsest (`margrave.measure.discovery.values`); rows without a number are in no cell.
     6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
-from margrave.measure.discovery.grids import all_on, common_step, released_grids, steps_of
 from margrave.measure.discovery.occupancy import (
     expected_counts,
     spread_counts,
@@ -41,13 +40,17 @@ from margrave.measure.discovery.ranges import (
 from margrave.measure.discovery.values import (
     Histogram,
     Tail,
+    all_on,
     are_single,
     atom_edges,
+    common_step,
     find_spikes,
     fit_tail,
     place_atoms,
     refine_tail,
+    released_grids,
     split_atoms,
+    steps_of,
     unit_of,
     weigh_tail,
 )

@@ -22,11 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import Cut, cut
+from margrave.measure.discovery.links import (
+    Link,
+    Pair,
+    attach,
+    choose_links,
+    choose_sums,
+    eligible_columns,
+    find_candidates,
+    pair_up,
+)
 from margrave.measure.discovery.numeric import choose_fineness
 from margrave.measure.discovery.occupancy import weigh_cells
-from margrave.measure.discovery.pairs import Link, Pair, choose_links, eligible_columns, pair_up
 from margrave.measure.discovery.ranges import refined_edges
-from margrave.measure.discovery.sums import attach, choose_sums, find_candidates
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.release import NoisyMarginal

@@ -29,7 +29,7 @@ reach 2^62 it would have to be 2^32 standard deviations, for which the sampler w
 *Sampling.* A row is taken when 32 fresh bits of the secure source, as a number, are below q 2^32, a whole
 number. So samples are exactly Poisson, each step anew, and their size is not released.
 *What a row adds hangs on itself alone*: on its codes, the weights, and its uniform numbers, which come from
-the secure source, so that it does not matter who gets which (`privacy.accounting.subsampling`). All
+the secure source, so that it does not matter who gets which (`privacy.accounting.renyi`). All
 arithmetic here is elementwise or on whole numbers of at most 2^53 in float64, where sums have no order: no
 row is rounded differently beside others. The same is asked of the learner, which must be a function of the
 rows one by one: this file cannot see whether it is (`models.diffusion.denoiser` says why it is, for the one
@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
-from margrave.privacy.accounting.subsampling import check_sampled, least_variance
+from margrave.privacy.accounting.renyi import check_sampled, least_variance
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian

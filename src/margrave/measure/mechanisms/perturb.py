@@ -10,7 +10,7 @@ with b Gaussian (Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakur
 **Privacy.** Unit and adjacency: the ledger's, rows or owners capped at k rows, add_remove or replace_one;
 all else is refused before anything is spent. x and Lambda are public maps and numbers.
 *The exact minimiser.* A row's loss is a function of theta'x with a slope of at most 1 and a curvature of at
-most 1/4; ||x|| <= R over all codes, in the very numbers that are used. `privacy.accounting.perturbation`
+most 1/4; ||x|| <= R over all codes, in the very numbers that are used. `privacy.accounting.renyi`
 proves the Renyi divergence of theta for b ~ N(0, sigma^2 I), a continuous Gaussian.
 *What keeps it from being exact.* b is the continuous Gaussian b* rounded to steps of 2^-16: ||b - b*|| <=
 2^-17 sqrt(p). The solver stops where the gradient it computes is at most 2^-13, and what rounding in
@@ -54,7 +54,7 @@ from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.measure.mechanisms.sums import bound_rows
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import GaussianEvent, ObjectiveEvent
-from margrave.privacy.accounting.perturbation import objective_divergence
+from margrave.privacy.accounting.renyi import objective_divergence
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian

@@ -28,7 +28,7 @@ squared sensitivity is (9/2) H^2 R^4 times that of one marginal, rounded up.
 from all earlier answers. The events are recorded before any noise is drawn.
 *Samples.* With a rate below 1 each row is in the sum with that probability, by itself and anew at each call;
 the gradient alone may be asked then, of single rows that come or go, and the event is a
-`SubsampledGaussianEvent` of one step, priced by `Renyi` (proof: `margrave.privacy.accounting.subsampling`).
+`SubsampledGaussianEvent` of one step, priced by `Renyi` (proof: `margrave.privacy.accounting.renyi`).
 Coins are 32 fresh bits a row of the secure source, drawn after the event is recorded.
 """
 
@@ -51,7 +51,7 @@ from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.measure.mechanisms.sums import MIN_DIGITS, OFF, ON, add_products, bound_rows
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
-from margrave.privacy.accounting.subsampling import check_sampled, least_variance
+from margrave.privacy.accounting.renyi import check_sampled, least_variance
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, rounded_gaussian

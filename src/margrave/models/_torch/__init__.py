@@ -1,1 +1,1 @@
-"""What fits on PyTorch share: the device, one thread, Adam, a generator of rows."""
+"""What fits on PyTorch share: the device, one thread, Adam, exact layers, what is trained at the door."""

@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
-from margrave.models._sampling.coding import code_domain
 from margrave.models._sampling.rows import row_model_from_state
 from margrave.models._torch.device import ready
-from margrave.models._torch.trained import DrawnRows, TrainedEstimator
-from margrave.models.adversarial.gradients import Adversary
-from margrave.models.adversarial.networks import MOST_BATCH, Generator, Judge
-from margrave.models.adversarial.teachers import Teachers
+from margrave.models._torch.trained import DrawnRows, TrainedEstimator, code_domain
+from margrave.models.adversarial.networks import MOST_BATCH, Adversary, Generator, Judge, Teachers
 from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Rows as vectors, the generator that makes them up, and what tells them from real ones.
+"""Rows as vectors, the generator that makes them up, what tells them from real ones, and how both learn.
 
 A row is a vector of the normal scores of its numbers (times 1/2), an indicator for each value of its
 categories, and one for each label. The generator is given Gaussian noise and a label, and says the scores
@@ -12,6 +12,34 @@ that row alone, bit for bit, and what it learns from a batch on the batch alone:
 up and single operations, and rounded; the layers are those of `models._torch.exact`; the sigmoid is looked
 up in a table at logits in steps of 1/64; and sums over at most MOST_BATCH rows are of multiples of 2^-28
 below 2^20, so exact.
+
+Who learns how follows in two parts. An adversary learns from rows by noisy gradients, teachers by noisy
+votes; both are what the door is handed, so both have to be read by whoever checks that a row's part hangs on
+that row, or a teacher on its own part of the rows, alone.
+
+**By noisy gradients** (`Adversary`). The discriminator says how likely a row is a real one, as a logit. The
+door gives the noisy sum of the gradients of -ln sigmoid(logit) of real rows, each of norm 1 at most (Abadi et
+al. 2016; as a generator's only touch with rows: Xie et al. 2018). Those of made rows, -ln(1 -
+sigmoid(logit)), are taken here, in public, each cut to norm 1 as well, so that both sides weigh alike.
+Between steps of the generator the discriminator takes several: where its gradients are noisy, that is what
+helps most (Bie, Kamath and Zhang 2023).
+
+A row's gradient hangs on that row alone, bit for bit, as the door asks: see `Judge`.
+
+**By noisy votes** (`Teachers`): discriminators that each see a part of the rows, and a student that sees
+their votes alone: PATE-GAN (Yoon, Jordon and van der Schaar 2019). In a round every teacher learns to tell
+rows of its part from made ones and votes on Q made rows. The student learns from noisy counts of the votes,
+the generator from the student. Neither sees a real row, so the door charges for the votes alone
+(`measure.mechanisms.votes`).
+
+Two things are other than in the paper. *Votes are not cut to yes or no*: the released count of yes, divided
+by the number of teachers, is the student's target. It costs the same, and as the gradient of the
+cross-entropy is linear in the target, noise of mean 0 in it is noise of mean 0 in the gradient: it averages
+out over questions, however large, where the larger of two noisy counts is a coin's throw. *Answered
+questions are kept*: they are public, so the student learns from those of the last rounds as well.
+
+A teacher hangs on its own part alone, bit for bit: on what the door shows it, its numbers and the public
+state, by exact sums (`Judge`) and single operations.
 """
 
 from __future__ import annotations
@@ -25,7 +53,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from margrave.models._sampling.coding import MAX_SCORE, Coding
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
 from margrave.models._torch.exact import (
@@ -38,6 +65,7 @@ from margrave.models._torch.exact import (
     round_input,
     round_weights,
 )
+from margrave.models._torch.trained import MAX_SCORE, Coding
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -298,3 +326,221 @@ def _score(torch: Any, layers: Sequence[Any], rows: Any) -> Any:
         if k + 1 < len(layers):
             rows = rows.clamp(min=0.0)
     return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdversaryState:
+    """Where a training is, all of it public.
+
+    Args:
+        judge: The discriminator.
+        maker: The generator.
+        average: Running mean of the generator's weights, which is what is kept at the end.
+        step: How many noisy gradients were taken.
+    """
+
+    judge: Weights
+    maker: Weights
+    average: tuple[Floats, ...]
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adversary:
+    """A `Learner`, to be trained with a clip of 1.
+
+    Args:
+        generator: What makes rows.
+        judge: The discriminator.
+        rows: Real rows expected in a sample, by public or released numbers.
+        batch: Rows that are made in a step.
+        turns: Steps of the discriminator to one of the generator.
+        rates: Adam's step lengths of the discriminator and of the generator.
+        scale: What gradients are multiplied by before they are cut to norm 1.
+        average: Weight of the past in the running mean of the generator's weights.
+        seed: Of first weights and of made rows.
+    """
+
+    generator: Generator
+    judge: Judge
+    rows: float
+    batch: int
+    turns: int
+    rates: tuple[float, float]
+    scale: float
+    average: float
+    seed: int
+
+    @property
+    def coding(self) -> Coding:
+        """Of the rows."""
+        return self.generator.coding
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of each weight matrix of the discriminator."""
+        return self.judge.shapes
+
+    @property
+    def uniforms(self) -> int:
+        """One number for the score of each number of a row."""
+        return len(self.generator.coding.numbers)
+
+    def start(self) -> AdversaryState:
+        """Discriminator and generator before the first step."""
+        rng = np.random.default_rng((self.seed, 0))
+        maker = self.generator.start(rng)
+        return AdversaryState(self.judge.start(rng), maker, maker.layers)
+
+    def factors(self, state: AdversaryState, codes: Longs, uniform: Floats) -> list[tuple[Any, Any]]:
+        """Each row's gradient as a real row, as factors: see `protocols.Learner`."""
+        given = build_vectors(self.generator.coding, codes, uniform)
+        found = self.judge.factors(state.judge, given, np.ones(len(given)))
+        return [((left * self.scale)[:, None], right[:, None]) for left, right in found]
+
+    def moved(self, state: AdversaryState, gradients: Sequence[Floats]) -> AdversaryState:
+        """A step of the discriminator, and of the generator where it is its turn."""
+        rng = np.random.default_rng((self.seed, 1 + state.step))
+        against = self._average_made(state, rng)
+        slopes = [gradient / self.rows + own for gradient, own in zip(gradients, against, strict=True)]
+        state = replace(state, judge=state.judge.moved(slopes, self.rates[0]), step=state.step + 1)
+        if state.step % self.turns:
+            return state
+        maker = self.generator.follow(state.maker, state.judge.layers, self.batch, self.rates[1], rng)
+        stay = min(self.average, maker.step / (10.0 + maker.step))
+        kept = zip(state.average, maker.layers, strict=True)
+        return replace(state, maker=maker, average=tuple(stay * a + (1.0 - stay) * w for a, w in kept))
+
+    def _average_made(self, state: AdversaryState, rng: np.random.Generator) -> list[Floats]:
+        """The mean gradient of made rows, each cut to norm 1."""
+        made = self.generator.make_vectors(state.maker, self.batch, rng)
+        factors = self.judge.factors(state.judge, made, np.zeros(len(made)))
+        squares: Any = sum(left.square().sum(1) * right.square().sum(1) for left, right in factors)
+        cut = (squares.sqrt() * self.scale).clamp(min=1.0).reciprocal()[:, None] * (self.scale / len(made))
+        return [np.asarray(((left * cut).T @ right).cpu().numpy()) for left, right in factors]
+
+    def finished(self, state: AdversaryState) -> tuple[Floats, ...]:
+        """The averaged weights of the generator."""
+        return state.average
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TeachersState:
+    """Where a training is, all of it public.
+
+    Args:
+        student: Learns from votes.
+        maker: The generator.
+        average: Running mean of the generator's weights, which is what is kept at the end.
+        made: Vectors of made rows that teachers learn from in the next round, [shown, width].
+        asked: Vectors of those they vote on, [questions, width].
+        answered, answers: Vectors of questions of the last rounds, and noisy shares of yes.
+        step: How many rounds there were.
+    """
+
+    student: Weights
+    maker: Weights
+    average: tuple[Floats, ...]
+    made: Floats
+    asked: Floats
+    answered: Floats
+    answers: Floats
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Teachers:
+    """An `Ensemble`.
+
+    Args:
+        generator: What makes rows.
+        judge: Teachers and student are networks of this shape.
+        teachers: How many there are.
+        questions: Made rows that they vote on in a round.
+        lessons: Steps of each teacher in a round.
+        batch: Rows of its part in a step of a teacher, and as many made ones.
+        turns: Steps of the student, and of the generator, in a round.
+        memory: Rounds whose answers the student learns from.
+        rates: Adam's step lengths of teachers, student and generator.
+        average: Weight of the past in the running mean of the generator's weights.
+        seed: Of first weights and of made rows.
+    """
+
+    generator: Generator
+    judge: Judge
+    teachers: int
+    questions: int
+    lessons: int
+    batch: int
+    turns: tuple[int, int]
+    memory: int
+    rates: tuple[float, float, float]
+    average: float
+    seed: int
+
+    @property
+    def coding(self) -> Coding:
+        """Of the rows."""
+        return self.generator.coding
+
+    @property
+    def shown(self) -> int:
+        """How many rows a teacher is shown in a round."""
+        return self.lessons * self.batch
+
+    @property
+    def uniforms(self) -> int:
+        """One number for the score of each number of a row."""
+        return self.shown * len(self.generator.coding.numbers)
+
+    def start(self) -> TeachersState:
+        """Student and generator before the first round, and the first questions."""
+        rng = np.random.default_rng((self.seed, 0))
+        maker, student = self.generator.start(rng), self.judge.start(rng)
+        nothing = np.zeros((0, self.generator.width))
+        return self._ask(
+            TeachersState(student, maker, maker.layers, nothing, nothing, nothing, np.zeros(0)), rng
+        )
+
+    def _ask(self, state: TeachersState, rng: np.random.Generator) -> TeachersState:
+        """The state with rows made anew."""
+        made = self.generator.make_vectors(state.maker, self.shown + self.questions, rng)
+        return replace(state, made=made[: self.shown], asked=made[self.shown :])
+
+    def hire(self, place: int) -> Weights:
+        """A teacher before it has seen a row."""
+        return self.judge.start(np.random.default_rng((self.seed, 1, place)))
+
+    def taught(
+        self, state: TeachersState, teacher: Weights, codes: Longs, uniform: Floats
+    ) -> tuple[Weights, Floats]:
+        """The teacher after a round, and its logits of the questions: see `protocols.Ensemble`."""
+        rows = build_vectors(self.generator.coding, codes, uniform.reshape(len(codes), -1))
+        truth = np.repeat([1.0, 0.0], self.batch)
+        for k in range(self.lessons):
+            own = slice(k * self.batch, (k + 1) * self.batch)
+            both = np.concatenate([rows[own], state.made[own]])
+            teacher = teacher.moved(self.judge.slopes(teacher, both, truth), self.rates[0])
+        return teacher, self.judge.say(teacher, state.asked)
+
+    def moved(self, state: TeachersState, counts: Floats, sigma: float) -> TeachersState:
+        """Student and generator after a round, and the next questions."""
+        rng = np.random.default_rng((self.seed, 2, state.step))
+        kept = self.memory * self.questions
+        answered = np.concatenate([state.answered, state.asked])[-kept:]
+        answers = np.concatenate([state.answers, counts / self.teachers])[-kept:]
+        student, maker, average = state.student, state.maker, state.average
+        for _ in range(self.turns[0]):
+            drawn = rng.integers(0, len(answered), self.questions)
+            slopes = self.judge.slopes(student, answered[drawn], answers[drawn])
+            student = student.moved(slopes, self.rates[1])
+        for _ in range(self.turns[1]):
+            maker = self.generator.follow(maker, student.layers, self.batch, self.rates[2], rng)
+            stay = min(self.average, maker.step / (10.0 + maker.step))
+            average = tuple(stay * a + (1.0 - stay) * w for a, w in zip(average, maker.layers, strict=True))
+        moved = replace(state, student=student, maker=maker, average=average, step=state.step + 1)
+        return self._ask(replace(moved, answered=answered, answers=answers), rng)
+
+    def finished(self, state: TeachersState) -> tuple[Floats, ...]:
+        """The averaged weights of the generator."""
+        return state.average

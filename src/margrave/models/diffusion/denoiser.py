@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from margrave.models._sampling.coding import MAX_SCORE, Coding
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._torch.device import Device
 from margrave.models._torch.exact import (
@@ -46,6 +45,7 @@ from margrave.models._torch.exact import (
     round_input,
     round_weights,
 )
+from margrave.models._torch.trained import MAX_SCORE, Coding
 
 Floats = NDArray[np.float64]
 

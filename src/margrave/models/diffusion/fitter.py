@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
-from margrave.models._sampling.coding import code_domain
 from margrave.models._sampling.rows import row_model_from_state
 from margrave.models._torch.device import ready
-from margrave.models._torch.trained import DrawnRows, TrainedEstimator
+from margrave.models._torch.trained import DrawnRows, TrainedEstimator, code_domain
 from margrave.models.diffusion.denoiser import Denoiser, cosine, draw_codes, spoken
 from margrave.schema.domain import Domain
 

@@ -19,7 +19,7 @@ from margrave.models._mixture.refinements import Refinements, restore_refinement
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import match_most, picks
-from margrave.models.gated.kernels import gate_rows, sum_by_code
+from margrave.models.gated.objective import gate_rows, sum_by_code
 from margrave.schema.domain import Clique, Domain
 
 Singles = NDArray[np.float32]

@@ -44,7 +44,7 @@ from margrave.models._mixture.refinements import (
 from margrave.models._mixture.rows import PASSES, Chosen, draw
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
-from margrave.models.gated.kernels import gate_rows, sum_by_code
+from margrave.models.gated.objective import gate_rows, sum_by_code
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain

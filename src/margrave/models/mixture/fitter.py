@@ -31,7 +31,12 @@ from margrave.models.mixture.policy import (
     PILOT_STEPS,
     ROUGH_STEPS,
     STATE_PENALTY,
+    Candidate,
+    Choice,
     Setting,
+    Trials,
+    choose_setting,
+    search_penalties,
     set_policy,
 )
 from margrave.models.mixture.tensor import (
@@ -40,7 +45,6 @@ from margrave.models.mixture.tensor import (
     TensorObjective,
     descend_tensors,
 )
-from margrave.models.mixture.trials import Candidate, Choice, Trials, choose_setting, search_penalties
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:

@@ -25,11 +25,9 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.models._grouping import CodeGrouping, group_codes
 from margrave.models._mixture.model import MixtureModel, undo_grouping
-from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import Misfit
-from margrave.models._products.products import products_from_state
-from margrave.models._torch.descent import BETAS, MIN_LOSS
-from margrave.models._torch.device import Device, ready, serial
+from margrave.models._products.products import Generator, Training, products_from_state, train_generator
+from margrave.models._torch.device import BETAS, MIN_LOSS, Device, ready, serial
 from margrave.models.networks.network import Network
 from margrave.release import NoisyMoments
 from margrave.schema.domain import Clique, Domain

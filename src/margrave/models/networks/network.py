@@ -23,11 +23,17 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.model import GroupedMixture, MixtureModel
-from margrave.models._products.generator import Generator, Training, train_generator
 from margrave.models._products.misfit import NOISE, Misfit
-from margrave.models._products.products import ProductsEstimator, alone, fit_mixture, products_from_state
-from margrave.models._torch.descent import BETAS, MIN_LOSS
-from margrave.models._torch.device import Device, open_device, ready, serial
+from margrave.models._products.products import (
+    Generator,
+    ProductsEstimator,
+    Training,
+    alone,
+    fit_mixture,
+    products_from_state,
+    train_generator,
+)
+from margrave.models._torch.device import BETAS, MIN_LOSS, Device, open_device, ready, serial
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 

@@ -1,12 +1,20 @@
-"""Training of a generator of rows against slices of noisy copies: Algorithm 1 of arXiv 2410.19941.
+"""A generator of rows, its training against slices of noisy copies, and how far slices are apart.
 
-NoisyRows: noisy copies, from which slices in any directions follow.
+`RowGenerator` is a network of dense layers from Gaussian noise, and a label where there is one, to rows: its
+layers are matrices that an optimiser changes, with leaky ReLU between them. `NoisyRows` are noisy copies,
+from which slices in any directions follow; `train` moves the generator towards them.
+
+The training is Algorithm 1 of arXiv 2410.19941. The distances at the end, between slices of two samples, are
+smoothed-sliced f-divergences and sliced Wasserstein: Greenewald, Yu, Wang and Xu (NeurIPS 2024, the same),
+Definition 4 and equations 4 to 6, and Rakotomamonjy and Ralaivola 2021. All of it sees released rows and made
+rows only: post-processing.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,9 +22,142 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
-from margrave.models._torch.descent import Adam
-from margrave.models._torch.device import Device
-from margrave.models._torch.generator import RowGenerator
+from margrave.models._torch.device import Adam, Device
+
+LEAK = 0.2
+"""Slope of the leaky ReLU below 0, as in DCGAN (Radford, Metz and Chintala 2016)."""
+
+
+class Dense:
+    """Layers a -> W (a, 1) with leaky ReLU between them; automatic differentiation does the rest.
+
+    Args:
+        device: Where to compute.
+        widths: Numbers that go into the first layer, that come out of it, and so on: two or more.
+        rng: Of the starting weights: uniform within 1 / sqrt(inputs of the layer), offsets too.
+    """
+
+    def __init__(self, device: Device, widths: Sequence[int], rng: np.random.Generator) -> None:
+        if len(widths) < 2 or min(widths) < 1:
+            remedy = "Try (64, 128, 10)."
+            raise InputError(invalid("widths", "two or more, each at least 1", remedy, got=tuple(widths)))
+        self.device, self.widths = device, tuple(widths)
+        self.weights: list[Any] = []
+        """Of each layer, shape [outputs, inputs + 1], the offsets last; tensors with gradients."""
+        for inputs, outputs in itertools.pairwise(widths):
+            start = rng.uniform(-(inputs**-0.5), inputs**-0.5, (outputs, inputs + 1))
+            self.weights.append(device.put(start, device.torch.float32).requires_grad_(True))
+
+    def __call__(self, inputs: Any, weights: Sequence[Any] | None = None) -> Any:
+        """What the last layer says, shape [rows, outputs].
+
+        Args:
+            inputs: Shape [rows, inputs].
+            weights: Others than its own, of the same shapes.
+        """
+        given, torch = self.weights if weights is None else list(weights), self.device.torch
+        found = inputs
+        for place, weight in enumerate(given):
+            found = torch.nn.functional.linear(found, weight[:, :-1], weight[:, -1])
+            if place + 1 < len(given):
+                found = torch.nn.functional.leaky_relu(found, LEAK)
+        return found
+
+    def arrays(self) -> list[NDArray[np.float32]]:
+        """Copies of the weights on the processor."""
+        return [weight.detach().cpu().numpy().copy() for weight in self.weights]
+
+
+class RowGenerator:
+    """Rows from noise: probabilities of codes by softmax, numbers in [0, 1] by the logistic function.
+
+    Args:
+        device: Where to compute.
+        noise: Length of a noise vector.
+        widths: Of the hidden layers; may be empty.
+        sizes: Codes of each attribute that is a distribution over codes.
+        numbers: How many numbers in [0, 1] follow them.
+        labels: Classes; a row's class goes in as an indicator beside the noise. 0 for none.
+        rng: Of the starting weights.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        noise: int,
+        widths: Sequence[int],
+        sizes: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        numbers: int = 0,
+        labels: int = 0,
+    ) -> None:
+        self.device, self.noise, self.labels = device, noise, labels
+        self.sizes, self.numbers = tuple(sizes), numbers
+        self.dense = Dense(device, (noise + labels, *widths, sum(sizes) + numbers), rng)
+
+    @property
+    def weights(self) -> list[Any]:
+        """Of each layer, shape [outputs, inputs + 1]: what an optimiser changes."""
+        return self.dense.weights
+
+    @property
+    def outputs(self) -> int:
+        """Numbers of a row."""
+        return self.dense.widths[-1]
+
+    def draw_noise(self, rows: int, rng: np.random.Generator) -> Any:
+        """Noise vectors, shape [rows, noise]."""
+        return self.device.put(rng.standard_normal((rows, self.noise)), self.device.torch.float32)
+
+    def __call__(self, noise: Any, labels: Any = None, weights: Sequence[Any] | None = None) -> Any:
+        """The rows of some noise vectors, shape [rows, outputs].
+
+        Args:
+            noise: Shape [rows, noise].
+            labels: The class of each row, whole numbers of shape [rows]; left out where there are none.
+            weights: Others than its own, of the same shapes.
+
+        Raises:
+            InputError: Labels are given and there are none, or the other way round.
+        """
+        torch = self.device.torch
+        if (labels is None) != (self.labels == 0):
+            remedy = "Make the generator with as many labels as there are classes."
+            raise InputError(invalid("labels", "given exactly where there are classes", remedy))
+        if labels is not None:
+            known = torch.nn.functional.one_hot(labels, self.labels).to(noise.dtype)
+            noise = torch.cat([noise, known], 1)
+        said = self.dense(noise, weights)
+        coded = sum(self.sizes)
+        blocks = said[:, :coded].split(self.sizes, 1) if self.sizes else ()
+        parts = [torch.softmax(block, 1) for block in blocks]
+        if self.numbers:
+            parts.append(torch.sigmoid(said[:, coded:]))
+        return torch.cat(parts, 1)
+
+    def draw_codes(self, shares: Any, rng: np.random.Generator) -> Any:
+        """Indicators of codes drawn from the probabilities, with the gradient of the probabilities.
+
+        A row's attribute has the code whose cumulated probability first exceeds a uniform number. Forward the
+        rows are whole rows; backward the draw is left out, the straight-through estimator (Bengio, Léonard
+        and Courville 2013). Numbers stay as they are.
+
+        Args:
+            shares: What the generator says, shape [rows, outputs].
+            rng: Of the uniform numbers.
+        """
+        torch = self.device.torch
+        uniform = self.device.put(rng.random((len(shares), len(self.sizes))), shares.dtype)
+        parts, start = [], 0
+        for place, size in enumerate(self.sizes):
+            block = shares[:, start : start + size].detach()
+            code = (block.cumsum(1) <= uniform[:, place : place + 1]).sum(1).clamp(max=size - 1)
+            parts.append(torch.nn.functional.one_hot(code, size).to(shares.dtype))
+            start += size
+        parts.append(shares[:, start:].detach())
+        return shares + (torch.cat(parts, 1) - shares).detach()
+
 
 Floats = NDArray[np.float64]
 
@@ -223,3 +364,193 @@ def draw_rows(
     given = generator.device.put(drawn, torch.int64)
     indicators = torch.nn.functional.one_hot(given, len(classes)).to(noise.dtype)
     return torch.cat([indicators, generator.draw_codes(generator(noise, given), rng)], 1)
+
+
+MIN_RATIO = 1e-12
+"""Ratios of densities are cut off here, so that the logarithm of one that is 0 is finite."""
+MIN_POWER = 1e-24
+"""Mean power of distances below which the root has no gradient, which would be infinite at 0."""
+MEDIAN_ROWS = 128
+"""Rows whose distances give a slice's median distance."""
+
+
+def _kl(torch: Any, ratio: Any) -> Any:
+    return ratio * ratio.log() - ratio + 1.0
+
+
+def _chi_square(torch: Any, ratio: Any) -> Any:
+    return (ratio - 1.0) ** 2
+
+
+def _jensen_shannon(torch: Any, ratio: Any) -> Any:
+    middle = (0.5 * (ratio + 1.0)).log()
+    return 0.5 * (ratio * (ratio.log() - middle) - middle)
+
+
+def _total_variation(torch: Any, ratio: Any) -> Any:
+    return 0.5 * (ratio - 1.0).abs()
+
+
+DIVERGENCES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "kl": _kl,
+    "chi_square": _chi_square,
+    "jensen_shannon": _jensen_shannon,
+    "total_variation": _total_variation,
+}
+"""f of each divergence D_f(P || Q) = E_Q[f(dP / dQ)], with f(1) = 0 and f at least 0: r ln r - r + 1 for
+Kullback-Leibler, (r - 1)^2, (r ln(2 r / (r + 1)) + ln(2 / (r + 1))) / 2, and |r - 1| / 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The real side of some slices: what the ratios of densities there are found with, all of it released.
+
+    Args:
+        rows: Noisy rows on each slice, shape [slices, rows, k].
+        scales: Widths of the Gaussian kernels in each slice, shape [widths, slices].
+        factors: Cholesky factors of the kernel matrices plus tau, shape [widths, slices, rows, rows].
+    """
+
+    rows: Any
+    scales: Any
+    factors: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedDivergence:
+    """The mean over slices of D_f(made || real), both with the noise of the release, by kernel mean matching.
+
+    On each slice the ratio of the densities of made and real rows is estimated at the real ones,
+
+        r = max((K + tau I)^-1 K' 1 * n / n', 0),
+
+    K the kernel between the n real rows and K' that between these and the n' made ones; the divergence is the
+    mean of f(r). What is inverted holds released numbers alone, so no gradient goes through an inverse and a
+    generator that makes one row only has a finite loss. A ratio that is cut off at 0 has no gradient.
+
+    Args:
+        function: One of `DIVERGENCES`.
+        widths: Of the Gaussian kernels exp(-distance^2 / (2 width^2)), in median distances of a slice; ratios
+            of several are averaged.
+        tau: Added to the diagonal of K.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    function: str = "kl"
+    widths: tuple[float, ...] = (1.0,)
+    tau: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.function not in DIVERGENCES:
+            raise InputError(
+                invalid("function", f"one of {sorted(DIVERGENCES)}", "Try 'kl'.", got=self.function)
+            )
+        if not self.widths or not all(math.isfinite(width) and width > 0 for width in self.widths):
+            raise InputError(invalid("widths", "one or more numbers above 0", "Try (1.0,).", got=self.widths))
+        if not (math.isfinite(self.tau) and self.tau > 0):
+            raise InputError(invalid("tau", "a finite number above 0", "Try 0.01.", got=self.tau))
+
+    @property
+    def max_width(self) -> int | None:
+        """The most directions a slice may have; None for any number."""
+        return None
+
+    def prepare(self, device: Device, real: Any) -> Reference:
+        """What is needed of the real side; the same for any number of made samples.
+
+        Args:
+            device: Where it is.
+            real: Noisy rows on each slice, shape [slices, rows, k].
+        """
+        torch = device.torch
+        with torch.no_grad():
+            some = real[:, :MEDIAN_ROWS]
+            upper = torch.triu_indices(some.shape[1], some.shape[1], 1, device=real.device)
+            apart = torch.cdist(some, some)[:, upper[0], upper[1]]
+            middle = apart.median(1).values if apart.shape[1] else torch.ones_like(real[:, 0, 0])
+            # A slice on which all rows are alike has no scale of its own.
+            middle = torch.where(middle > 0, middle, torch.ones_like(middle))
+            scales = torch.stack([width * middle for width in self.widths])
+            matrices = torch.stack([_kernel(torch, real, real, scale) for scale in scales])
+            matrices.diagonal(dim1=-2, dim2=-1).add_(self.tau)
+            return Reference(real, scales, torch.linalg.cholesky(matrices))
+
+    def estimate_ratios(self, device: Device, reference: Reference, made: Any) -> Any:
+        """The density of made rows over that of real ones, at the real ones: shape [slices, real rows].
+
+        Args:
+            device: Where it is.
+            reference: Of the real rows.
+            made: Made rows with noise of the same law, shape [slices, rows, k]; gradients flow through it.
+        """
+        torch, real = device.torch, reference.rows
+        sums = torch.stack([_kernel(torch, real, made, scale).mean(-1) for scale in reference.scales])
+        ratios = torch.cholesky_solve(sums[..., None], reference.factors)[..., 0] * real.shape[1]
+        return ratios.clamp(min=MIN_RATIO).mean(0)
+
+    def measure(self, device: Device, reference: Reference, made: Any) -> Any:
+        """The divergence, averaged over slices; its gradient by the made rows is automatic."""
+        ratios = self.estimate_ratios(device, reference, made)
+        return DIVERGENCES[self.function](device.torch, ratios).mean()
+
+
+def _kernel(torch: Any, one: Any, other: Any, scale: Any) -> Any:
+    """exp(-distance^2 / (2 scale^2)) on each slice, shape [slices, rows of one, rows of the other]."""
+    left, right = one / scale[:, None, None], other / scale[:, None, None]
+    lengths = (left**2).sum(-1)[:, :, None] + (right**2).sum(-1)[:, None, :]
+    # Rounding may leave a square just below 0, where rows are equal.
+    return torch.baddbmm(lengths, left, right.transpose(-1, -2), beta=-0.5).clamp(max=0.0).exp()
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedWasserstein:
+    """The p-th root of the mean over slices of the p-th power of the Wasserstein distance, both sides noisy.
+
+    On a line the best plan joins sorted numbers in their order, so slices have one direction. Both samples
+    have to be of one size.
+
+    Args:
+        power: p, a whole number.
+
+    Raises:
+        InputError: It is below 1.
+    """
+
+    power: int = 2
+
+    def __post_init__(self) -> None:
+        check_counts(power=self.power)
+
+    @property
+    def max_width(self) -> int | None:
+        """The most directions a slice may have."""
+        return 1
+
+    def prepare(self, device: Device, real: Any) -> Reference:
+        """The real side in order.
+
+        Args:
+            device: Where it is.
+            real: Noisy rows on each slice, shape [slices, rows, 1].
+
+        Raises:
+            InputError: Slices have more than one direction.
+        """
+        if real.shape[-1] != 1:
+            raise InputError(invalid("k", "1 for Wasserstein distances", "Use k=1.", got=real.shape[-1]))
+        ordered = real.sort(1).values
+        return Reference(ordered, None, None)
+
+    def measure(self, device: Device, reference: Reference, made: Any) -> Any:
+        """The distance; its gradient by the made rows, shape [slices, rows, 1], is automatic.
+
+        Raises:
+            InputError: There are more or fewer made rows than real ones.
+        """
+        if made.shape != reference.rows.shape:
+            remedy = "Make as many rows as there are real ones."
+            raise InputError(invalid("made", "of the shape of the real rows", remedy, got=tuple(made.shape)))
+        apart = (made.sort(1).values - reference.rows).abs()
+        return (apart**self.power).mean().clamp(min=MIN_POWER) ** (1.0 / self.power)

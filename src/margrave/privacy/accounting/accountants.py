@@ -21,8 +21,7 @@ from margrave.privacy.accounting.events import (
     PartitionEvent,
     SubsampledGaussianEvent,
 )
-from margrave.privacy.accounting.perturbation import objective_divergence
-from margrave.privacy.accounting.subsampling import renyi_allowed, sampled_divergence
+from margrave.privacy.accounting.renyi import objective_divergence, renyi_allowed, sampled_divergence
 
 
 def event_rho(event: Event) -> Fraction:

@@ -106,7 +106,7 @@ class ObjectiveEvent(Event):
     `changed` rows differ between neighbours, `replaced` of them at most in one table; `ratio` is the largest
     curvature of a row's loss over the ridge, l2_squared bounds (changed times the longest x)^2 and
     sigma_squared is the variance of each number of the linear term, in the same steps. Its price is a Renyi
-    divergence of that `order`, over the order; proof: `margrave.privacy.accounting.perturbation`.
+    divergence of that `order`, over the order; proof: `margrave.privacy.accounting.renyi`.
     """
 
     changed: int

@@ -14,17 +14,22 @@ from margrave.errors import BudgetError, InputError, invalid
 from margrave.privacy.accounting.composition import Charge, find_standing, fits, steps
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.book_file import BookFile, create
-from margrave.privacy.ledger.book_records import Account, BookedRun, Cap, caps_in, change, runs_in
 from margrave.privacy.ledger.book_run import (
+    Account,
     Attempt,
+    BookedRun,
     BookRun,
+    Cap,
     attempts_in,
     begin_attempt,
+    caps_in,
+    change,
     current_minute,
     end_attempt,
     end_attempts_of,
     link_attempt,
     recorded_events,
+    runs_in,
 )
 from margrave.privacy.ledger.history import LedgerHeader, check_facts
 from margrave.privacy.ledger.journal import header_to_json

@@ -27,7 +27,7 @@ from margrave.privacy.unit import Neighbours
 
 if TYPE_CHECKING:
     from margrave.privacy.ledger.book import Book
-    from margrave.privacy.ledger.book_records import BookedRun
+    from margrave.privacy.ledger.book_run import BookedRun
 
 
 _STORED = ("|i1", "<i2", "<i4", "<i8", "<f8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from margrave.privacy.accounting.odds import bound_belief
+from margrave.privacy.accounting.conversions import bound_belief
 from margrave.privacy.unit import Neighbours
 from margrave.release import FALSE_ALARM, PRIOR, Guarantee, Release
 from margrave.report.html import (

@@ -21,8 +21,14 @@ from margrave.measure.mechanisms.perturb import OUTPUT_SHARE, Objective
 from margrave.measure.mechanisms.slopes import Slope
 from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.privacy.accounting.accountants import GDP, Accountant, Renyi
-from margrave.privacy.accounting.perturbation import choose_objective_order, objective_divergence
-from margrave.privacy.accounting.subsampling import LARGEST_ORDER, best_order, check_sampled, renyi_allowed
+from margrave.privacy.accounting.renyi import (
+    LARGEST_ORDER,
+    best_order,
+    check_sampled,
+    choose_objective_order,
+    objective_divergence,
+    renyi_allowed,
+)
 from margrave.privacy.ledger.ledger import split
 from margrave.privacy.unit import Neighbours
 from margrave.regression.encoding import Encoding

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from margrave.release import InferredMarginal, NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select._steps.one_ways import group_one_ways, released_one_ways
-from margrave.select.strategy import NOISE_L1
+from margrave.select.strategy import NOISE_L1, group_one_ways, released_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model

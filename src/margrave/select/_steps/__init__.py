@@ -1,1 +1,0 @@
-"""Steps that several strategies take: one-way marginals first, screening of pairs."""
