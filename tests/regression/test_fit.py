@@ -445,3 +445,18 @@ def test_a_level_of_one_drawn_row_keeps_a_coefficient_within_reason(positive: st
     assert abs(found["ward=rare"] - sign * np.log(5.0 * 900 / 600)) < 4.0
     assert found["ward=b"] == pytest.approx(sign * np.log(800 / 700 * 900 / 600), abs=0.02)
     assert (found.standard_errors[:2] < 1.0).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_target_that_never_differs_has_no_slopes() -> None:
+    schema = mg.Schema(
+        (
+            mg.Categorical(name="ward", values=("a", "b"), missing=False),
+            mg.Integer(name="flat", lower=0, upper=4, bins=5, missing=False),
+        )
+    )
+    counts = np.zeros((2, 5))
+    counts[:, 2] = 700.0, 500.0
+    release = noisy_release(schema, counts, {("ward", "flat"): 5.0}, np.random.default_rng(0))
+    found = linear(release, "flat")
+    assert found.estimates == pytest.approx([2.0, 0.0], abs=1e-9)

@@ -339,7 +339,7 @@ def _estimate(
             ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
     means = () if family.affine else label_means(design, model)
     theta, hessian = fit_model(design, rows, family, labelled, crossed, ridge, means)
-    if source != "both" or sharp is None:
+    if source != "both" or sharp is None or size == 0.0:  # a target that never differs leaves nothing to move
         return theta, hessian
     line = score_at(theta, design, rows, family)
     if sums.joint:
