@@ -17,6 +17,7 @@ from margrave.regression import Coefficients, linear, logistic, poisson
 from margrave.regression.design import SMALLEST_SPREAD, centre
 from margrave.regression.encoding import encode_feature
 from margrave.regression.families import QUADRATIC
+from margrave.schema.encoded import Encoded
 from margrave.tables.estimates import scores_of
 
 Floats = NDArray[np.float64]
@@ -416,3 +417,46 @@ def test_a_target_below_zero_is_no_count() -> None:
     with pytest.raises(InputError, match="none below 0"):
         poisson(release, "net")
     assert isinstance(release.model, TableModel)
+
+
+class FewDrawn(TableModel):
+    """A model whose rows have one of the last ward, whatever its tables say."""
+
+    def sample(self, rows: int, rng: np.random.Generator, given: Any = None, deadline: Any = None) -> Encoded:
+        drawn = super().sample(rows, rng, given, deadline)
+        ward = drawn.column("ward").copy()
+        ward[np.flatnonzero(ward == 2)[1:]] = 0
+        return Encoded(self.domain, (ward, *(drawn.column(name) for name in self.domain.names[1:])))
+
+
+@pytest.mark.parametrize("positive", ["True", "False"])
+def test_a_level_of_one_drawn_row_keeps_a_coefficient_within_reason(positive: str) -> None:
+    schema = mg.Schema(
+        (
+            mg.Categorical(name="ward", values=("a", "b", "rare"), missing=False),
+            mg.Boolean(name="ill", missing=False),
+        )
+    )
+    counts = np.array([[900.0, 600.0], [700.0, 800.0], [1.0, 5.0]])
+    model = FewDrawn(schema.domain, counts)
+    release = noisy_release(schema, counts, {("ward", "ill"): 2.0}, np.random.default_rng(0), model=model)
+    found = logistic(release, "ill", positive=positive, source="model", reference={"ward": "a"})
+    sign = 1.0 if positive == "True" else -1.0
+    assert abs(found["ward=rare"] - sign * np.log(5.0 * 900 / 600)) < 4.0
+    assert found["ward=b"] == pytest.approx(sign * np.log(800 / 700 * 900 / 600), abs=0.02)
+    assert (found.standard_errors[:2] < 1.0).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_target_that_never_differs_has_no_slopes() -> None:
+    schema = mg.Schema(
+        (
+            mg.Categorical(name="ward", values=("a", "b"), missing=False),
+            mg.Integer(name="flat", lower=0, upper=4, bins=5, missing=False),
+        )
+    )
+    counts = np.zeros((2, 5))
+    counts[:, 2] = 700.0, 500.0
+    release = noisy_release(schema, counts, {("ward", "flat"): 5.0}, np.random.default_rng(0))
+    found = linear(release, "flat")
+    assert found.estimates == pytest.approx([2.0, 0.0], abs=1e-9)

@@ -73,9 +73,9 @@ class Design:
         """Whether every row has a target."""
         return bool(self.present.all())
 
-    def places(self, feature: int) -> NDArray[np.int64]:
+    def places(self, feature: int) -> slice:
         """Places of a feature's numbers among all."""
-        return np.arange(self.starts[feature], self.starts[feature + 1])
+        return slice(self.starts[feature], self.starts[feature + 1])
 
     def codes(self, encoded: Encoded) -> tuple[tuple[NDArray[np.int64], ...], Floats]:
         """Codes of each feature in rows that have a target, [rows], and the labels, shape [rows]."""

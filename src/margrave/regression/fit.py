@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
@@ -27,7 +27,7 @@ from margrave.regression.families import Family, family_of
 from margrave.regression.inference import find_directions, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
-from margrave.regression.sums import MeasuredSums, Sharpened, Sums, model_sums
+from margrave.regression.sums import MeasuredSums, Sharpened, Sums, label_means, model_sums
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
 from margrave.tables.estimates import PooledTables
 
@@ -187,7 +187,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
     theta, hessian = _estimate(design, rows, family, sums, (labelled, crossed), model, options.source)
-    state = Fit(design, family, rows, sums, options.of)
+    state = Fit(design, family, replace(rows), sums, options.of)  # without what the rows keep for the search
     notes = _notes(sums, options.source)
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
@@ -337,8 +337,9 @@ def _estimate(
         if family.name == "linear":
             labelled = labelled + (sharp.moved if sums.joint else 0.0)
             ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
-    theta, hessian = fit_model(design, rows, family, labelled, crossed, ridge)
-    if source != "both" or sharp is None:
+    means = () if family.affine else label_means(design, model)
+    theta, hessian = fit_model(design, rows, family, labelled, crossed, ridge, means)
+    if source != "both" or sharp is None or size == 0.0:  # a target that never differs leaves nothing to move
         return theta, hessian
     line = score_at(theta, design, rows, family)
     if sums.joint:
@@ -376,14 +377,14 @@ def _towards_measured(
     measured, noise, known = sums.label_sums()
     variance = np.where(sharp.beyond, np.minimum(sharp.variances, noise), noise)
     moved = sharp.moved.copy()
-    for places in [np.zeros(1, dtype=np.int64), *map(design.places, range(len(design.names)))]:
+    for places in [slice(0, 1), *map(design.places, range(len(design.names)))]:
         off = measured[places] - labelled[places]
         square = float(off @ off)
         if not sums.complete or sharp.beyond[places].any() or square <= 0.0:
             continue
         own = noise[places]
         if square > own.sum() + MIN_RESIDUAL_DEVIATIONS * math.sqrt(2.0 * float(own @ own)):
-            least = 2.0 if len(places) == 1 else 1.0
+            least = 2.0 if len(own) == 1 else 1.0
             moved[places] = max(1.0 - least * float(own.sum()) / square, 0.0) * off
     hessian, explained = shape
     free = design.free[known[design.free] & (variance[design.free] > 0.0)]

@@ -14,7 +14,11 @@ models nothing remains.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +30,11 @@ Floats = NDArray[np.float64]
 
 STEPS = 50
 """Most Newton steps; six are enough unless the target is separated from its levels."""
-PRECISE = 1e-10
-"""Relative size of a step after which none follows."""
+PRECISE = 1e-8
+"""Relative size of a step after which none follows: it leaves a tenth of itself at most."""
+ROUGH, FOUND = 1e-5, 1e-10
+"""Share of the likelihood that a step has to gain for another to follow, where a maximum is looked for to
+begin with, and where it is the answer."""
 SLOW = 0.1
 """Share of what there is to gain that a step may leave before the Hessian is made anew."""
 MOVED = 1e-4
@@ -43,9 +50,11 @@ SEPARATED = 1e-7
 COUNTED = 3
 """Numbers a feature has on average from which on X'WX is made of counts of pairs of codes: these take about
 2 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
+MOST_KEPT = 8_000_000
+"""Most codes of pairs of features that are kept for the next X'WX, of 8 bytes each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelRows:
     """Rows of the model in the design's numbers, kept as codes: sums over rows are sums over tables.
 
@@ -76,6 +85,20 @@ class ModelRows:
             found[self.design.places(j)] = matrix @ np.bincount(codes, weights, matrix.shape[1])
         return self.weight * found
 
+    def sum_codes(self, numbers: Sequence[Floats]) -> Floats:
+        """The sum over rows of x times a number of the code that it comes from, times `weight`: shape [p].
+
+        Args:
+            numbers: Of each feature's codes, shape [codes] each; the constant's is `middle` of the design.
+        """
+        found = np.zeros(self.design.size)
+        found[0] = len(self.labels) * self.design.middle
+        for j, (codes, matrix) in enumerate(zip(self.codes, self.design.matrices, strict=True)):
+            found[self.design.places(j)] = matrix @ (
+                np.bincount(codes, minlength=matrix.shape[1]) * numbers[j]
+            )
+        return self.weight * found
+
     def cross(self, weights: Floats) -> Floats:
         """The sum over rows of x x' times a weight a row, times `weight`: shape [p, p]."""
         design, matrices = self.design, self.design.matrices
@@ -87,14 +110,27 @@ class ModelRows:
         found = np.zeros((design.size, design.size))
         found[0] = self.sum_weighted(weights) / self.weight
         for j, (codes, matrix) in enumerate(zip(self.codes, matrices, strict=True)):
-            at, size = design.places(j), matrix.shape[1]
-            found[np.ix_(at, at)] = (matrix * np.bincount(codes, weights, size)) @ matrix.T
-            for k in range(j):
-                other = matrices[k]
-                shape = (other.shape[1], size)
-                table = np.bincount(self.codes[k] * size + codes, weights, shape[0] * size).reshape(shape)
-                found[np.ix_(design.places(k), at)] = other @ table @ matrix.T
+            at = design.places(j)
+            found[at, at] = (matrix * np.bincount(codes, weights, matrix.shape[1])) @ matrix.T
+        for (j, k), codes in self._pairs():
+            shape = (matrices[j].shape[1], matrices[k].shape[1])
+            table = np.bincount(codes, weights, shape[0] * shape[1]).reshape(shape)
+            found[design.places(j), design.places(k)] = matrices[j] @ table @ matrices[k].T
         return np.asarray(self.weight * (np.triu(found) + np.triu(found, 1).T))
+
+    def _pairs(self) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
+        """Codes of each pair of features, shape [rows]; worked out once where they are not too many."""
+        features = len(self.codes)
+        few = len(self.labels) * features * (features - 1) // 2 <= MOST_KEPT
+        return iter(self._kept_pairs) if few else self._join_pairs()
+
+    @cached_property
+    def _kept_pairs(self) -> list[tuple[tuple[int, int], NDArray[np.int64]]]:
+        return list(self._join_pairs())
+
+    def _join_pairs(self) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
+        for j, k in combinations(range(len(self.codes)), 2):
+            yield (j, k), self.codes[j] * self.design.matrices[k].shape[1] + self.codes[k]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +176,18 @@ def curvature_at(theta: Floats, line: Line, design: Design, rows: ModelRows, fam
 
 
 def fit_model(
-    design: Design, rows: ModelRows, family: Family, labelled: Floats, crossed: Floats, ridge: Floats
+    design: Design,
+    rows: ModelRows,
+    family: Family,
+    labelled: Floats,
+    crossed: Floats,
+    ridge: Floats,
+    means: Sequence[Floats],
 ) -> tuple[Floats, Floats]:
     """The coefficients at which b - G gamma - remainder is ridge theta, and minus the derivative of the left.
+
+    The search begins at the maximum of the likelihood of the model's rows, which need not be found well;
+    where it does not end it begins once more at that maximum itself, as for a target that a level determines.
 
     Args:
         design: Target and features.
@@ -151,41 +196,71 @@ def fit_model(
         labelled: b, X'y with centred labels, shape [p].
         crossed: G, X'X of the rows that have a target, shape [p, p].
         ridge: By which the diagonal of X'X is raised, shape [p].
+        means: Of the labels given each code of each feature, shape [codes] each; not needed where the family
+            is affine.
 
     Returns:
         theta in the centred design, shape [p], 0 where a coefficient is not fitted; and H, shape [p, p].
     """
-    theta, free = np.zeros(design.size), design.free
+    equations = _Equations(design, rows, family, labelled, crossed, ridge, tuple(means))
+    if family.affine:
+        return _solve(equations, np.zeros(design.size))[:2]
+    theta, hessian, ended = _solve(equations, _maximise(equations, ROUGH))
+    if not ended:
+        theta, hessian, _ = _solve(equations, _maximise(equations, FOUND))
+    return theta, hessian
 
-    def score_of(at: Floats, line: Line) -> Floats:
-        return labelled - crossed @ line.gamma - line.remainder - ridge * at
 
-    def hessian_of(at: Floats, line: Line) -> Floats:
-        return line.beta * crossed + curvature_at(at, line, design, rows, family)
+@dataclass(frozen=True, slots=True)
+class _Equations:
+    """What `fit_model` solves; see there."""
 
-    if not family.affine:
-        theta = _maximise(design, rows, family, labelled, ridge)
-    line = score_at(theta, design, rows, family)
-    score, hessian = score_of(theta, line), hessian_of(theta, line)
-    inverse = _invert(hessian + np.diag(ridge), free)
+    design: Design
+    rows: ModelRows
+    family: Family
+    labelled: Floats
+    crossed: Floats
+    ridge: Floats
+    means: tuple[Floats, ...]
+
+    def line(self, at: Floats) -> Line:
+        return score_at(at, self.design, self.rows, self.family)
+
+    def score(self, at: Floats, line: Line) -> Floats:
+        return self.labelled - self.crossed @ line.gamma - line.remainder - self.ridge * at
+
+    def hessian(self, at: Floats, line: Line) -> Floats:
+        return line.beta * self.crossed + curvature_at(at, line, self.design, self.rows, self.family)
+
+    def invert(self, hessian: Floats) -> Floats:
+        return _invert(hessian + np.diag(self.ridge), self.design.free)
+
+
+def _solve(equations: _Equations, theta: Floats) -> tuple[Floats, Floats, bool]:
+    """The coefficients by Newton steps from others, shape [p]; H there; and whether the steps ended."""
+    free, affine = equations.design.free, equations.family.affine
+    line = equations.line(theta)
+    score, hessian = equations.score(theta, line), equations.hessian(theta, line)
+    inverse, ended = equations.invert(hessian), affine
     since = 0.0  # how far theta has moved since the Hessian was made
-    for _ in range(1 if family.affine else STEPS):
+    for _ in range(1 if affine else STEPS):
         step = inverse @ score
-        moved = score_at(theta + step, design, rows, family)
-        left = score_of(theta + step, moved)
+        moved = equations.line(theta + step)
+        left = equations.score(theta + step, moved)
         part = float(np.abs(left[free]).max(initial=0.0) / max(np.abs(score[free]).max(initial=0.0), 1e-300))
         if part <= 1.0:
             theta, line, score, since = theta + step, moved, left, since + float(np.abs(step).max())
         elif since == 0.0:
             break
         if part <= 1.0 and np.abs(step).max() <= PRECISE * max(1.0, float(np.abs(theta).max())):
+            ended = True
             break
         if part > SLOW:
-            hessian, since = hessian_of(theta, line), 0.0
-            inverse = _invert(hessian + np.diag(ridge), free)
-    if since > MOVED and not family.affine:
-        hessian = hessian_of(theta, line)
-    return theta, hessian
+            hessian, since = equations.hessian(theta, line), 0.0
+            inverse = equations.invert(hessian)
+    if since > MOVED and not affine:
+        hessian = equations.hessian(theta, line)
+    return theta, hessian, ended
 
 
 def _invert(hessian: Floats, free: NDArray[np.int64]) -> Floats:
@@ -201,28 +276,35 @@ def _invert(hessian: Floats, free: NDArray[np.int64]) -> Floats:
     return found
 
 
-def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats, ridge: Floats) -> Floats:
+def _maximise(equations: _Equations, least: float) -> Floats:
     """The maximum of theta'X'y - sum of A(theta'x) - theta' ridge theta / 2 over the model's rows, by Newton
     steps that are halved.
 
-    A Hessian costs more than all else, so it is used again for as long as each step leaves at most SLOW of
-    what there was to gain.
+    X'y is what these rows have if the labels' mean given each code is the model's: by its own X'y a level of
+    few rows could have more labels of 1 than there are rows of it, and a coefficient without bound. A Hessian
+    costs more than all else, so it is used again for as long as each step leaves at most SLOW of what there
+    was to gain. The first is that of the model's tables, where all rows have one curvature.
+
+    Args:
+        equations: Of the regression.
+        least: Share of the likelihood that a step has to gain for another to follow.
     """
-    free, weight = design.free, rows.weight
-    pull = labelled + design.middle * rows.sum_weighted(np.ones(len(rows.labels)))
-    ridge = ridge + SEPARATED * weight * max(len(rows.labels), 1)
-    theta, predictor = np.zeros(design.size), np.zeros(len(rows.labels))
+    rows, family, free = equations.rows, equations.family, equations.design.free
+    weight, count = rows.weight, len(rows.labels)
+    pull = rows.sum_codes(equations.means)
+    ridge = equations.ridge + SEPARATED * weight * max(count, 1)
+    theta, predictor = np.zeros(equations.design.size), np.zeros(count)
 
     def value(at: Floats, predicted: Floats) -> float:
         total = weight * float(family.cumulant(predicted).sum())
         return float(pull @ at) - total - 0.5 * float(ridge @ at**2)
 
-    best, last = value(theta, predictor), 0.0
-    inverse: Floats | None = None
+    best, last = value(theta, predictor), math.inf
+    inverse = _invert(float(family.slope(np.zeros(1))[0]) * equations.crossed + np.diag(ridge), free)
     for _ in range(STEPS):
         score = pull - rows.sum_weighted(family.mean(predictor)) - ridge * theta
-        step = np.zeros(0) if inverse is None else inverse @ score
-        if inverse is None or float(score @ step) > SLOW * last:
+        step = inverse @ score
+        if float(score @ step) > SLOW * last:
             inverse = _invert(rows.cross(family.slope(predictor)) + np.diag(ridge), free)
             step = inverse @ score
         last = float(score @ step)
@@ -233,6 +315,6 @@ def _maximise(design: Design, rows: ModelRows, family: Family, labelled: Floats,
             size /= 2.0
         theta, predictor = theta + size * step, predictor + size * along
         best = value(theta, predictor)
-        if last <= PRECISE * max(abs(best), 1.0):
+        if last <= least * max(abs(best), 1.0):
             break
     return theta

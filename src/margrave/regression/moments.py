@@ -108,7 +108,7 @@ class MomentSums:
         self._map[0, 0] = 1.0
         for k, (matrix, own) in enumerate(zip(design.matrices, matrices, strict=False)):
             held_at = np.append(0, np.arange(within[k + 1], within[k + 2]))
-            self._map[np.ix_(design.places(k), held_at)] = _express(matrix, own)[0]
+            self._map[design.places(k), held_at] = _express(matrix, own)[0]
         self._label = np.zeros(len(chosen))
         self._label[[0, *range(within[-2], within[-1])]] = _express(design.labels[None, :], matrices[-1])[0][
             0

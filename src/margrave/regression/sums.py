@@ -94,16 +94,31 @@ def model_sums(design: Design, model: Model) -> tuple[Floats, Floats]:
     for j, table in enumerate(ways):
         matrix, at = design.matrices[j], design.places(j)
         crossed[0, at] = crossed[at, 0] = matrix @ table
-        crossed[np.ix_(at, at)] = (matrix * table) @ matrix.T
+        crossed[at, at] = (matrix * table) @ matrix.T
     for (j, k), table in zip(pairs, joint, strict=True):
         block = design.matrices[j] @ table @ design.matrices[k].T
-        crossed[np.ix_(design.places(j), design.places(k))] = block
-        crossed[np.ix_(design.places(k), design.places(j))] = block.T
+        crossed[design.places(j), design.places(k)] = block
+        crossed[design.places(k), design.places(j)] = block.T
     with_target = np.zeros(design.size)
     with_target[0] = first @ design.labels
     for j, table in enumerate(labelled):
         with_target[design.places(j)] = design.matrices[j] @ (table @ design.labels)
     return with_target, crossed
+
+
+def label_means(design: Design, model: Model) -> tuple[Floats, ...]:
+    """The mean label, not centred, given each code of each feature: shape [codes] each.
+
+    By the model's tables; that of all rows where the model has none of a code.
+    """
+    cliques: list[Clique] = [(name, design.target) for name in design.names]
+    found = []
+    for table in model.project_many(cliques):
+        held = np.maximum(table, 0.0) * design.present
+        rows = held.sum(axis=1)
+        means = (held @ design.labels) / np.where(rows > 0.0, rows, 1.0)
+        found.append(design.middle + means)
+    return tuple(found)
 
 
 def _split(
@@ -268,14 +283,14 @@ class MeasuredSums:
             beyond = np.maximum(1.0 - noise / np.maximum(off**2, 1e-300), 0.0) * off
             at = design.places(j)
             found[0, at] = found[at, 0] = matrix @ beyond
-            found[np.ix_(at, at)] = (matrix * beyond) @ matrix.T
+            found[at, at] = (matrix * beyond) @ matrix.T
         return found
 
-    def _rows(self) -> list[tuple[NDArray[np.int64], Floats]]:
+    def _rows(self) -> list[tuple[slice, Floats]]:
         """Places of the constant's and of each feature's numbers, and the numbers of its codes."""
         design = self._design
         return [
-            (np.zeros(1, dtype=np.int64), np.ones((1, 1))),
+            (slice(0, 1), np.ones((1, 1))),
             *((design.places(j), matrix) for j, matrix in enumerate(design.matrices)),
         ]
 
@@ -304,7 +319,12 @@ class MeasuredSums:
         measured = self._tables.measurements[place]
         inside = {name: axis for axis, name in enumerate(measured.clique)}
         columns = {u: inside[name] for u, name in enumerate(self._columns) if name in inside}
-        part = _Part(measured.sigmas**2, columns, {})
+        sizes = measured.values.shape
+        shapes = {
+            u: tuple(size if axis == held else 1 for axis, size in enumerate(sizes))
+            for u, held in columns.items()
+        }
+        part = _Part(measured.sigmas**2, columns, {0: (1,) * len(sizes)} | shapes, {})
         for u, w in product((0, *columns), repeat=2):
             if u == w == 0 and self._public_rows is not None:
                 continue
@@ -335,35 +355,41 @@ class MeasuredSums:
         return values
 
     def _fields(self, scores: Sequence[Floats]) -> Iterator[tuple[_Part, dict[int, Floats]]]:
-        """The arrays F_u of each measured table, by u; see the class."""
+        """The arrays F_u of each measured table, by u; see the class. An axis along which one is the same may
+        have length 1."""
         last = len(self._columns) - 1
         used = {w for w, score in enumerate(scores) if score.any()}
         for part in self._noise_parts():
             fields: dict[int, Floats] = {}
             for (u, w), weights in part.weights.items():
                 if u < last and w in used:
-                    fields[u] = fields.get(u, 0.0) + part.spread(scores[w][None, :], w)[0] * weights
-            yield part, {u: np.broadcast_to(field, part.variances.shape) for u, field in fields.items()}
+                    fields[u] = fields.get(u, 0.0) + scores[w].reshape(part.shapes[w]) * weights
+            yield part, fields
 
     def _variances(self, scores: Sequence[Floats]) -> Floats:
         """The diagonal of `_covariance`, shape [p]."""
-        found, rows = np.zeros(self._design.size), self._rows()
+        found, sums = np.zeros(self._design.size), dict[int, Floats]()
         for part, fields in self._fields(scores):
             for u, field in fields.items():
-                places, matrix = rows[u]
-                found[places] += matrix**2 @ part.sum_along(part.variances * field**2, u)
+                sums[u] = sums.get(u, 0.0) + part.collapse(part.variances * field**2, u, u)
+        rows = self._rows()
+        for u, cells in sums.items():
+            found[rows[u][0]] = rows[u][1] ** 2 @ cells
         return found
 
     def _covariance(self, scores: Sequence[Floats]) -> Floats:
         """The covariance of the noise of a residual with these c_w, shape [p, p]."""
-        found, rows = np.zeros((self._design.size, self._design.size)), self._rows()
-        for part, full in self._fields(scores):
-            for u, left in full.items():
+        blocks = dict[tuple[int, int], Floats]()  # by codes, so that each is turned into numbers once
+        for part, fields in self._fields(scores):
+            for u, left in fields.items():
                 weighted = part.variances * left
-                for w, right in full.items():
+                for w, right in fields.items():
                     if u <= w:
-                        block = part.collapse(weighted * right, u, w)
-                        found[np.ix_(rows[u][0], rows[w][0])] += rows[u][1] @ block @ rows[w][1].T
+                        blocks[u, w] = blocks.get((u, w), 0.0) + part.collapse(weighted * right, u, w)
+        found, rows = np.zeros((self._design.size, self._design.size)), self._rows()
+        for (u, w), cells in blocks.items():
+            (above, left), (beside, right) = rows[u], rows[w]
+            found[above, beside] = (left * cells if u == w else left @ np.atleast_2d(cells)) @ right.T
         return np.asarray(np.triu(found) + np.triu(found, 1).T)
 
 
@@ -374,31 +400,25 @@ class _Part:
     Args:
         variances: Of its cells, shape of the table.
         axes: Axis of each of the regression's columns that it holds, by the column's index.
+        shapes: Of numbers of a column's codes along the table's axes, by the column's index.
         weights: Of its cells in the pooled T_uw, by (u, w), with one axis an attribute of the table.
     """
 
     variances: Floats
     axes: dict[int, int]
+    shapes: dict[int, tuple[int, ...]]
     weights: dict[tuple[int, int], Floats]
 
     def spread(self, scores: Floats, column: int) -> Floats:
         """Numbers of a column's codes, [n, codes], along the table's axes: [n, 1 or codes of each]."""
-        shape = [len(scores)] + [1] * self.variances.ndim
-        if column:
-            shape[1 + self.axes[column]] = scores.shape[1]
-        return scores.reshape(shape)
-
-    def sum_along(self, cells: Floats, u: int) -> Floats:
-        """Sums over all but the column u: shape [codes of u], or [1] for the constant."""
-        kept = {self.axes[u]} if u else set()
-        return np.atleast_1d(cells.sum(axis=tuple(axis for axis in range(cells.ndim) if axis not in kept)))
+        return scores.reshape(len(scores), *self.shapes[column])
 
     def collapse(self, cells: Floats, u: int, w: int) -> Floats:
-        """Sums over all but the columns u and w: [codes of u, codes of w]; on the diagonal where u = w."""
-        kept = {self.axes[column] for column in (u, w) if column}
-        summed = cells.sum(axis=tuple(axis for axis in range(cells.ndim) if axis not in kept))
-        if u == w:
-            return np.diag(summed) if u else np.asarray(summed).reshape(1, 1)
-        if not u or not w:
-            return np.asarray(summed).reshape((1, -1) if not u else (-1, 1))
-        return np.asarray(summed if self.axes[u] < self.axes[w] else summed.T)
+        """Sums over all but the columns u and w, u <= w: shape [codes of u, codes of w].
+
+        Or [codes of w] where they are the same or u is the constant, [1] where both are.
+        """
+        kept = [self.axes[column] for column in dict.fromkeys((u, w)) if column]
+        lost = tuple(axis for axis in range(cells.ndim) if axis not in kept)
+        summed = np.atleast_1d(cells.sum(axis=lost) if lost else cells)
+        return np.asarray(summed.T if len(kept) == 2 and kept[0] > kept[1] else summed)

@@ -29,8 +29,8 @@ HALVINGS = 25
 DIGITS = 3
 """Digits of an epsilon that is found."""
 MARGIN = 1.05
-"""By how much the noise of single runs may pass the error that is foretold. A method that moves rho to
-dependent tables may pass it by more before the fit: docs/epsilon.md has figures."""
+"""By how much the noise of single runs may pass the error that is foretold. In a method that moves rho to
+dependent tables noisy ones may pass it by more, which is not covered: docs/epsilon.md has figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,11 @@ def _round(epsilon: float, way: Callable[[float], int]) -> float:
 def _say_error(what: str, error: float, epsilon: float) -> str:
     return (
         f"epsilon {epsilon:g} is the least for an error of {error:g}: the mean, over the tables of {what}, "
-        "of the share of rows that would have to change for a released table to be the true one, by noise "
-        "alone, all tables being measured alike and before the fit smooths them. It holds if there are as "
-        "many rows as was guessed. Left out: what a model cannot follow, rho that a method moves to "
-        "dependent tables, questions finer than a bin, values that are discovered, relations of more columns."
+        "of the share of rows that would have to change for a table to be the true one, by noise that all "
+        "tables share alike. Covered are the tables that synthetic rows have, as far as noise goes, if there "
+        "are as many rows as was guessed. Not covered: noisy tables before the fit, where a method moves rho "
+        "to dependent ones, what a model cannot follow, questions finer than a bin, values that are "
+        "discovered, relations of more columns."
     )
 
 

@@ -507,9 +507,9 @@ class PooledTables:
         if clique not in self._pooled:
             weighted: Floats = np.zeros(self._domain.shape(clique))
             total: Floats = np.zeros(self._domain.shape(clique))
-            shares = {}
+            shares, wanted = {}, frozenset(clique)
             for place, table in enumerate(self._measurements):
-                if self._sets[place] >= frozenset(clique):
+                if self._sets[place] >= wanted:
                     precision = 1.0 / sum_out(table.sigmas**2, table.clique, clique)
                     weighted += sum_out(table.values, table.clique, clique) * precision
                     total += precision

@@ -2,7 +2,7 @@
 
 `RowGenerator` is a network of dense layers from Gaussian noise, and a label where there is one, to rows: its
 layers are matrices that an optimiser changes, with leaky ReLU between them. `NoisyRows` are noisy copies,
-from which slices in any directions follow; `train` moves the generator towards them.
+from which slices in any directions follow; `train_generator` moves the generator towards them.
 
 The training is Algorithm 1 of arXiv 2410.19941. The distances at the end, between slices of two samples, are
 smoothed-sliced f-divergences and sliced Wasserstein: Greenewald, Yu, Wang and Xu (NeurIPS 2024, the same),
