@@ -14,7 +14,7 @@ from margrave.errors import InputError, ReleaseError
 from margrave.measure.mechanisms.gradients import NORM, clip_factors
 from margrave.models._torch.trained import code_domain
 from margrave.models.adversarial import GradientGan, VotedGan
-from margrave.models.adversarial.networks import State, Weights, build_vectors
+from margrave.models.adversarial.networks import AdversaryState, Weights, build_vectors
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -122,7 +122,7 @@ def test_a_teacher_is_the_same_bits_whenever_it_is_taught_the_same() -> None:
     assert any((a != b).any() for a, b in zip(one.layers, ensemble.hire(1).layers, strict=True))
 
 
-def _arrays(state: State) -> list[np.ndarray]:
+def _arrays(state: AdversaryState) -> list[np.ndarray]:
     held = (state.made, state.asked, state.answered, state.answers)
     return [*held, *state.average, *state.student.layers, *state.maker.layers]
 
