@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -87,6 +87,15 @@ class Strategy(ABC):
             columns: How many there are, at least 1.
         """
         return {ONE: Fraction(1, columns)}
+
+    def bound_copies(self, sizes: Sequence[int], neighbours: Neighbours) -> int | None:
+        """The square of the largest change of the noisy copies of all rows; None where it buys no copies.
+
+        Args:
+            sizes: Codes of each attribute.
+            neighbours: Whose change is bounded.
+        """
+        return None
 
     @property
     def training(self) -> tuple[int, Fraction, Fraction] | None:

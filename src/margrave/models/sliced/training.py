@@ -20,6 +20,12 @@ from margrave.models._torch.generator import RowGenerator
 
 Floats = NDArray[np.float64]
 
+LEAST_ROWS = 8
+"""Rows for each direction of a slice from which the moments of a batch are matched; a covariance of fewer
+says too little of their shape."""
+RIDGE = 1e-3
+"""Part of the noise's variance that is added to covariances that are matched, so that they have a root."""
+
 
 class SliceLoss(Protocol):
     """How far made rows are from real ones on some slices: `SlicedDivergence` or `SlicedWasserstein`."""
@@ -52,6 +58,9 @@ class NoisyRows:
     def __init__(self, device: Device, values: Floats, sigma: float, blocks: Sequence[int] = ()) -> None:
         self.device, self._sigma, self._blocks = device, sigma, tuple(blocks)
         self._values = device.put(values, device.torch.float32)
+        mean = values.sum(axis=0) / max(len(values), 1)
+        spread = values.T @ values / max(len(values), 1) - np.outer(mean, mean)
+        self._mean, self._spread = (device.put(found, device.torch.float32) for found in (mean, spread))
 
     @property
     def rows(self) -> int:
@@ -89,6 +98,41 @@ class NoisyRows:
         chosen = self._values[put(places, torch.int64)]
         return directions, chosen @ directions
 
+    def match_rows(self, directions: Any, rows: Any) -> Any:
+        """A batch on some slices, moved so that its mean and covariance there are those of all rows.
+
+        Args:
+            directions: Shape [slices, features, width].
+            rows: Rows on them, shape [slices, rows, width].
+        """
+        spread = directions.transpose(-1, -2) @ (self._spread @ directions)
+        return match_moments(self.device, rows, self._mean @ directions, spread, self._sigma)
+
+
+def match_moments(device: Device, rows: Any, mean: Any, spread: Any, sigma: float) -> Any:
+    """Rows moved by one affine map on each slice, so that their mean and covariance are given ones.
+
+    Args:
+        device: Where they are.
+        rows: Shape [slices, rows, width].
+        mean: Shape [slices, width].
+        spread: The covariance, shape [slices, width, width].
+        sigma: Standard deviation of the noise that is in the rows, or is them.
+
+    Returns:
+        The moved rows; where there are fewer than LEAST_ROWS for each direction, as they were.
+    """
+    torch, (count, width) = device.torch, rows.shape[-2:]
+    if count < LEAST_ROWS * width:
+        return rows
+    centred = rows - rows.mean(-2, keepdim=True)
+    ridge = RIDGE * sigma**2 * torch.eye(width, dtype=rows.dtype, device=rows.device)
+    own = torch.linalg.cholesky(centred.transpose(-1, -2) @ centred / count + ridge)
+    root = torch.linalg.cholesky(spread + ridge)
+    # Rows are y' = c' own^-T root^T, whose covariance is that of `spread`.
+    whitened = torch.linalg.solve_triangular(own, centred.transpose(-1, -2), upper=False)
+    return (root @ whitened).transpose(-1, -2) + mean[..., None, :]
+
 
 @dataclass(frozen=True, slots=True)
 class Course:
@@ -100,6 +144,8 @@ class Course:
         slices: Slices of a step.
         k: Directions of a slice.
         rate: Adam's first step length; it falls like half a cosine.
+        matched: Whether the rows of a batch are moved on each slice so that they have the mean and the
+            covariance of all rows, and the noise of made rows so that it has those of its law.
         average: What one step leaves of the running mean of the weights, 0 for the last weights alone.
         seed: Of noise vectors, batches, directions and the noise of made rows.
 
@@ -112,6 +158,7 @@ class Course:
     slices: int = 16
     k: int = 2
     rate: float = 2e-3
+    matched: bool = True
     average: float = 0.98
     seed: int = 0
 
@@ -171,9 +218,11 @@ def train_generator(
             order, at = rng.permutation(real.rows), 0
         with torch.no_grad():
             directions, rows = real.draw_slices(order[at : at + batch], course.slices, width, rng)
+            noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
+            if course.matched:
+                rows, noise = real.match_rows(directions, rows), _match_noise(device, noise)
         at += batch
         made = draw_rows(generator, batch, rng, classes)
-        noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
         value = loss.measure(device, loss.prepare(device, rows), made @ directions + real.sigma * noise)
         slopes = torch.autograd.grad(value, generator.weights)
         rate = course.rate * 0.5 * (1.0 + math.cos(math.pi * step / course.steps))
@@ -185,6 +234,13 @@ def train_generator(
         for mean, weight in zip(means, generator.weights, strict=True):
             weight.copy_(mean)
     return found
+
+
+def _match_noise(device: Device, noise: Any) -> Any:
+    """Standard normal noise on each slice, moved so that its mean is 0 and its covariance the identity."""
+    whole = device.torch.eye(noise.shape[-1], dtype=noise.dtype, device=noise.device)
+    mean = device.torch.zeros_like(noise[:, 0])
+    return match_moments(device, noise, mean, whole.expand(len(noise), -1, -1), 1.0)
 
 
 def _update_means(means: Sequence[Any], weights: Sequence[Any], average: float, step: int) -> None:
