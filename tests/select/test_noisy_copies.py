@@ -126,7 +126,7 @@ def test_a_table_too_small_to_train_on_is_refused_before_it_is_copied(method: st
 
 
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-@pytest.mark.parametrize("sizes", [(2,), (2, 3, 5), (4, 1, 2, 1)])
+@pytest.mark.parametrize("sizes", [(2,), (2, 3, 5), (4, 1, 2, 1), (1, 1)])
 def test_the_change_that_is_planned_is_the_one_that_the_door_finds(
     adjacency: Adjacency, sizes: tuple[int, ...]
 ) -> None:
@@ -160,3 +160,14 @@ def test_the_noise_of_the_plan_is_that_of_the_run(adjacency: Adjacency) -> None:
     said = str(plan)
     assert f"noisy copy of every row: 12 numbers, 0 or 1, each with sigma = {sigma:.2f}" in said
     assert "pair: total variation" in said
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_rows_that_cannot_differ_are_copied_under_noise(adjacency: Adjacency) -> None:
+    """Columns of one code, where replacing a row changes nothing: it ended in an error about an event."""
+    table, schema = pa.table({"a": np.zeros(50, int)}), mg.Schema.from_sizes({"a": 1})
+    run = mg.Synthesizer("slicing", epsilon=1.0, delta=1e-5, adjacency=adjacency, schema=schema)
+    assert run.plan(table, rows=50).error["one-way marginal"] == 0.0
+    found = run.fit(table)
+    assert found.release.events[0].l2_squared == 1
+    assert found.sample(5, rng=0).num_rows == 5

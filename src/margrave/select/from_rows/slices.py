@@ -55,7 +55,7 @@ class _NoisyCopies(Strategy):
         each attribute that has two codes.
         """
         if neighbours.adjacency == "replace_one":
-            return 2 * sum(size > 1 for size in sizes)
+            return max(2 * sum(size > 1 for size in sizes), 1)
         return len(sizes)
 
     def check_neighbours(self, neighbours: Neighbours) -> None:
