@@ -200,8 +200,7 @@ def train_generator(
         The loss of each step.
 
     Raises:
-        InputError: Fewer than two rows were released, slices have more directions than there can be, or the
-            generator has not as many labels.
+        InputError: Rows are fewer than two, a slice's directions too many, or labels not those of classes.
     """
     width = course.k if loss.max_width is None else min(course.k, loss.max_width)
     real.check(width)
@@ -218,9 +217,8 @@ def train_generator(
             order, at = rng.permutation(real.rows), 0
         with torch.no_grad():
             directions, rows = real.draw_slices(order[at : at + batch], course.slices, width, rng)
-            noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
-            if course.matched:
-                rows, noise = real.match_rows(directions, rows), _match_noise(device, noise)
+            noise = _draw_noise(device, rows, course.matched, rng)
+            rows = real.match_rows(directions, rows) if course.matched else rows
         at += batch
         made = draw_rows(generator, batch, rng, classes)
         value = loss.measure(device, loss.prepare(device, rows), made @ directions + real.sigma * noise)
@@ -236,8 +234,11 @@ def train_generator(
     return found
 
 
-def _match_noise(device: Device, noise: Any) -> Any:
-    """Standard normal noise on each slice, moved so that its mean is 0 and its covariance the identity."""
+def _draw_noise(device: Device, rows: Any, matched: bool, rng: np.random.Generator) -> Any:
+    """Standard normal noise for rows on slices; matched, its mean is 0 and its covariance the identity."""
+    noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
+    if not matched:
+        return noise
     whole = device.torch.eye(noise.shape[-1], dtype=noise.dtype, device=noise.device)
     mean = device.torch.zeros_like(noise[:, 0])
     return match_moments(device, noise, mean, whole.expand(len(noise), -1, -1), 1.0)
