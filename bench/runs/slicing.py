@@ -38,7 +38,8 @@ from sklearn.metrics import f1_score
 
 import margrave as mg
 from margrave.models import SliceFDiv, SliceWass
-from margrave.models.sliced.training import Course, SlicedDivergence
+from margrave.models.sliced.divergence import SlicedDivergence
+from margrave.models.sliced.training import Course
 from margrave.privacy.accounting.conversions import gdp_epsilon
 
 HERE = Path(__file__).parent
@@ -47,7 +48,7 @@ ROWS = 94_700
 DELTA = 1e-5
 MUS = {1.133: 5.1, 1.579: 8.1}
 """mu of a release, and the epsilon that the paper reports for its sample of a quarter."""
-PLAIN = Course(steps=400, batch=128, slices=32, k=2, rate=2e-3)
+PLAIN = Course(steps=400, batch=128, slices=32, k=2, rate=2e-3, matched=False)
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "slice_fdiv": ("slice_fdiv", {}),
     "slice_wass": ("slice_wass", {}),

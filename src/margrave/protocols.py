@@ -575,6 +575,9 @@ class Strategy(Protocol):
     def share_marginal(self, columns: int) -> dict[str, Fraction]:
         """The share of rho that one typical one-way marginal and one typical pair get."""
 
+    def bound_copies(self, sizes: Sequence[int], neighbours: Neighbours) -> int | None:
+        """The square of the largest change of the noisy copies of all rows; None where it buys no copies."""
+
     def check_fitter(self, fitter: Fitter) -> None:
         """Raise InputError if the fitter does not learn from what this strategy buys."""
 

@@ -12,7 +12,7 @@ import scipy.stats
 
 from margrave.errors import InputError
 from margrave.models._torch.device import ready
-from margrave.models.sliced.training import DIVERGENCES, MIN_RATIO, SlicedDivergence, SlicedWasserstein
+from margrave.models.sliced.divergence import DIVERGENCES, MIN_RATIO, SlicedDivergence, SlicedWasserstein
 
 pytestmark = pytest.mark.needs_extra("torch")
 

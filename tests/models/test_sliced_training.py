@@ -10,15 +10,15 @@ import pytest
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models._torch.device import ready
+from margrave.models.sliced.divergence import DIVERGENCES, SlicedDivergence, SlicedWasserstein
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass
 from margrave.models.sliced.training import (
-    DIVERGENCES,
+    LEAST_ROWS,
     Course,
     NoisyRows,
     RowGenerator,
-    SlicedDivergence,
-    SlicedWasserstein,
     draw_rows,
+    match_moments,
     train_generator,
 )
 from margrave.release import NoisySlices
@@ -55,6 +55,32 @@ def test_a_slice_is_a_set_of_orthonormal_directions_with_nothing_along_known_sum
     for part in np.split(directions.numpy(), np.cumsum(DOMAIN.sizes)[:-1], axis=1):
         np.testing.assert_allclose(part.sum(axis=1), 0.0, atol=1e-6)
     np.testing.assert_allclose(rows.numpy(), held.values[[3, 8, 1]] @ directions.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_matched_batch_has_the_mean_and_the_covariance_of_all_rows_on_every_slice(width: int) -> None:
+    device, rng, held = ready(None), np.random.default_rng(0), _slices(_codes(5000), 0.7)
+    real = NoisyRows(device, held.values, 0.7, DOMAIN.sizes)
+    directions, rows = real.draw_slices(rng.integers(0, 5000, 60), 4, width, rng)
+    moved = real.match_rows(directions, rows).numpy().astype(float)
+    for way, batch in zip(directions.numpy().astype(float), moved, strict=True):
+        whole = held.values @ way
+        np.testing.assert_allclose(batch.mean(axis=0), whole.mean(axis=0), atol=1e-4)
+        expected = np.cov(whole.T, bias=True)
+        np.testing.assert_allclose(np.cov(batch.T, bias=True), expected, atol=2e-3 * np.abs(expected).max())
+    # The batch itself is far from both, or there would be nothing to show.
+    assert np.abs(rows.numpy().mean(axis=1) - (held.values @ directions.numpy()).mean(axis=1)).max() > 0.1
+
+
+def test_batches_too_small_for_a_covariance_and_rows_all_alike_are_matched_without_an_error() -> None:
+    device = ready(None)
+    torch = device.torch
+    few = torch.ones((2, 2 * LEAST_ROWS - 1, 2))
+    spread, mean = torch.eye(2).expand(2, -1, -1), torch.zeros((2, 2))
+    assert match_moments(device, few, mean, spread, 1.0) is few
+    # Copies under noise far below a whole step are whole numbers, all alike.
+    alike = match_moments(device, torch.ones((2, 2 * LEAST_ROWS, 2)), mean, 0.0 * spread, 0.01)
+    np.testing.assert_array_equal(alike.numpy(), 0.0)
 
 
 @pytest.mark.parametrize(

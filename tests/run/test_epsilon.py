@@ -36,6 +36,16 @@ def test_the_least_epsilon_keeps_the_error_and_a_smaller_one_does_not(method: st
     assert f"epsilon = {found.epsilon:g}" in found.guarantee
 
 
+def test_the_error_of_tables_that_follow_from_noisy_copies_has_an_epsilon() -> None:
+    """It was a failure of the program, as no marginal is measured."""
+    run = mg.Synthesizer("slicing", epsilon=1.0, delta=1e-6, adjacency="zero_out", schema=SCHEMA)
+    found = run.plan(TABLE, rows=20_000, error=0.3)
+    assert 0.29 < MARGIN * found.error["pair"] <= 0.3
+    assert found.epsilon > 3 * plan(rows=20_000, error=0.3).epsilon
+    with pytest.raises(InputError, match="error must be to be had"):
+        run.plan(TABLE, rows=200, error=0.01)
+
+
 @pytest.mark.parametrize("method", ["auto", "aim"])
 def test_the_largest_epsilon_keeps_the_risk_by_the_curve_and_not_by_epsilon_and_delta(method: str) -> None:
     found = plan(method, risk="10% at 1%")

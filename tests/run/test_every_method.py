@@ -90,7 +90,8 @@ def test_the_plan_is_said_for_every_method_with_its_own_settings(name: str) -> N
     plan = run.plan(_table(), rows=300)
     assert plan.method == name
     assert sum(plan.shares.values()) == pytest.approx(1.0)
-    assert plan.sigma or name in SLICED  # its noise follows from the number of rows
+    assert plan.sigma
+    assert bool(plan.copies) == (name in SLICED)
     assert all(sigma > 0 for sigma in plan.sigma.values())
     assert all(0 < error <= 1 for error in plan.error.values())
     assert 0 < plan.seconds[0] < plan.seconds[1]

@@ -155,6 +155,8 @@ def test_generators_of_other_rows_and_too_few_rows_are_refused() -> None:
     generator = mg.slicing.make_generator(found, widths=(), noise=2)
     with pytest.raises(InputError, match="generator"):
         mg.slicing.train(other, generator)
+    with pytest.raises(InputError, match=r"loss must be one of \['chi_square', .*'wasserstein'\]"):
+        mg.slicing.train(found, generator, loss="hellinger")
     with pytest.raises(InputError, match="k must be at most the 3"):
         mg.slicing.train(found, generator, course=mg.slicing.Course(steps=1, k=4))
     lone = mg.slicing.release(_matrix(1), **BUDGET)

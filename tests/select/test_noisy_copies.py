@@ -12,6 +12,8 @@ import pytest
 import margrave as mg
 import margrave.select.from_rows as slices
 from margrave.errors import InputError
+from margrave.measure.mechanisms.slices import bound_change
+from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
 from margrave.schema.features import RowNumbers
@@ -121,3 +123,51 @@ def test_a_table_too_small_to_train_on_is_refused_before_it_is_copied(method: st
         with pytest.raises(InputError, match="at least 2 rows"):
             _fit(method, rows, tmp_path, a=2, b=3)
     assert _nothing_was_bought(tmp_path)
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize("sizes", [(2,), (2, 3, 5), (4, 1, 2, 1), (1, 1)])
+def test_the_change_that_is_planned_is_the_one_that_the_door_finds(
+    adjacency: Adjacency, sizes: tuple[int, ...]
+) -> None:
+    neighbours = Neighbours(Unit(), adjacency)
+    indicators = RowNumbers.indicate_codes(Domain(tuple(map(str, range(len(sizes)))), sizes))
+    found = bound_change(indicators.cut(1), None, neighbours)
+    for strategy in (slices.Slices(), slices.SliceTraining()):
+        assert strategy.bound_copies(sizes, neighbours) == found
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_the_noise_of_the_plan_is_that_of_the_run(adjacency: Adjacency) -> None:
+    """Three columns of four codes, equally many rows of each, for which the foretold tables are exact."""
+    codes = np.stack([np.tile(np.arange(4), 2000), *np.divmod(np.arange(8000) % 16, 4)])
+    table, schema = (
+        pa.table(dict(zip("abc", codes, strict=True))),
+        mg.Schema.from_sizes(dict.fromkeys("abc", 4)),
+    )
+    run = mg.Synthesizer("slicing", epsilon=5.0, delta=1e-5, adjacency=adjacency, schema=schema)
+    plan, found = run.plan(table, rows=8000), run.fit(table)
+    (event,) = found.release.events
+    sigma = float(event.sigma_squared + 1 / 12) ** 0.5
+    assert plan.copies == pytest.approx(
+        {"numbers": 12.0, "sigma": sigma, "mu": float(event.l2_squared) ** 0.5 / sigma}, rel=0.02
+    )
+    assert plan.copies["sigma"] == pytest.approx(sigma, rel=1e-6)
+    singles = [float(m.sigmas.max()) for m in found.release.measurements if len(m.clique) == 1]
+    assert plan.sigma["one-way marginal"] == pytest.approx(singles[0], rel=1e-6)
+    pairs = [float(m.sigmas.mean()) for m in found.release.measurements if len(m.clique) == 2]
+    assert plan.sigma["pair"] == pytest.approx(np.mean(pairs), rel=0.02)
+    said = str(plan)
+    assert f"noisy copy of every row: 12 numbers, 0 or 1, each with sigma = {sigma:.2f}" in said
+    assert "pair: total variation" in said
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_rows_that_cannot_differ_are_copied_under_noise(adjacency: Adjacency) -> None:
+    """Columns of one code, where replacing a row changes nothing: it ended in an error about an event."""
+    table, schema = pa.table({"a": np.zeros(50, int)}), mg.Schema.from_sizes({"a": 1})
+    run = mg.Synthesizer("slicing", epsilon=1.0, delta=1e-5, adjacency=adjacency, schema=schema)
+    assert run.plan(table, rows=50).error["one-way marginal"] == 0.0
+    found = run.fit(table)
+    assert found.release.events[0].l2_squared == 1
+    assert found.sample(5, rng=0).num_rows == 5

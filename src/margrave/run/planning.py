@@ -45,7 +45,8 @@ class Plan:
         declared: Columns that cost nothing to know.
         discovered: What would be discovered, by column: the looks, in words.
         shares: How rho is split, by stage, as shares of 1.
-        sigma: Standard deviation of the noise, in rows, by what is measured.
+        sigma: Standard deviation of the noise, in rows, by what is measured; of tables that follow from noisy
+            copies of rows it is for as many rows as `rows` says.
         error: Mean total variation that the noise alone adds to a measured table, by what is measured;
             empty when no row count was given.
         seconds: Expected time on one core, a low figure and "up to"; a time limit bounds the post-processing
@@ -60,6 +61,8 @@ class Plan:
         epsilon: What the run would promise, as a number.
         need: What epsilon was found from, what that covers and what not; empty where it was given.
         odds: What somebody who attacks the release may find out at most, in words.
+        copies: Of a method that releases a noisy copy of every row: `numbers` of a copy, indicators of codes,
+            `sigma` of the noise in each of them, and `mu` of all copies together. Empty for other methods.
     """
 
     method: str
@@ -80,6 +83,7 @@ class Plan:
     epsilon: float = math.nan
     need: str = ""
     odds: str = ""
+    copies: Mapping[str, float] = field(default_factory=dict)
 
     def add_warning(self, warning: str) -> Plan:
         """The same plan with a warning about what is taken as public, where there is one."""
@@ -104,6 +108,9 @@ class Plan:
         lines += [f"declared    {_fold_names(self.declared) or 'nothing'}"]
         lines += [f"discovered  {names}: {looks}" for names, looks in _fold(self.discovered)]
         lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
+        if self.copies:
+            copy = "noisy copy of every row: {numbers:,.0f} numbers, 0 or 1, each with sigma = {sigma:.2f}"
+            lines += [f"noise       {copy.format(**self.copies)} (mu = {self.copies['mu']:.2f})"]
         lines += [
             f"noise       {what}: sigma = {value:.1f} rows a cell" for what, value in self.sigma.items()
         ]
@@ -145,6 +152,28 @@ def _fold_names(names: Sequence[str]) -> str:
 def noise_error(cells: int, sigma: float, rows: float) -> float:
     """Total variation that noise alone adds to a table: cells * sigma * sqrt(2/pi) / (2 rows), at most 1."""
     return min(cells * sigma * math.sqrt(2 / math.pi) / (2 * rows), 1.0)
+
+
+def foretell_tables(sigma: float, size: float, rows: float) -> dict[str, float]:
+    """Noise of the tables that follow from noisy copies of rows, where codes are equally frequent.
+
+    `NoisySlices.tables` has the variances: n v of a cell of one attribute, n_a v + n_b v + n v^2 of one of a
+    pair, v = sigma^2 (m - 1) / m with m codes; with equally many rows of each code n_a = n_b = n / m.
+
+    Args:
+        sigma: Standard deviation of the noise in each indicator.
+        size: m, the mean over attributes.
+        rows: n.
+
+    Returns:
+        The standard deviation of a cell in rows, by what is measured.
+
+    Example:
+        >>> foretell_tables(2.0, 2.0, 100.0)[ONE] ** 2
+        200.0
+    """
+    noise = sigma**2 * (1.0 - 1.0 / size)
+    return {ONE: math.sqrt(rows * noise), PAIR: math.sqrt(rows * noise * (noise + 2.0 / size))}
 
 
 def _span(seconds: float) -> str:
@@ -201,10 +230,11 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
     guessed, said = _guess_rows(rows, size, len(source.columns))
     foretold = _foretell_run(synthesizer, schema)
     sigma, error, sizes = foretell_noise(synthesizer, schema, guessed)
+    strategy = synthesizer.strategy
     counted = synthesizer.neighbours.adjacency != "add_remove"
     promised = synthesizer.promise(ledger)
     work = dataclasses.replace(_work(synthesizer, schema, guessed, None), sizes=tuple(sizes))
-    costs = expect_costs(synthesizer.strategy, synthesizer.fitter, work)
+    costs = expect_costs(strategy, synthesizer.fitter, work)
     return Plan(
         method=synthesizer.method,
         guarantee=str(promised),
@@ -215,7 +245,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
             for c in schema.columns
             if c.open and c.name not in synthesizer.neighbours.public
         },
-        shares=_shares(synthesizer.strategy, share, counted, synthesizer.moments_share),
+        shares=_shares(strategy, share, counted, synthesizer.moments_share),
         sigma=sigma,
         error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
@@ -226,6 +256,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         warnings=() if refused else _find_warnings(synthesizer, schema, work, costs),
         epsilon=synthesizer.epsilon,
         odds=promised.describe_odds(),
+        copies=_copies(ledger, _spent_apart(synthesizer, share), sizes, strategy),
     )
 
 
@@ -247,9 +278,13 @@ def foretell_noise(
     fineness = choose_fineness(synthesizer, schema)
     noise = bins_for(rows, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
     sizes = guess_sizes(schema, min(noise, fineness or noise))
-    apart = 1 - (1 - share) * (1 - synthesizer.moments_share)
-    sigma = _sigma(ledger, apart, len(sizes), synthesizer.strategy)
-    mean = sum(sizes) / len(sizes)
+    apart, mean = _spent_apart(synthesizer, share), sum(sizes) / len(sizes)
+    copies = _copies(ledger, apart, sizes, synthesizer.strategy)
+    if copies:
+        sigma = foretell_tables(copies["sigma"], mean, rows)
+    else:
+        sigma = _sigma(ledger, apart, len(sizes), synthesizer.strategy)
+    sigma = {what: value for what, value in sigma.items() if what == ONE or len(sizes) > 1}
     cells = {ONE: mean, PAIR: mean**2}
     return sigma, {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}, sizes
 
@@ -510,7 +545,21 @@ def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) ->
     """Noise of what each strategy typically measures, with all of rho but a share that goes elsewhere."""
     rho = ledger.total * (1 - apart)
     shares = strategy.share_marginal(max(columns, 1))
-    return {w: sigma_for(ledger, rho * share) for w, share in shares.items() if w == ONE or columns > 1}
+    return {what: sigma_for(ledger, rho * share) for what, share in shares.items()}
+
+
+def _spent_apart(synthesizer: Synthesizer, discovery: Fraction) -> Fraction:
+    """The share of rho that goes into discovery and moments, and not into what the strategy buys."""
+    return 1 - (1 - discovery) * (1 - synthesizer.moments_share)
+
+
+def _copies(ledger: Ledger, apart: Fraction, sizes: Sequence[int], strategy: Strategy) -> dict[str, float]:
+    """`Plan.copies`: noise of the noisy copies of rows; empty for a strategy that buys none."""
+    squared, rho = strategy.bound_copies(sizes, ledger.neighbours), ledger.total * (1 - apart)
+    if squared is None:
+        return {}
+    sigma = sigma_for(ledger, rho, squared)
+    return {"numbers": float(sum(sizes)), "sigma": sigma, "mu": math.sqrt(2 * rho)}
 
 
 def _seconds(costs: Costs, limits: Limits) -> tuple[float, float]:

@@ -24,12 +24,11 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import machine_memory
 from margrave.measure.curator import Curator
 from margrave.models._torch.device import ready, serial
+from margrave.models.sliced.divergence import DIVERGENCES, SlicedDivergence, SlicedWasserstein
 from margrave.models.sliced.training import (
     Course,
     NoisyRows,
     RowGenerator,
-    SlicedDivergence,
-    SlicedWasserstein,
     SliceLoss,
     draw_rows,
     train_generator,
@@ -66,6 +65,8 @@ BYTES = 40
 """Memory for each number of X at the door: its code, whole numbers, noise and the copy."""
 LEAST_SHARE = 0.02
 """Part of the bounds that a generator's start keeps from either: there the logistic function is flat."""
+WASSERSTEIN = "wasserstein"
+"""The name of the sliced Wasserstein distance as a loss."""
 LEVELS = 256
 """Levels that numbers are rounded to where nothing is said: those of a grey value."""
 
@@ -329,14 +330,19 @@ def train(
         The loss of each step.
 
     Raises:
-        InputError: The generator is of other rows, or the release has fewer than two.
+        InputError: The generator is of other rows, the release has fewer than two, or there is no such loss.
     """
     if generator.sizes or generator.numbers + generator.labels != release.slices.values.shape[1]:
         remedy = "Make it with mg.slicing.make_generator(release)."
         raise InputError(invalid("generator", "one of the release's numbers", remedy))
     chosen: Any = loss
     if isinstance(loss, str):
-        chosen = SlicedWasserstein() if loss == "wasserstein" else SlicedDivergence(loss)
+        if loss not in (WASSERSTEIN, *DIVERGENCES):
+            remedy = "Try 'kl', or give a SlicedDivergence or a SlicedWasserstein."
+            raise InputError(
+                invalid("loss", f"one of {sorted((WASSERSTEIN, *DIVERGENCES))}", remedy, got=loss)
+            )
+        chosen = SlicedWasserstein() if loss == WASSERSTEIN else SlicedDivergence(loss)
     width = release.upper - release.lower
     with serial(generator.device):
         blocks = (generator.labels,) if generator.labels else ()

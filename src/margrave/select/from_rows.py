@@ -187,6 +187,16 @@ class _NoisyCopies(Strategy):
         """None: no marginal is bought, all of them follow from the noisy copies."""
         return {}
 
+    def bound_copies(self, sizes: Sequence[int], neighbours: Neighbours) -> int | None:
+        """The square of the largest change of the noisy copies: what the door finds for indicators of codes.
+
+        A row that is emptied loses one indicator of each attribute. One that is replaced may change two of
+        each attribute that has two codes.
+        """
+        if neighbours.adjacency == "replace_one":
+            return max(2 * sum(size > 1 for size in sizes), 1)
+        return len(sizes)
+
     def check_neighbours(self, neighbours: Neighbours) -> None:
         """Check, before anything is spent, that single rows of a public number are protected.
 

@@ -98,6 +98,15 @@ class Strategy(ABC):
         """
         return {ONE: Fraction(1, columns)}
 
+    def bound_copies(self, sizes: Sequence[int], neighbours: Neighbours) -> int | None:
+        """The square of the largest change of the noisy copies of all rows; None where it buys no copies.
+
+        Args:
+            sizes: Codes of each attribute.
+            neighbours: Whose change is bounded.
+        """
+        return None
+
     @property
     def training(self) -> tuple[int, Fraction, Fraction] | None:
         """Steps, rate and share of rho of a training by gradients of samples; None without one."""

@@ -106,9 +106,16 @@ class Gaussian:
         return (table + noise.reshape(table.shape)).astype(np.float64)
 
 
-def sigma_for(ledger: Ledger, rho: Fraction) -> float:
-    """Standard deviation of the noise that rho buys on one marginal; rounding adds a variance of 1/12."""
-    return _deviation(_variance(ledger.neighbours.marginal_l2_squared, rho), ledger.accountant.name == "gdp")
+def sigma_for(ledger: Ledger, rho: Fraction, l2_squared: int | None = None) -> float:
+    """Standard deviation of the noise that rho buys; rounding adds a variance of 1/12.
+
+    Args:
+        ledger: Whose accountant and neighbours count.
+        rho: What is spent.
+        l2_squared: Square of the largest change of the answer; None for that of one marginal.
+    """
+    squared = ledger.neighbours.marginal_l2_squared if l2_squared is None else l2_squared
+    return _deviation(_variance(squared, rho), ledger.accountant.name == "gdp")
 
 
 def _deviation(variance: Fraction, rounded: bool) -> float:

@@ -134,8 +134,8 @@ def bound_change(matrices: Sequence[Integers], cap: int | None, neighbours: Neig
 
 
 def bound_length(matrices: Sequence[Integers], cap: int | None) -> int:
-    """The largest square of a vector's length, whatever the row."""
-    found = sum(int((matrix**2).sum(axis=0).max()) for matrix in matrices)
+    """The largest square of a vector's length, whatever the row, and 1 where all vectors are 0."""
+    found = max(sum(int((matrix**2).sum(axis=0).max()) for matrix in matrices), 1)
     return found if cap is None else min(found, cap**2)
 
 
@@ -144,13 +144,13 @@ def bound_distance(matrices: Sequence[Integers], cap: int | None) -> int:
 
     Attribute by attribute two codes are so far apart at most, which is exact where nothing is shortened.
     Vectors without a negative number are at most sqrt(2) lengths apart, since ||x - y||^2 = ||x||^2 + ||y||^2
-    - 2 x'y, and others at most 2.
+    - 2 x'y, and others at most 2. Where no two rows can differ it is 1, so that there is noise to record.
     """
     signed = any(int(matrix.min()) < 0 for matrix in matrices)
     by_length = (4 if signed else 2) * bound_length(matrices, cap)
     if cap is not None:
-        return by_length
-    return min(by_length, sum(_bound_codes(matrix) for matrix in matrices))
+        return max(by_length, 1)
+    return max(min(by_length, sum(_bound_codes(matrix) for matrix in matrices)), 1)
 
 
 def _bound_codes(matrix: Integers) -> int:

@@ -21,15 +21,8 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, pool
 from margrave.models._products.products import alone, fit_mixture, products_from_state
 from margrave.models._torch.device import ready, serial
-from margrave.models.sliced.training import (
-    Course,
-    NoisyRows,
-    RowGenerator,
-    SlicedDivergence,
-    SlicedWasserstein,
-    SliceLoss,
-    train_generator,
-)
+from margrave.models.sliced.divergence import SlicedDivergence, SlicedWasserstein
+from margrave.models.sliced.training import Course, NoisyRows, RowGenerator, SliceLoss, train_generator
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
 from margrave.schema.features import RowNumbers

@@ -1,20 +1,18 @@
-"""A generator of rows, its training against slices of noisy copies, and how far slices are apart.
+"""A generator of rows, and its training against slices of noisy copies.
 
 `RowGenerator` is a network of dense layers from Gaussian noise, and a label where there is one, to rows: its
 layers are matrices that an optimiser changes, with leaky ReLU between them. `NoisyRows` are noisy copies,
 from which slices in any directions follow; `train_generator` moves the generator towards them.
 
-The training is Algorithm 1 of arXiv 2410.19941. The distances at the end, between slices of two samples, are
-smoothed-sliced f-divergences and sliced Wasserstein: Greenewald, Yu, Wang and Xu (NeurIPS 2024, the same),
-Definition 4 and equations 4 to 6, and Rakotomamonjy and Ralaivola 2021. All of it sees released rows and made
-rows only: post-processing.
+The training is Algorithm 1 of arXiv 2410.19941; how far slices of two samples are apart stands in
+`margrave.models.sliced.divergence`. All of it sees released rows and made rows only: post-processing.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -161,6 +159,12 @@ class RowGenerator:
 
 Floats = NDArray[np.float64]
 
+LEAST_ROWS = 8
+"""Rows for each direction of a slice from which the moments of a batch are matched; a covariance of fewer
+says too little of their shape."""
+RIDGE = 1e-3
+"""Part of the noise's variance that is added to covariances that are matched, so that they have a root."""
+
 
 class SliceLoss(Protocol):
     """How far made rows are from real ones on some slices: `SlicedDivergence` or `SlicedWasserstein`."""
@@ -193,6 +197,9 @@ class NoisyRows:
     def __init__(self, device: Device, values: Floats, sigma: float, blocks: Sequence[int] = ()) -> None:
         self.device, self._sigma, self._blocks = device, sigma, tuple(blocks)
         self._values = device.put(values, device.torch.float32)
+        mean = values.sum(axis=0) / max(len(values), 1)
+        spread = values.T @ values / max(len(values), 1) - np.outer(mean, mean)
+        self._mean, self._spread = (device.put(found, device.torch.float32) for found in (mean, spread))
 
     @property
     def rows(self) -> int:
@@ -230,6 +237,41 @@ class NoisyRows:
         chosen = self._values[put(places, torch.int64)]
         return directions, chosen @ directions
 
+    def match_rows(self, directions: Any, rows: Any) -> Any:
+        """A batch on some slices, moved so that its mean and covariance there are those of all rows.
+
+        Args:
+            directions: Shape [slices, features, width].
+            rows: Rows on them, shape [slices, rows, width].
+        """
+        spread = directions.transpose(-1, -2) @ (self._spread @ directions)
+        return match_moments(self.device, rows, self._mean @ directions, spread, self._sigma)
+
+
+def match_moments(device: Device, rows: Any, mean: Any, spread: Any, sigma: float) -> Any:
+    """Rows moved by one affine map on each slice, so that their mean and covariance are given ones.
+
+    Args:
+        device: Where they are.
+        rows: Shape [slices, rows, width].
+        mean: Shape [slices, width].
+        spread: The covariance, shape [slices, width, width].
+        sigma: Standard deviation of the noise that is in the rows, or is them.
+
+    Returns:
+        The moved rows; where there are fewer than LEAST_ROWS for each direction, as they were.
+    """
+    torch, (count, width) = device.torch, rows.shape[-2:]
+    if count < LEAST_ROWS * width:
+        return rows
+    centred = rows - rows.mean(-2, keepdim=True)
+    ridge = RIDGE * sigma**2 * torch.eye(width, dtype=rows.dtype, device=rows.device)
+    own = torch.linalg.cholesky(centred.transpose(-1, -2) @ centred / count + ridge)
+    root = torch.linalg.cholesky(spread + ridge)
+    # Rows are y' = c' own^-T root^T, whose covariance is that of `spread`.
+    whitened = torch.linalg.solve_triangular(own, centred.transpose(-1, -2), upper=False)
+    return (root @ whitened).transpose(-1, -2) + mean[..., None, :]
+
 
 @dataclass(frozen=True, slots=True)
 class Course:
@@ -241,6 +283,8 @@ class Course:
         slices: Slices of a step.
         k: Directions of a slice.
         rate: Adam's first step length; it falls like half a cosine.
+        matched: Whether the rows of a batch are moved on each slice so that they have the mean and the
+            covariance of all rows, and the noise of made rows so that it has those of its law.
         average: What one step leaves of the running mean of the weights, 0 for the last weights alone.
         seed: Of noise vectors, batches, directions and the noise of made rows.
 
@@ -253,6 +297,7 @@ class Course:
     slices: int = 16
     k: int = 2
     rate: float = 2e-3
+    matched: bool = True
     average: float = 0.98
     seed: int = 0
 
@@ -294,8 +339,7 @@ def train_generator(
         The loss of each step.
 
     Raises:
-        InputError: Fewer than two rows were released, slices have more directions than there can be, or the
-            generator has not as many labels.
+        InputError: Rows are fewer than two, a slice's directions too many, or labels not those of classes.
     """
     width = course.k if loss.max_width is None else min(course.k, loss.max_width)
     real.check(width)
@@ -312,9 +356,10 @@ def train_generator(
             order, at = rng.permutation(real.rows), 0
         with torch.no_grad():
             directions, rows = real.draw_slices(order[at : at + batch], course.slices, width, rng)
+            noise = _draw_noise(device, rows, course.matched, rng)
+            rows = real.match_rows(directions, rows) if course.matched else rows
         at += batch
         made = draw_rows(generator, batch, rng, classes)
-        noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
         value = loss.measure(device, loss.prepare(device, rows), made @ directions + real.sigma * noise)
         slopes = torch.autograd.grad(value, generator.weights)
         rate = course.rate * 0.5 * (1.0 + math.cos(math.pi * step / course.steps))
@@ -326,6 +371,16 @@ def train_generator(
         for mean, weight in zip(means, generator.weights, strict=True):
             weight.copy_(mean)
     return found
+
+
+def _draw_noise(device: Device, rows: Any, matched: bool, rng: np.random.Generator) -> Any:
+    """Standard normal noise for rows on slices; matched, its mean is 0 and its covariance the identity."""
+    noise = device.put(rng.standard_normal(tuple(rows.shape)), rows.dtype)
+    if not matched:
+        return noise
+    whole = device.torch.eye(noise.shape[-1], dtype=noise.dtype, device=noise.device)
+    mean = device.torch.zeros_like(noise[:, 0])
+    return match_moments(device, noise, mean, whole.expand(len(noise), -1, -1), 1.0)
 
 
 def _update_means(means: Sequence[Any], weights: Sequence[Any], average: float, step: int) -> None:
@@ -364,193 +419,3 @@ def draw_rows(
     given = generator.device.put(drawn, torch.int64)
     indicators = torch.nn.functional.one_hot(given, len(classes)).to(noise.dtype)
     return torch.cat([indicators, generator.draw_codes(generator(noise, given), rng)], 1)
-
-
-MIN_RATIO = 1e-12
-"""Ratios of densities are cut off here, so that the logarithm of one that is 0 is finite."""
-MIN_POWER = 1e-24
-"""Mean power of distances below which the root has no gradient, which would be infinite at 0."""
-MEDIAN_ROWS = 128
-"""Rows whose distances give a slice's median distance."""
-
-
-def _kl(torch: Any, ratio: Any) -> Any:
-    return ratio * ratio.log() - ratio + 1.0
-
-
-def _chi_square(torch: Any, ratio: Any) -> Any:
-    return (ratio - 1.0) ** 2
-
-
-def _jensen_shannon(torch: Any, ratio: Any) -> Any:
-    middle = (0.5 * (ratio + 1.0)).log()
-    return 0.5 * (ratio * (ratio.log() - middle) - middle)
-
-
-def _total_variation(torch: Any, ratio: Any) -> Any:
-    return 0.5 * (ratio - 1.0).abs()
-
-
-DIVERGENCES: Mapping[str, Callable[[Any, Any], Any]] = {
-    "kl": _kl,
-    "chi_square": _chi_square,
-    "jensen_shannon": _jensen_shannon,
-    "total_variation": _total_variation,
-}
-"""f of each divergence D_f(P || Q) = E_Q[f(dP / dQ)], with f(1) = 0 and f at least 0: r ln r - r + 1 for
-Kullback-Leibler, (r - 1)^2, (r ln(2 r / (r + 1)) + ln(2 / (r + 1))) / 2, and |r - 1| / 2."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """The real side of some slices: what the ratios of densities there are found with, all of it released.
-
-    Args:
-        rows: Noisy rows on each slice, shape [slices, rows, k].
-        scales: Widths of the Gaussian kernels in each slice, shape [widths, slices].
-        factors: Cholesky factors of the kernel matrices plus tau, shape [widths, slices, rows, rows].
-    """
-
-    rows: Any
-    scales: Any
-    factors: Any
-
-
-@dataclass(frozen=True, slots=True)
-class SlicedDivergence:
-    """The mean over slices of D_f(made || real), both with the noise of the release, by kernel mean matching.
-
-    On each slice the ratio of the densities of made and real rows is estimated at the real ones,
-
-        r = max((K + tau I)^-1 K' 1 * n / n', 0),
-
-    K the kernel between the n real rows and K' that between these and the n' made ones; the divergence is the
-    mean of f(r). What is inverted holds released numbers alone, so no gradient goes through an inverse and a
-    generator that makes one row only has a finite loss. A ratio that is cut off at 0 has no gradient.
-
-    Args:
-        function: One of `DIVERGENCES`.
-        widths: Of the Gaussian kernels exp(-distance^2 / (2 width^2)), in median distances of a slice; ratios
-            of several are averaged.
-        tau: Added to the diagonal of K.
-
-    Raises:
-        InputError: An argument is out of range.
-    """
-
-    function: str = "kl"
-    widths: tuple[float, ...] = (1.0,)
-    tau: float = 0.01
-
-    def __post_init__(self) -> None:
-        if self.function not in DIVERGENCES:
-            raise InputError(
-                invalid("function", f"one of {sorted(DIVERGENCES)}", "Try 'kl'.", got=self.function)
-            )
-        if not self.widths or not all(math.isfinite(width) and width > 0 for width in self.widths):
-            raise InputError(invalid("widths", "one or more numbers above 0", "Try (1.0,).", got=self.widths))
-        if not (math.isfinite(self.tau) and self.tau > 0):
-            raise InputError(invalid("tau", "a finite number above 0", "Try 0.01.", got=self.tau))
-
-    @property
-    def max_width(self) -> int | None:
-        """The most directions a slice may have; None for any number."""
-        return None
-
-    def prepare(self, device: Device, real: Any) -> Reference:
-        """What is needed of the real side; the same for any number of made samples.
-
-        Args:
-            device: Where it is.
-            real: Noisy rows on each slice, shape [slices, rows, k].
-        """
-        torch = device.torch
-        with torch.no_grad():
-            some = real[:, :MEDIAN_ROWS]
-            upper = torch.triu_indices(some.shape[1], some.shape[1], 1, device=real.device)
-            apart = torch.cdist(some, some)[:, upper[0], upper[1]]
-            middle = apart.median(1).values if apart.shape[1] else torch.ones_like(real[:, 0, 0])
-            # A slice on which all rows are alike has no scale of its own.
-            middle = torch.where(middle > 0, middle, torch.ones_like(middle))
-            scales = torch.stack([width * middle for width in self.widths])
-            matrices = torch.stack([_kernel(torch, real, real, scale) for scale in scales])
-            matrices.diagonal(dim1=-2, dim2=-1).add_(self.tau)
-            return Reference(real, scales, torch.linalg.cholesky(matrices))
-
-    def estimate_ratios(self, device: Device, reference: Reference, made: Any) -> Any:
-        """The density of made rows over that of real ones, at the real ones: shape [slices, real rows].
-
-        Args:
-            device: Where it is.
-            reference: Of the real rows.
-            made: Made rows with noise of the same law, shape [slices, rows, k]; gradients flow through it.
-        """
-        torch, real = device.torch, reference.rows
-        sums = torch.stack([_kernel(torch, real, made, scale).mean(-1) for scale in reference.scales])
-        ratios = torch.cholesky_solve(sums[..., None], reference.factors)[..., 0] * real.shape[1]
-        return ratios.clamp(min=MIN_RATIO).mean(0)
-
-    def measure(self, device: Device, reference: Reference, made: Any) -> Any:
-        """The divergence, averaged over slices; its gradient by the made rows is automatic."""
-        ratios = self.estimate_ratios(device, reference, made)
-        return DIVERGENCES[self.function](device.torch, ratios).mean()
-
-
-def _kernel(torch: Any, one: Any, other: Any, scale: Any) -> Any:
-    """exp(-distance^2 / (2 scale^2)) on each slice, shape [slices, rows of one, rows of the other]."""
-    left, right = one / scale[:, None, None], other / scale[:, None, None]
-    lengths = (left**2).sum(-1)[:, :, None] + (right**2).sum(-1)[:, None, :]
-    # Rounding may leave a square just below 0, where rows are equal.
-    return torch.baddbmm(lengths, left, right.transpose(-1, -2), beta=-0.5).clamp(max=0.0).exp()
-
-
-@dataclass(frozen=True, slots=True)
-class SlicedWasserstein:
-    """The p-th root of the mean over slices of the p-th power of the Wasserstein distance, both sides noisy.
-
-    On a line the best plan joins sorted numbers in their order, so slices have one direction. Both samples
-    have to be of one size.
-
-    Args:
-        power: p, a whole number.
-
-    Raises:
-        InputError: It is below 1.
-    """
-
-    power: int = 2
-
-    def __post_init__(self) -> None:
-        check_counts(power=self.power)
-
-    @property
-    def max_width(self) -> int | None:
-        """The most directions a slice may have."""
-        return 1
-
-    def prepare(self, device: Device, real: Any) -> Reference:
-        """The real side in order.
-
-        Args:
-            device: Where it is.
-            real: Noisy rows on each slice, shape [slices, rows, 1].
-
-        Raises:
-            InputError: Slices have more than one direction.
-        """
-        if real.shape[-1] != 1:
-            raise InputError(invalid("k", "1 for Wasserstein distances", "Use k=1.", got=real.shape[-1]))
-        ordered = real.sort(1).values
-        return Reference(ordered, None, None)
-
-    def measure(self, device: Device, reference: Reference, made: Any) -> Any:
-        """The distance; its gradient by the made rows, shape [slices, rows, 1], is automatic.
-
-        Raises:
-            InputError: There are more or fewer made rows than real ones.
-        """
-        if made.shape != reference.rows.shape:
-            remedy = "Make as many rows as there are real ones."
-            raise InputError(invalid("made", "of the shape of the real rows", remedy, got=tuple(made.shape)))
-        apart = (made.sort(1).values - reference.rows).abs()
-        return (apart**self.power).mean().clamp(min=MIN_POWER) ** (1.0 / self.power)
