@@ -6,11 +6,13 @@
 For each table of the choosing half of the nursery (docs/nursery.md) and each epsilon `auto` makes one release
 (delta 1e-6). Each of the first columns that have numbers is regressed on all others by least squares, of the
 table itself, whose truth is the fit on its rows. A line a rule: how many coefficients are called determined,
-how many of the 95 % intervals of these hold the truth, and how many of those that were refused would have:
+how many of the 95 % intervals of these hold the truth, how many of those that were refused would have, and
+the median standard error of all in ranges of the target:
 
     clear C leak L    directions of X'X within C standard deviations of their noise are left out of the step,
                       and coefficients with more than L of their square along them are refused
     ... wide          the same, with the step's second-order error added to the variance
+    ... bounded       the same, with the step in that error bounded by what a coefficient can be wrong by
 
 Clear 0 leaves out exact dependence alone.
 
@@ -33,7 +35,7 @@ from margrave.benchmark.prepared import read_schema
 from margrave.models.auto import Auto
 from margrave.regression import Coefficients, linear
 from margrave.regression.design import Design
-from margrave.regression.inference import Directions, find_directions, solve_strong
+from margrave.regression.inference import Directions, find_directions, find_reach, second_order, solve_strong
 from margrave.regression.sums import MeasuredSums, model_sums
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
@@ -67,8 +69,8 @@ def split(design: Design, crossed: Floats, sums: MeasuredSums, clear: float) -> 
 
 def judge(
     found: Coefficients, crossed: Floats, truth: Floats
-) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]:
-    """For each rule: its name, which coefficients it calls determined, which intervals hold the truth."""
+) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_], Floats]]:
+    """For each rule: its name, what it calls determined, which intervals hold the truth, standard errors."""
     design, sums = found.fit.design, found.fit.sums
     theta = np.linalg.solve(design.to_raw, found.estimates)
     wanted = design.to_raw @ truth
@@ -85,14 +87,18 @@ def judge(
     for clear in CLEARS:
         directions = split(design, crossed, sums, clear)
         inverse = solve_strong(crossed, directions)
-        covered, step, _ = intervals(inverse)
-        wider = intervals(inverse, inverse @ sums.residual(step, labelled=False)[1] @ inverse)[0]
+        covered, step, narrow = intervals(inverse)
+        far = np.full(design.size, np.inf)
+        reach = find_reach(design, found.fit.family)
+        wider, _, wide = intervals(inverse, inverse @ second_order(step, far, 1.0, sums) @ inverse)
+        held, _, bounded = intervals(inverse, inverse @ second_order(step, reach, 1.0, sums) @ inverse)
         for leak in LEAKS:
             rows = design.to_raw * directions.scale
             leaning = ((rows / np.linalg.norm(rows, axis=1, keepdims=True)) @ directions.weak) ** 2
             name, known = f"clear {max(clear, 0.0):g} leak {leak:g}", leaning.sum(axis=1) <= leak
-            yield name, known, covered
-            yield f"{name} wide", known, wider
+            yield name, known, covered, narrow
+            yield f"{name} wide", known, wider, wide
+            yield f"{name} bounded", known, held, bounded
 
 
 def main() -> None:
@@ -119,13 +125,15 @@ def main() -> None:
                 if not found.fit.sums.complete:
                     continue
                 crossed = model_sums(found.fit.design, release.model)[1]
-                for rule, known, covered in judge(found, crossed, find_truth(found, codes)):
-                    tallies[rule].append(np.column_stack([known, covered]))
+                reach = float(np.ptp(found.fit.design.labels)) or 1.0
+                for rule, known, covered, errors in judge(found, crossed, find_truth(found, codes)):
+                    tallies[rule].append(np.column_stack([known, covered, errors / reach]))
             for rule, parts in tallies.items():
-                known, covered = np.vstack(parts).T
+                whole = np.vstack(parts)
+                known, covered = whole[:, :2].T.astype(bool)
                 line = {"table": word, "epsilon": epsilon, "rule": rule, "coefficients": len(known)}
                 line |= {"determined": int(known.sum()), "held": int(covered[known].sum())}
-                line |= {"refused_held": int(covered[~known].sum())}
+                line |= {"refused_held": int(covered[~known].sum()), "error": float(np.median(whole[:, 2]))}
                 print(json.dumps(line), flush=True)
 
 

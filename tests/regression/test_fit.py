@@ -460,3 +460,20 @@ def test_a_target_that_never_differs_has_no_slopes() -> None:
     release = noisy_release(schema, counts, {("ward", "flat"): 5.0}, np.random.default_rng(0))
     found = linear(release, "flat")
     assert found.estimates == pytest.approx([2.0, 0.0], abs=1e-9)
+
+
+def test_a_level_of_one_row_in_the_model_leaves_the_other_coefficients_certain() -> None:
+    """Its own step is noise, of thousands, which counts up to what a coefficient can be wrong by."""
+    rng, errors = np.random.default_rng(0), []
+    for _ in range(5):
+        schema, table = hard_table(4000, rng)
+        counts = counts_of(schema, table)
+        model = counts.copy()
+        model[:, :, :, :, 2, :] = 0
+        model[1, 1, 0, 0, 2, 0] = 1
+        pairs = dict.fromkeys(combinations(schema.names, 2), 50.0)
+        release = noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, model))
+        found = linear(release, "score", features=["twin", "rare"], reference={"rare": "x"})
+        errors.append(dict(zip(found.names, found.standard_errors, strict=True)))
+    assert max(error["twin"] for error in errors) < 1.0  # 20 where the whole step counts
+    assert min(error["rare=z"] for error in errors) > 100.0

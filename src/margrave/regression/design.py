@@ -73,6 +73,12 @@ class Design:
         """Whether every row has a target."""
         return bool(self.present.all())
 
+    @property
+    def ranges(self) -> Floats:
+        """From the smallest to the largest number of each column, 1 where it has one only: shape [p]."""
+        ranges = np.concatenate([[1.0], *(np.ptp(matrix, axis=1) for matrix in self.matrices)])
+        return np.where(ranges > 0.0, ranges, 1.0)
+
     def places(self, feature: int) -> slice:
         """Places of a feature's numbers among all."""
         return slice(self.starts[feature], self.starts[feature + 1])

@@ -24,7 +24,7 @@ from margrave.regression.encoding import (
     release_column,
 )
 from margrave.regression.families import Family, family_of
-from margrave.regression.inference import find_directions, row_scores, second_order, solve_strong
+from margrave.regression.inference import find_directions, find_reach, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.sums import MeasuredSums, Sharpened, Sums, label_means, model_sums
@@ -197,7 +197,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         residual, noise = sums.residual(line.gamma)
         step = inverse @ (residual - line.remainder)
         unbiased = theta + step
-        noise = noise + second_order(step, line.beta, sums)
+        noise = noise + second_order(step, find_reach(design, family), line.beta, sums)
         if options.of == "population":
             noise = noise + row_scores(theta, design, rows, family)
         covariance = inverse @ noise @ inverse
@@ -388,8 +388,7 @@ def _towards_measured(
             moved[places] = max(1.0 - least * float(own.sum()) / square, 0.0) * off
     hessian, explained = shape
     free = design.free[known[design.free] & (variance[design.free] > 0.0)]
-    ranges = np.concatenate([[1.0], *(np.ptp(matrix, axis=1) for matrix in design.matrices)])
-    scale = 1.0 / np.where(ranges > 0.0, ranges, 1.0)[free]
+    scale = 1.0 / design.ranges[free]
     inner = hessian[np.ix_(free, free)] * np.outer(scale, scale)
     whitened = inner / (scale**2 * variance[free])
     change = np.zeros(design.size)

@@ -212,8 +212,7 @@ def move_towards(found: tuple[Floats, Floats], hessian: Floats, size: float, des
     """
     residual, noise = found
     free = design.free
-    ranges = np.concatenate([[1.0], *(np.ptp(matrix, axis=1) for matrix in design.matrices)])
-    scale = 1.0 / np.where(ranges > 0.0, ranges, 1.0)[free]
+    scale = 1.0 / design.ranges[free]
     lengths = [1, *(len(matrix) for matrix in design.matrices)]
     group = np.repeat(np.arange(len(lengths)), lengths)[free]
     units = np.sqrt(np.maximum(np.diag(noise)[free], 1e-300))
