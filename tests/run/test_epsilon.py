@@ -36,6 +36,16 @@ def test_the_least_epsilon_keeps_the_error_and_a_smaller_one_does_not(method: st
     assert f"epsilon = {found.epsilon:g}" in found.guarantee
 
 
+@pytest.mark.parametrize("method", ["tabddpm", "dpsgd_gan"])
+def test_small_epsilons_that_no_training_can_keep_are_passed_by(method: str) -> None:
+    """The search begins at an epsilon at which no Renyi order allows anything: that was its end."""
+    run = mg.Synthesizer(method, epsilon=1.0, delta=1e-9, schema=SCHEMA)
+    found = run.plan(TABLE, rows=8_000, error=0.02)
+    assert MARGIN * found.error["one-way marginal"] <= 0.02
+    smaller = run.clone().set_params(epsilon=0.98 * found.epsilon)
+    assert MARGIN * smaller.plan(TABLE, rows=8_000).error["one-way marginal"] > 0.02
+
+
 def test_the_error_of_tables_that_follow_from_noisy_copies_has_an_epsilon() -> None:
     """It was a failure of the program, as no marginal is measured."""
     run = mg.Synthesizer("slicing", epsilon=1.0, delta=1e-6, adjacency="zero_out", schema=SCHEMA)

@@ -311,10 +311,17 @@ def test_estimates_grow_with_what_makes_runs_longer() -> None:
         assert expect_costs(strategy, fitter, work(rows=10**6)).high > plain.high
         assert expect_costs(strategy, fitter, work(rows=10**6)).model >= plain.model
     strategy, fitter = method("aim").strategy(), resolve("pgm")
-    assert (
-        expect_costs(strategy, fitter, work(epsilon=10.0)).high
-        > 3 * expect_costs(strategy, fitter, work()).high
-    )
+    few = [expect_costs(strategy, fitter, work(columns=20, epsilon=epsilon)).high for epsilon in (0.2, 10.0)]
+    assert few[1] > 3 * few[0]
+
+
+def test_aim_may_grow_its_tree_where_there_are_many_small_columns() -> None:
+    """As many rows and cells of pairs say nothing of it: the tree's cliques grow with the columns."""
+    strategy, fitter = method("aim").strategy(), resolve("pgm")
+    many = expect_costs(strategy, fitter, Work((5,) * 30, 25_000, 1.0, 0.18))
+    few = expect_costs(strategy, fitter, Work((5,) * 10, 25_000, 1.0, 0.18))
+    assert many.high > 50.0 > 10.0 > few.high
+    assert many.model - few.model > 2**28
 
 
 def test_cells_of_all_cliques_are_counted() -> None:

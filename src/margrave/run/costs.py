@@ -43,13 +43,16 @@ INFERENCE, ROUGH_INFERENCES = 6e-9, 120
 """Seconds of one inference for a cell of a junction tree, and inferences of a rough fit."""
 REFERENCE = 32_561
 """Rows of the shipped Adult: `Work.reach` is 1 at epsilon 1 on as many."""
-GROWN, GROWTH = 1.2e5, 2.2
-"""Junction-tree cells AIM grows to at a reach of 1, and the power of it they grow with."""
+ROUNDS_A_COLUMN, CLEARNESS, WIDENED = 0.55, 20.0, 0.07
+"""Of AIM: rounds a column that each e-fold of signal over noise adds to the first, the signal over noise that
+counts as 1, and columns that each round beyond a tree's adds to the largest clique, for each column there is.
+Chosen on 17 tables of the nursery's choosing half at epsilon 0.2, 1 and 5, so that no run takes three times
+what is told and the median half of it (bench/LOG.md)."""
 PAIR_FITTED, MOST_BOUGHT = 5e-2, 16
 """Of `batched`: seconds that a bought pair adds to all fits, and bought pairs of each column, both where they
 are many. On flags-a and loans-a, of the nursery's choosing half, 52 and 76 seconds went into 860 and 555."""
 GROWTH_REACH = 6.0
-"""Reach from which limits of the junction tree keep a run from growing."""
+"""Reach from which what an adaptive strategy buys grows no longer."""
 A_CANDIDATE, A_ROW_CELL = 40, {"auto": 33, "mixture": 33}
 """Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side; and of
 each cell of the rows while a model draws, the loaded table included; USUAL_ROW_CELL for other models."""
@@ -264,20 +267,37 @@ def _grouped_codes(fitter: Any, sizes: Sequence[int]) -> int:
 
 def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
     """Rounds, each of which sizes and scores all candidates and fits a tree that grows to its limit."""
-    reach, columns = min(work.reach, GROWTH_REACH), work.columns
+    columns = work.columns
     candidates = math.comb(columns, _degree(strategy)) if columns > 1 else 1
-    planned = strategy.rounds or 16 * columns
-    rounds = min(columns * min(max(3.0 * reach**0.35, 1.0), 4.5), planned)
     scan = candidates * CANDIDATE * columns**2 + CELL_SECONDS * _candidate_cells(strategy, work)
     tree = _aim_cells(strategy, work)
     inference = INFERENCE * ROUGH_INFERENCES * tree if fitter.name == "pgm" else FITTING.get(fitter.name, 0.0)
-    rough = 5e-3 + scan + inference / 3  # the limit of the tree grows with what is spent
-    return 0.2 * rounds * (5e-3 + scan), 3.0 * rounds * rough, 2.0 * scan
+    most = _aim_rounds(strategy, work)
+    # The limit of the tree grows with what is spent, so that it has a third of its cells on average.
+    high = most * (2.0 * (5e-3 + scan) + inference / 3.0)
+    return 0.2 * min(most, columns) * (5e-3 + scan), high, 2.0 * scan
+
+
+def _aim_rounds(strategy: Any, work: Work) -> float:
+    """Rounds where all pairs are dependent: AIM goes on while what it buys stands above the noise."""
+    columns = work.columns
+    if columns < 2:
+        return 1.0
+    # Noise of a round that is one of 16 a column, over a table of two columns.
+    cells = (sum(work.sizes) ** 2 - sum(size**2 for size in work.sizes)) / (columns * (columns - 1))
+    clear = CLEARNESS * work.mu * work.rows / (cells * math.sqrt(columns))
+    return min(columns * (1.0 + ROUNDS_A_COLUMN * math.log1p(clear)), strategy.rounds or 16 * columns)
 
 
 def _aim_cells(strategy: Any, work: Work) -> float:
-    """Cells that the junction tree may come to."""
-    grown: float = GROWN * min(work.reach, GROWTH_REACH) ** GROWTH
+    """Cells that the junction tree may come to: a clique of typical columns for each column.
+
+    Of graphs with as many edges a node, the largest clique of a triangulation grows with the number of nodes.
+    """
+    columns = work.columns
+    clique = 2.0 + WIDENED * max(_aim_rounds(strategy, work) - columns, 0.0)
+    digits = min(clique, columns) * sum(math.log10(max(size, 1)) for size in work.sizes) / max(columns, 1)
+    grown: float = columns * 10.0 ** min(digits, 300.0)
     return min(grown, float(strategy.max_cells), count_joint_cells(work.sizes))
 
 

@@ -154,10 +154,18 @@ def _largest(safe: Callable[[float], bool], risk: Risk) -> float:
 def _least(synthesizer: Synthesizer, schema: Schema, rows: int, error: float) -> tuple[float, str]:
     """The least epsilon whose foretold error suffices, rounded up, and of which tables it is."""
 
-    def suffices(epsilon: float) -> bool:
+    def foretell(epsilon: float) -> float:
         found = foretell_noise(_at(synthesizer, epsilon), schema, rows)[1]
-        return MARGIN * found.get(PAIR, found[ONE]) <= error
+        return MARGIN * found.get(PAIR, found[ONE])
 
+    def suffices(epsilon: float) -> bool:
+        try:
+            return foretell(epsilon) <= error
+        except InputError:
+            # A training under Renyi accounting has no order that allows anything at a very small epsilon.
+            return False
+
+    foretell(LARGEST)  # what is wrong with other arguments is said here, whatever the epsilon
     low = high = LEAST
     # The error falls as epsilon grows, so steps upwards find a bracket.
     while not suffices(high):
