@@ -68,6 +68,7 @@ DIGITS, NOISE_DIGITS = 10, 16
 TOLERANCE = 2.0**-13
 """Largest norm of the gradient at which the solver stops."""
 MOST_STEPS = 10_000
+"""Newton steps after which the solver gives up; see *Failure* at the head of this file."""
 OUTPUT_SHARE = Fraction(1, 64)
 """The part of rho for the noise on the result."""
 ROWS = 1 << 11

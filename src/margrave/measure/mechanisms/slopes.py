@@ -69,6 +69,8 @@ MOST_SCORE = 16
 STEPS = 10
 """Binary digits of a score where A' and A'' are looked up."""
 MOST_WEIGHT = float(1 << 26)
+"""Largest |a_r| in steps, for exact sums of a block in float64: see *Whole numbers* at the head of this
+file."""
 ROWS = 1 << 20
 """Rows whose weights are summed at once."""
 

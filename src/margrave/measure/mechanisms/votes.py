@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Ensemble
 
 MOST_TEACHERS = 1 << 20
+"""Most teachers, a bound on memory: each is kept, whatever its part. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
