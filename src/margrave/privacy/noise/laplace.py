@@ -19,6 +19,7 @@ docs/privacy/noise.md."""
 MAX_SCALE = 1 << 40
 """The largest and the least scale: draws stay far inside int64."""
 MIN_SCALE = Fraction(1, 1 << 40)
+"""The least scale, as the inverse of the largest."""
 
 
 def discrete_laplace(scale: Fraction, size: int, source: BitSource) -> NDArray[np.int64]:

@@ -36,6 +36,7 @@ CHUNK = 1 << 14
 MAX_VARIANCE = 1 << 60
 """The largest and the least variance: draws stay inside int64, and the error bounds of the tables hold."""
 MIN_VARIANCE = Fraction(1, 1 << 60)
+"""The least variance, as the inverse of the largest."""
 
 Kernel = Callable[[NDArray[np.uint64], NDArray[np.int64], int], tuple[int, int, bool]]
 Resolve = Callable[[list[int], BitSource], int | None]
