@@ -27,6 +27,7 @@ from margrave.schema.schema import Schema
 from margrave.schema.storage.text import TextFormat
 
 VERSION = 2
+"""Newest version of the release format that is read."""
 PRIVATE_VERSION = 1
 """Releases of private runs are written as version 1. A test run, whose noise comes from a seed, is of version
 2: programs from before there were such runs refuse its file instead of showing it as private."""

@@ -243,6 +243,7 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 FORMAT = 1
+"""Version of the result files; others are not read."""
 
 
 class Store:

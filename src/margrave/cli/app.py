@@ -35,6 +35,7 @@ from margrave.cli.schema import schema
 from margrave.errors import MargraveError, locate_error
 
 INTERRUPTED_EXIT_CODE = 130
+"""Exit code after an interrupt: 128 and the number of SIGINT, as shells have it."""
 STOPPED_MESSAGE = (
     "stopped; what was spent is in the ledger file, and no output was left half-written; "
     "the same command with --resume goes on, or without it where there is no ledger file yet"

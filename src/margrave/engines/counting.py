@@ -269,6 +269,7 @@ def count_tables(
     domain = encoded.domain
     answers = [np.zeros(domain.shape(clique), dtype=np.int64) for clique in cliques]
     # Attributes of one code add an axis of length 1 and no information, so they are not counted by.
+    # A table's axes are in ascending order; the clique's own order comes back when it is summed out.
     axes = [tuple(domain.index(name) for name in clique if domain[name] > 1) for clique in cliques]
     # Cliques that differ in the order of their names share a table, which is summed out for each in its own
     # order.
@@ -282,6 +283,7 @@ def count_tables(
         else:
             answers[index][...] = encoded.rows
     done = 0
+    # Tables are counted batch by batch, so that `done` is the number of the batch's first table.
     for batch in _make_batches(encoded, cover.tables):
         for counters in _count_batch(encoded, batch, threads):
             for table, cells in enumerate(_sum_copies(counters, batch)):
@@ -368,6 +370,7 @@ def _count_batch(encoded: Encoded, batch: _Batch, threads: int | None) -> Iterat
             yield _fill_rows(encoded, batch, first, first + rows)
             continue
         # Sums of whole numbers: where the rows are cut changes no answer.
+        # Whole rows for each worker, cut as evenly as they divide.
         cuts = [first + rows * k // workers for k in range(workers + 1)]
         with ThreadPoolExecutor(workers) as pool:
             parts = pool.map(lambda ends: _fill_rows(encoded, batch, *ends), itertools.pairwise(cuts))
@@ -397,6 +400,7 @@ def _fill_rows(encoded: Encoded, batch: _Batch, first: int, end: int) -> NDArray
     narrow = np.empty((len(batch.narrow), block), dtype=np.uint8)
     wide = np.empty((len(batch.wide), block), dtype=np.uint32)
     counters = np.zeros(batch.counters, dtype=np.uint32)
+    # Codes are copied block by block into arrays of one type each, which is all that the kernel takes.
     for start in range(first, end, block):
         rows = min(block, end - start)
         for buffer, columns in ((narrow, batch.narrow), (wide, batch.wide)):
@@ -425,6 +429,7 @@ def _project(
 ) -> None:
     """Add a table's cells to the answer of a clique whose axes are some of its own, in any order."""
     flat = answer.reshape(-1)
+    # The same axes in the same order need no projection.
     if axes == table:
         flat += cells
         return

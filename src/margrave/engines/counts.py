@@ -42,6 +42,7 @@ class Counts:
 
 def sum_counts(parts: Iterable[Counts]) -> Counts:
     """Counts of all rows from those of parts of them, one or more and of one shape. **Not private.**"""
+    # Copied once, so that the first part's own counts are not changed.
     total: NDArray[np.int64] | None = None
     for part in parts:
         total = part._values.copy() if total is None else total + part._values

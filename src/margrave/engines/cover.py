@@ -94,6 +94,7 @@ def price(cover: Cover, sizes: Sequence[int], rows: int) -> float:
     """Estimated nanoseconds of counting a cover's tables and summing the cliques out of them."""
     cells = np.array([float(math.prod(sizes[v] for v in table)) for table in cover.tables])
     orders = np.array([len(table) for table in cover.tables])
+    # Costs between the measured sizes are interpolated in the logarithm of the cells.
     bits, costs = np.array(UPDATE).T
     update = np.interp(np.log2(cells), bits, costs)
     counting = rows * (update + COLUMN * orders) + CELL * cells + TABLE
@@ -112,6 +113,7 @@ def merge_cliques(cliques: Sequence[Members], sizes: Sequence[int], cap: int) ->
     tables = np.zeros((len(cliques), len(sizes)), dtype=np.bool_)
     owner = np.full(len(cliques), -1, dtype=np.int64)
     found = int(_grow(members, starts, size, float(cap), tables, owner))
+    # Owners come in the order of cells; they are put back in the order that was asked.
     back = np.empty_like(owner)
     back[order] = owner
     made = tuple(tuple(int(v) for v in np.flatnonzero(row)) for row in tables[:found])

@@ -30,6 +30,7 @@ __all__ = ["Pixels", "draw_sheet", "read_images", "write_images"]
 LABEL = "label"
 """The column of the classes."""
 MOST_LEVELS = 256
+"""Levels of grey at most: those of one byte a pixel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ Grey = NDArray[np.uint8]
 GAP = 2
 """Pixels between pictures of a sheet, before it is enlarged."""
 WHITE = 255
+"""The grey level between the pictures of a sheet."""
 
 
 def read_images(folder: str | Path) -> tuple[Grey, list[str], tuple[str, ...]]:

@@ -60,6 +60,7 @@ class CodeGrouping:
         sizes = [
             int(self.groups[n].max()) + 1 if n in self.groups else self.domain[n] for n in self.domain.names
         ]
+        # Codes that stood in order still do in groups, as runs keep the order.
         ordered = [min(size, own) for size, own in zip(sizes, self.domain.ordered, strict=True)]
         rules = None if self.domain.rules is None else self.domain.rules.without(self.groups)
         return Domain(self.domain.names, tuple(sizes), tuple(ordered), rules)
@@ -74,6 +75,7 @@ class CodeGrouping:
         values, variance = table.values, table.sigma**2
         for axis, name in enumerate(table.clique):
             if name in self.groups:
+                # Variances add up, not standard deviations.
                 values, variance = (_add_codes(part, self.groups[name], axis) for part in (values, variance))
         return replace(table, values=values, sigma=np.sqrt(variance))
 
@@ -97,6 +99,7 @@ class CodeGrouping:
         places = np.arange(len(groups)) - firsts[groups[order]]
         table[groups[order], places] = self.shares[name][order]
         place = draw_column(codes, order_by_group(codes, len(table)), table, rng)
+        # The code in the chosen place of its row's group.
         return np.asarray(order[firsts[codes] + place])
 
     def state(self) -> dict[str, Floats]:
@@ -139,6 +142,7 @@ def merge_rare_codes(domain: Domain, ones: Mapping[str, Pooled], sigmas: float) 
     groups, shares = {}, {}
     for name, table in ones.items():
         low = table.values < sigmas * table.sigma
+        # High codes keep a group of their own; `own` numbers the groups from 0.
         own = _runs(low, domain.ordered[domain.index(name)])
         if name not in ruled and own.max() + 1 < len(own):
             groups[name], shares[name] = own, _share_in_group(_simplex(table), own)
@@ -169,6 +173,7 @@ def groups_from_state(domain: Domain, state: Mapping[str, Floats]) -> CodeGroupi
 
 def _ways(domain: Domain, tables: Sequence[Pooled], name: str) -> Floats:
     """The attribute's distribution: of its own measurement, else of the first table that has it."""
+    # The smallest table that has the attribute has summed the least noise.
     for table in sorted(tables, key=lambda t: len(t.clique)):
         if name in table.clique:
             others = tuple(i for i, other in enumerate(table.clique) if other != name)
@@ -185,6 +190,7 @@ def _simplex(table: Pooled) -> Floats:
 
 def _share_in_group(ways: Floats, groups: Longs) -> Floats:
     """Each code's share of its group, even where the group holds nothing."""
+    # A group that noise left empty still needs shares, here even ones.
     held, lone = np.bincount(groups, weights=ways)[groups], np.bincount(groups)[groups]
     return np.where(held > 0, ways / np.maximum(held, 1e-300), 1.0 / lone)
 
@@ -215,6 +221,7 @@ def _group_codes(ways: Floats, ordered: int, largest: int) -> Longs:
         return groups
     # Without an order: the most frequent codes alone, the others dealt out in runs of like frequency.
     order = np.argsort(-ways, kind="stable")
+    # Rare codes share what groups are left.
     own = int(SINGLE_CODE_SHARE * largest)
     groups[order[:own]] = np.arange(own)
     rest = len(ways) - own
@@ -223,6 +230,7 @@ def _group_codes(ways: Floats, ordered: int, largest: int) -> Longs:
 
 
 def _add_codes(values: Floats, groups: Longs, axis: int) -> Floats:
+    # Sorted by group, every group is one stretch, and reduceat adds it up.
     order = np.argsort(groups, kind="stable")
     firsts = np.searchsorted(groups[order], np.arange(int(groups.max()) + 1))
     return np.asarray(np.add.reduceat(np.take(values, order, axis=axis), firsts, axis=axis))
@@ -268,6 +276,7 @@ class WidePair:
         # Shuffled first, so that among equals chance decides which row gets which code.
         rows = rng.permutation(len(parent))
         rows = rows[np.argsort(parent[rows] * count + drawn[rows], kind="stable")]
+        # The parent's code and the child's group in one number.
         have = parent[rows] * count + drawn[rows]
         kept, codes = _codes_by_parent(table, np.bincount(parent, minlength=len(table)), rng)
         # The codes that the table wants for each parent, sorted by group in the same way as the rows are.
@@ -310,6 +319,7 @@ def estimate_wide_pairs(
     found = []
     for table in tables:
         pair, grouped = table.clique, all(name in grouping.groups for name in table.clique)
+        # An inferred pair has no cells of its own to add.
         if len(pair) == 2 and grouped and not table.inferred and (only is None or pair in only):
             expected = grouping.spread(np.maximum(model.project(pair), 0.0), pair)
             found.append(WidePair(pair, merge_cells(expected, table.values, table.sigma)))
@@ -391,6 +401,7 @@ def _codes_by_parent(table: Floats, counts: Longs, rng: np.random.Generator) -> 
     ends += rng.random(len(table))[:, None]
     ends[:, -1] = counts + 0.5
     np.floor(ends, out=ends)
+    # Differences of the whole parts are how often each code is drawn.
     times = np.diff(np.minimum(ends, counts[:, None]), axis=1, prepend=0.0).astype(np.int64)
     codes = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), times.ravel())
     return np.repeat(np.arange(len(table)), counts), codes

@@ -98,6 +98,7 @@ class WeightsModel(Model):
                 )
             self._domain.shape(clique)  # which says what is wrong
             drawn = tuple(name for name in self.private if name in clique)
+            # Sums over private cells first, as they are shared by cliques with the same private attributes.
             if drawn not in summed:
                 summed[drawn] = sum_private(self._domain, self.private, drawn, self.weights)
             known = [name for name in clique if name in self.rows.names]
@@ -167,12 +168,14 @@ class WeightsModel(Model):
         order = np.argsort(chosen, kind="stable")
         found = np.empty(len(chosen), dtype=np.int64)
         if not known:
+            # Without given private codes one table serves all rows of a public row.
             found[:] = draw_column(chosen, order, self.weights, rng)
             return found
         for first in range(0, len(chosen), CHUNK):
             part = order[first : first + CHUNK]
             fits = np.ones((len(part), self.weights.shape[1]), dtype=np.bool_)
             for name in known:
+                # Which cells agree with the row's given codes.
                 fits &= self._private_codes[name][None, :] == fixed[name][part][:, None]
             table = np.where(fits, self.weights[chosen[part]], 0.0)
             empty = table.sum(axis=1) <= 0.0
@@ -309,6 +312,7 @@ class PublicWeights(Estimator[WeightsModel]):
         private = [name for name in domain.names if name not in rows.names]
         cells = domain.size(private)
         shares = rows.weights.astype(np.float64)
+        # Public rows as they are, private cells all alike.
         start = np.repeat(np.log(shares / shares.sum())[:, None], cells, axis=1)
         return 0, start, np.zeros_like(start)
 
@@ -355,6 +359,7 @@ def _go_on(
         return None
     before, last, sums = warm.course
     done = len(before)
+    # Updates are not commutative in their average, so only an unchanged beginning may be kept.
     same = done <= len(history) and all(a is b for a, b in zip(before, history, strict=False))
     return (done, last, sums) if same else None
 
@@ -386,6 +391,7 @@ def compute_step(model: WeightsModel, table: NoisyMarginal) -> Floats:
     drawn = [name for name in model.private if name in table.clique]
     places = [table.clique.index(name) for name in (*known, *drawn)]
     missed = table.values - model.project(table.clique)
+    # The update of figure 1 in counts: the miss over twice the rows.
     step = (missed / (2.0 * model.total)).transpose(places)
     keys, size = rows.key_cells(domain, known)
     shape = (size, *(domain[name] if name in drawn else 1 for name in model.private))

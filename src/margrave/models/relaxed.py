@@ -81,6 +81,7 @@ class Points:
         self.blocks: list[_Block] = []
         numbers = gates = 0
         for size, ordered in zip(domain.sizes, domain.ordered, strict=True):
+            # Attributes with fewer ordered codes get a distribution in place of a number.
             point = ordered >= MIN_ORDERED_CODES
             width = 1 + size - ordered if point else size
             self.blocks.append(_Block(size, numbers if point else None, ordered, slice(gates, gates + width)))
@@ -110,9 +111,11 @@ class Points:
             if block.number is not None:
                 inside = own[: block.ordered] + MIN_SCALED_SHARE
                 inside /= inside.sum()
+                # Even quantiles in a random order, one a row.
                 drawn = (rng.permutation(rows) + 0.5) / rows
                 bins = np.searchsorted(np.cumsum(inside)[:-1], drawn, side="right")
                 numbers.append((bins + 0.25 + 0.5 * rng.random(rows)) / block.ordered)
+                # The gate keeps "has a number" and the codes behind the ordered ones.
                 own = np.concatenate([[own[: block.ordered].sum()], own[block.ordered :]])
             gates.append(np.log(own + MIN_LOG_SHARE)[:, None] + rng.standard_normal((len(own), rows)))
         single = self.device.torch.float32
@@ -244,10 +247,12 @@ class Thresholds:
         count, numbers = len(self._asked), self._points.numbers
         widest = max((len(one.numbers) for one in self._asked), default=1)
         directions, offsets, bins = np.zeros((count, numbers)), np.zeros((count, 1)), np.ones((count, 1))
+        # The last row of presence is that of ones: attributes that a threshold lacks point there.
         which = np.full((widest, count), numbers)
         for k, one in enumerate(self._asked):
             at = [self._points.number(i) for i in one.numbers]
             directions[k, at], offsets[k] = one.direction, one.offset
+            # Steepness is by the width of a bin, so a plane's is by its finest attribute.
             bins[k] = max(domain.ordered[i] for i in one.numbers)
             which[: len(at), k] = at
         torch, put = self._points.device.torch, self._points.device.put
@@ -265,6 +270,7 @@ class Thresholds:
             above = above * present.index_select(0, which)
         # All tables of a threshold and one attribute are one product of matrices; the few with more
         # attributes follow one by one.
+        # Shares of thresholds by code, as a mean over relaxed rows.
         found = above[: self._few] @ torch.cat([shares, every]).T / count
         value = (self._weights * (found - self._values) ** 2).sum()
         for k, (values, weights) in enumerate(self._held, self._few):
@@ -456,6 +462,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         device, rng = ready(self.device), np.random.default_rng(self.seed)
         misfit, plan = Misfit(domain, tables, rows, device), self._plan(effort, (self._rate,))
         if start is None:
+            # Exponential noise makes a Dirichlet-like start around the one-ways, once it is normalised.
             start = alone(domain, tables, rows) * rng.standard_exponential((sum(domain.sizes), self.rows))
         descent = _descend_logits if self.blocks == "softmax" else _descend_shares
         return descent(device, misfit, plan, domain.sizes, start, lambda: effort.over)
@@ -483,6 +490,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         plan = dataclasses.replace(
             self._plan(effort, (self._rate, GATES)),
             steepness=first,
+            # Steepness doubles from the first to the last.
             doublings=round(math.log2(LAST_STEEPNESS / first)),
         )
         (numbers, gates), steepness = descend(
@@ -519,6 +527,7 @@ def _descend_shares(
 ) -> Floats:
     """Shares by descent over the shares, each step followed by the projection onto distributions."""
     shares = device.put(start, device.torch.float32)
+    # Projection keeps distributions, so the start has to be one.
     shares = device.torch.cat([part / part.sum(0) for part in device.torch.split(shares, list(sizes))])
 
     def settle(at: Sequence[Any]) -> None:

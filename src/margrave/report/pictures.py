@@ -19,7 +19,9 @@ from margrave.schema.columns import Column, Listed
 BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
 ORDERED = BINNED | {"ordinal", "relative"}
 MOST_BINS = 40
+"""Bars of a column whose codes stand in order, at most; set for reading, not measured."""
 MOST_VALUES = 12
+"""Bars of a column of labels before the rest share one; set for reading, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +165,23 @@ def _bar(
 
 
 WIDTH = 460.0
+"""Width of a picture, in points of it."""
 LEFT = 46.0
+"""Points left of the bars, for the numbers."""
 HEIGHT = 196.0
+"""Height of a picture, in points."""
 TOP, BOTTOM = 8.0, 26.0
+"""Points above and below the bars."""
 APART = 58.0
+"""Points for a bar that stands apart from the others."""
 ROW = 27.0
+"""Points for a line of a lying picture."""
 SLIGHTLY_OVER = 1.1
 """Below this, noise is all that lifts a share above 1, and the lines of the grid end at 100 %."""
 MAX_LABEL_LETTERS = 23
 """Letters of a label under the axis: two dates and a dash."""
 NAMES = 136.0
+"""Points left of lying bars, for their names."""
 
 _Scale = Callable[[float], float]
 
@@ -376,8 +385,11 @@ def _row(y: float, height: float, zero: float, end: float, css: str) -> Markup:
 
 
 MOST_NAMES = 60
+"""Columns of a picture of pairs, at most; set for reading, not measured."""
 SIDE = 620.0
+"""Side of a picture of pairs, in points."""
 LABEL = 18
+"""Letters of a name beside a picture of pairs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ STEP = 1.25
 """Factor between those that are tried first. Where bins are discovered a larger epsilon means more of them,
 so that the error need not fall all the way: the first one that suffices is taken."""
 HALVINGS = 25
+"""Halvings of the bracket on a logarithmic scale: far more than DIGITS can show."""
 DIGITS = 3
 """Digits of an epsilon that is found."""
 MARGIN = 1.05

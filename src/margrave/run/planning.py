@@ -208,6 +208,7 @@ FINENESS = (24, 16, 12, 8, 6, MIN_BINS)
 GUESSED_BYTES = 5
 """Bytes assumed of a cell of a file, where the number of rows is guessed from its size."""
 MIB = 2**20
+"""Bytes of a mebibyte."""
 SURE_SECONDS = 10.0
 """No run is refused for less than this: figures are not that sure."""
 CHEAPER_METHODS = ("auto", "batched", "mst", "independent")

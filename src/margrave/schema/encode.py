@@ -43,6 +43,7 @@ from margrave.schema.storage.spelling import MARKS, rewrite_column
 
 Indices = NDArray[np.int64]
 UNSEEN, MISSING = -2, -1
+"""Marks of values that a column does not list, and of missing ones, before they get a code."""
 
 
 def encode(table: Any, schema: Schema) -> Encoded:

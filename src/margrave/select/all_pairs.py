@@ -189,6 +189,7 @@ class AllPairs(Strategy):
             self._all(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs", 3, curator.progress))
         effort = Effort(deadline=deadline)
+        # Inferred tables lean on the one-ways, whose own row count they are made of.
         total = released_one_ways(curator)[1] if inferred else curator.public_rows
         return fitter.fit(domain, [*curator.measurements, *inferred], total=total, effort=effort)
 
@@ -210,6 +211,7 @@ class AllPairs(Strategy):
         """
         if not self.wide or not pairs:
             return
+        # The two largest attributes make the largest pair: if that fits, none is wide.
         largest = sorted(curator.domain.sizes)[-2:]
         if largest[0] * largest[1] <= self.max_clique_cells:
             return
@@ -218,6 +220,7 @@ class AllPairs(Strategy):
         if not wide:
             return
         ways = summarise_one_ways(curator)
+        # A model may refuse a pair that is small enough to be counted.
         fits = np.isfinite(fitter.cells(curator.domain, pairs, wide))
         wide = [pair for pair, one in zip(wide, fits, strict=True) if one]
         # The pairs with the least noise for their size come first; the others go, until what is left can be
@@ -240,6 +243,7 @@ class AllPairs(Strategy):
 
     def _refine_one_ways(self, curator: Curator, share: Fraction, on_step: OnStep) -> None:
         """Measure one-ways until so much of all rho is spent, those of more codes more precisely."""
+        # What has been spent so far counts towards the share.
         rho = curator.remaining - curator.total * (1 - Fraction(share))
         if rho > 0:
             self._measure_one_ways(curator, rho, on_step)
@@ -271,8 +275,12 @@ class AllPairs(Strategy):
             rho = curator.remaining * Fraction(part, PARTS)
             more = share_one_ways(curator, ways.held, rho)
             off = {
-                n: ways.off[n] * math.sqrt(own / (own + float(more.get((n,), 0)))) for n, own in had.items()
+                # One-ways would be as sharp as what they have and what they get together.
+                n: ways.off[n] * math.sqrt(own / (own + float(more.get((n,), 0))))
+                for n, own in had.items()
             }
+            # A part of the pairs gets a part of rho, so that each is foretold with the noise that it would
+            # have.
             sigma = curator.sigma((curator.remaining - rho) / stride)
             weights = choose_pairs(some, ways, sigma, self.worth, self.target, self.emphasis)
             best = min(best, (foretell_error(some, weights, ways, off, sigma, self.worth), rho))
@@ -287,6 +295,7 @@ class AllPairs(Strategy):
     def _draw_pairs(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> None:
         """Spend all of rho on one-ways and on a few pairs that are drawn by how dependent they are."""
         price, kept = self._price(curator), 1 - Fraction(self.drawn_ones)
+        # What pairs would have after the draws and the one-ways are paid for.
         sigma = curator.sigma(min(curator.total * kept, curator.remaining) - price)
         able, count = find_affordable(pairs, summarise_one_ways(curator), sigma)
         if not count:
@@ -294,6 +303,7 @@ class AllPairs(Strategy):
             return
         self._refine_one_ways(curator, self.drawn_ones, on_step)
         on_step(Step("select", f"{count} of {len(able)} pairs", 1, curator.progress))
+        # So many pairs share what is left, and their noise grows with the root.
         ways, sigma = summarise_one_ways(curator), sigma * math.sqrt(count)
         drawn = draw_pairs(curator, able, count, ways, sigma, self.worth, price, self.target)
         on_step(Step("measure", f"{count} pairs", 2, curator.progress))
@@ -301,6 +311,7 @@ class AllPairs(Strategy):
 
     def _price(self, curator: Curator) -> Fraction:
         """What the appraisal of all pairs may cost, in rho."""
+        # Never more than half of what is left, or too little would remain to buy with.
         return min(curator.total * Fraction(self.screen), curator.remaining / 2)
 
     def _screen_pairs(self, curator: Curator, pairs: list[Clique], on_step: OnStep) -> list[InferredMarginal]:
@@ -381,6 +392,7 @@ class AllPairs(Strategy):
         pairs = [table.clique for table in measured]
         ways = {name: model.project((name,)) / model.total for name in model.domain.names}
         apart = [
+            # What the first look says beyond the rough model's own table, from independence.
             0.5 * float(np.abs(table.beyond(own) / model.total - np.outer(ways[a], ways[b])).sum())
             for (a, b), table, own in zip(pairs, measured, model.project_many(pairs), strict=True)
         ]
@@ -395,6 +407,7 @@ class AllPairs(Strategy):
     def _shares(self, worth: Mapping[Clique, float], left: Fraction) -> dict[Clique, Fraction]:
         """What each pair still gets of `left`, so that both looks together are in proportion to worth."""
         whole = sum(worth.values())
+        # What a pair got by the first look counts towards its whole.
         looked = float(self.look) / len(worth)
         wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
         return apportion_rho(wanted if any(wanted.values()) else worth, left)

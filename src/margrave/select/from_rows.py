@@ -501,6 +501,7 @@ class Training(_AtTheDoor):
 ROWS_A_TEACHER = 50
 """Rows that a teacher has about, where their number is not given."""
 MOST_TEACHERS = 100
+"""Most teachers where their number is not given. Not measured."""
 ROUNDS_A_REPORT = 20
 """Rounds from one word on progress to the next."""
 

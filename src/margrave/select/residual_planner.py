@@ -117,6 +117,7 @@ class ResidualPlanner(Strategy):
             known[own] = known.get(own, 0.0) + unit / float((m.sigmas**2).mean())
         shares = best_design(domain, weights, marginals, known).shares
         # Shares next to nothing cost a release each and tell next to nothing.
+        # What falls below goes to the others when the shares are apportioned.
         kept = {clique: share for clique, share in shares.items() if share >= MIN_RHO_SHARE / len(shares)}
         on_step(Step("measure", f"{len(kept)} marginals", 0, curator.progress))
         for clique, rho in apportion_rho(kept, curator.remaining).items():
@@ -172,7 +173,9 @@ def best_design(
     design = _precisions(domain, marginals, parts)
     base = np.zeros(len(parts))
     if known:
+        # Earlier releases are marginals whose precision is there already.
         base = _precisions(domain, list(known), parts).T @ np.array(list(known.values()))
+    # The multiplicative algorithm needs a start inside: all shares above 0.
     shares = np.full(len(marginals), 1.0 / len(marginals))
     gap, variance = math.inf, math.inf
     for _ in range(STEPS):
@@ -186,6 +189,7 @@ def best_design(
         gap = (float(slopes.max()) - mean) / variance
         if gap <= CLOSE:
             break
+        # A fixed point has equal slopes on all marginals that are bought.
         shares = shares * np.sqrt(slopes)
         shares = shares / shares.sum()
     return Design(dict(zip(marginals, shares.tolist(), strict=True)), variance, gap)
@@ -218,6 +222,7 @@ def _values(domain: Domain, workload: Mapping[Clique, float], parts: Sequence[Cl
             for part in combinations(clique, k):
                 inside = math.prod((domain[n] - 1) / domain[n] for n in part)
                 outside = math.prod(domain[n] for n in clique if n not in part)
+                # The variance of a cell times the cells: residuals spread over what they lack.
                 found[place[part]] += weight * domain.size(clique) * inside / outside**2
     return found
 

@@ -73,6 +73,7 @@ class OneWays:
         Half of the mean absolute deviation of Poisson counts, over the rows.
         """
         counts = self.product(pair)
+        # The mean absolute deviation of a Poisson count below 1 is 2 m e^-m; above it is nearly normal.
         few = 2.0 * counts * np.exp(-counts)  # exact below 1
         off = np.where(counts < 1.0, few, np.sqrt(2.0 * counts / math.pi))
         return 0.5 * float(off.sum()) / self.rows
@@ -100,6 +101,7 @@ def summarise_one_ways(curator: Curator) -> OneWays:
     off, codes, ones = {}, {}, group_one_ways(curator)
     for name, share in shares.items():
         found = ones[name]
+        # Several releases of one one-way are as sharp as their precisions added up.
         sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
         held = share[share > 0]
         off[name] = CELL_DISTANCE * sigma * len(held)
@@ -150,6 +152,7 @@ def estimate_dependence(
         explained = ways.apart(pair) ** 2
         apart = max(float(error), 0.0) / (2.0 * ways.rows)
         spread = noise + MAX_CHANCE_SPREAD * ways.chance(pair)
+        # What chance explains is taken out in squares, at the estimate and a spread above it.
         low, high = (math.sqrt(max(d**2 - explained, 0.0)) for d in (apart, apart + spread))
         found[pair] = Dependence(low, max(high - low, noise))
     return found
@@ -167,8 +170,10 @@ def find_affordable(pairs: Sequence[Clique], ways: OneWays, sigma: float) -> tup
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
     """
+    # Noise over the bound in squares, as noise grows with the root of how many share.
     price = {pair: (ways.noise(pair, sigma) / ways.bound(pair)) ** 2 for pair in pairs}
     ranked = sorted(pairs, key=lambda pair: price[pair])[:MAX_DRAWN_FROM]
+    # The k-th cheapest pair may be bought together with the k - 1 before it.
     count = sum(price[pair] * (place + 1) <= 1.0 for place, pair in enumerate(ranked[: len(ways.shares)]))
     return [pair for pair in ranked if price[pair] <= 1.0], count
 
@@ -202,14 +207,17 @@ def draw_pairs(
         target: An attribute that rows are meant to predict.
     """
     tables = {pair: ways.product(pair) for pair in pairs}
+    # In the units of the score, which is an L1 distance in rows.
     less = {pair: 2.0 * ways.rows * (ways.apart(pair) + worth * ways.noise(pair, sigma)) for pair in pairs}
     drawn: list[Clique] = []
     for turn in range(count):
+        # Every other draw is among the target's pairs, as long as there are any.
         own = [pair for pair in tables if target in pair] if turn % 2 == 0 else []
         some = own or list(tables)
         penalties = [less[pair] for pair in some]
         place = curator.choose(some, [tables[pair] for pair in some], rho / count, penalties=penalties)
         drawn.append(some[place])
+        # A pair is drawn once.
         del tables[some[place]]
     return drawn
 
@@ -280,6 +288,7 @@ def foretell_error(
         left = apart**2
         if left and (a, b) in weights:
             noise = (worth * ways.noise((a, b), sigma * math.sqrt(whole / weights[a, b]))) ** 2
+            # Two errors in series: what is smaller of the dependence and the noise decides.
             left *= noise / (left + noise)
         errors.append(math.sqrt(left + worth**2 * (off[a] ** 2 + off[b] ** 2)))
     return float(np.mean(errors))
@@ -296,6 +305,7 @@ def independent_tables(
     none of it on tables of many rows and codes (bench/LOG.md).
     """
     bought = [float((m.sigmas**2).mean()) for m in curator.measurements if len(m.clique) == 2]
+    # The harmonic mean, as precisions are what is averaged.
     least = len(bought) / sum(1.0 / variance for variance in bought)
     tables = []
     for pair in pairs:

@@ -26,6 +26,7 @@ from margrave.schema.schema import Schema
 from margrave.tables.estimates import FIGURES, Estimate, labels_of, long
 
 VERSION = 1
+"""Version of the file format of tables."""
 NOTE = b"margrave_tables"
 
 

@@ -99,6 +99,7 @@ def code_column(column: Column, stored: Stored, distinct: Distinct) -> Coding:
     absent = fallback if column.missing_code is None else column.missing_code
     if isinstance(column, Binned):
         if stored.form == "text":
+            # Text is read as numbers by rules that SQL has no words for, so distinct values are read here.
             return _looked_up(column, stored, distinct, absent)
         return _code_bins(column, stored.reading(column.read), absent)
     values = column.values or ()
@@ -126,6 +127,7 @@ def _find_faults(column: Listed, stored: Stored) -> dict[str, Any]:
 
 def _code_bins(column: Binned, stored: Stored, absent: int) -> Coding:
     edges: Any = column.edge_array
+    # Whole edges of this size are exact as integers, and compared as such.
     if isinstance(column, Whole) and bool((np.abs(edges) < float(1 << 62)).all()):
         edges = np.asarray(column.edges, dtype=np.int64)
     codes = interval(stored, edges[1:-1], range(column.present))
@@ -147,6 +149,7 @@ def _find_outside(column: Binned, stored: Stored, edges: Any) -> Any:
     value = stored.value if exact else stored.number
     ends = edges[0].item(), edges[-1].item()
     low, high = (ibis.literal(end, type="int64") if exact else number(end) for end in ends)
+    # Intervals of whole numbers end before the next one; the last edge of others belongs to them.
     return (value < low) | ((value >= high) if isinstance(column, Whole) else (value > high))
 
 
@@ -164,6 +167,7 @@ def _looked_up(column: Column, stored: Stored, distinct: Distinct, absent: int) 
 
 def _by_key(found: Coding) -> Coding:
     """With comparisons where the keys are few."""
+    # A chain of comparisons grows the query with each key; beyond so many a join is cheaper.
     if len(found.keys) > MAX_CASE_VALUES or found.codes is None or found.stored is None:
         return found
     value = found.stored.value
@@ -220,6 +224,7 @@ def _add_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
         return bases[0]
     terms = [base.reading(comparison.base_read) for base in bases]
     if comparison.whole:
+        # Each term is bounded so that no sum of MOST_TERMS of them leaves int64.
         held = [_to_whole(term).clip(-(LIMIT // MOST_TERMS), LIMIT // MOST_TERMS) for term in terms]
         form = "int" if all(term.form == "int" for term in terms) else "float"
     else:
@@ -243,6 +248,7 @@ def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: i
 
 def _compare_columns(column: Stored, base: Stored, comparison: Comparison) -> Stored:
     """The difference or quotient, null where a side is missing."""
+    # A date and a moment are compared as whichever the comparison reads.
     left = column.reading(comparison.read)
     same = comparison.base_read == comparison.read or {comparison.base_read, comparison.read} == {
         "date",
@@ -266,6 +272,7 @@ def _to_whole(side: Stored) -> Any:
     """Whole numbers within LIMIT, fractions rounded down."""
     if side.form == "int":
         return side.value.clip(-LIMIT, LIMIT)
+    # Floats are bounded before `floor`, whose whole numbers could overflow.
     limit = float(LIMIT)
     within = ibis.ifelse(side.value.abs() < limit, side.value, 0.0).floor().cast("float64")
     above = ibis.ifelse(side.value >= limit, number(limit), within)
@@ -284,6 +291,7 @@ def _take_difference(left: Any, right: Any, comparison: Comparison) -> Any:
     found = left - right
     if not comparison.summed:
         return found
+    # A sum of floats may miss its total by rounding alone, which is no difference.
     near = found.abs() <= number(ROUNDING) * (left.abs() + right.abs())
     return ibis.ifelse(near, number(0.0), found)
 

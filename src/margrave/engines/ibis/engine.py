@@ -70,6 +70,7 @@ def draw_rows(
     digits = secrets.token_hex(32) if key is None else key.hex()
     written = [ibis.literal(digits), *(_write_text(column, backend) for column in (owner, *columns.values()))]
     floats = {f"f{i}": c.value for i, c in enumerate(columns.values()) if c.form == "float"}
+    # Where different floats have different texts, rows of equal text are equal, and need no order.
     floats = {} if backend in SPELLS_FLOATS else floats
     kept = {f"c{i}": table[name] for i, name in enumerate(columns)}
     rows = table.select(o=owner.value, d=_digest(_join_texts(written), backend), **floats, **kept)
@@ -209,6 +210,7 @@ class PushdownEngine:
             quiet(partial(self._backend.to_pyarrow, lookup.limit(0)), "a table to join others with")
         if self._backend.name in BACKENDS_WITH_CODE_TABLE and codings:
             spark = self._backend.name == "pyspark"  # it has no unsigned numbers
+            # Codes are kept as narrow as they can be, as every query scans them.
             kinds = ["int32" if spark else code_dtype(size).name for size in domain.sizes]
             small = self._codes.select(**{f"c{i}": self._codes[f"c{i}"].cast(k) for i, k in enumerate(kinds)})
             self._codes = quiet(small.cache, "a table whose backend can keep its codes")
@@ -231,6 +233,7 @@ class PushdownEngine:
             check_clique(self._domain, clique, MAX_CELLS)
         sizes = self._domain.sizes
         axes = [tuple(self._domain.index(name) for name in clique) for clique in cliques]
+        # Cliques that differ in order alone share one table.
         asked = sorted({tuple(sorted(members)) for members in axes})
         cover = merge_cliques(asked, sizes, MAX_SHARED_CELLS)
         owner = dict(zip(asked, cover.owner, strict=True))
@@ -239,6 +242,7 @@ class PushdownEngine:
         for batch in _make_batches(cover.tables, sizes):
             cells = self._group(batch)
             for index, members in enumerate(axes):
+                # Where the clique's table is within this batch; tables are batched in the cover's order.
                 place = owner[tuple(sorted(members))] - done
                 if 0 <= place < len(batch):
                     _sum_out(batch[place], *cells[place], members, answers[index])
@@ -247,6 +251,7 @@ class PushdownEngine:
 
     def _group(self, tables: Sequence[Members]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The cells of each table that hold rows, [axes, cells], and their rows, [cells]."""
+        # Without GROUPING SETS, or where they cost more than they save, each table is a query.
         if self._backend.name not in SETS:
             return [self._group_one(members) for members in tables]
         used = sorted({v for members in tables for v in members})
@@ -261,6 +266,7 @@ class PushdownEngine:
         )
         codes = [found[f"c{v}"] for v in used]
         shape = len(used), len(found)
+        # A null in a column of GROUPING SETS says that the row's table is summed over it.
         held = np.array([_numpy(column.is_valid()) for column in codes], dtype=np.bool_).reshape(shape)
         values = np.array([_numpy(column.fill_null(0)) for column in codes], dtype=np.int64).reshape(shape)
         return list(_part_answers(tables, used, held, values, _numpy(found["n"])))
@@ -297,6 +303,7 @@ def _encode_table(table: Any, codings: Sequence[Coding]) -> tuple[Any, list[Any]
     for i, found in enumerate(codings):
         if found.stored is not None:
             lookup = ibis.memtable(_make_lookup(i, found))
+            # A left join keeps rows that no key matches; they get the code for unseen values below.
             codes = codes.left_join(lookup, codes[f"c{i}"] == lookup[f"k{i}"])
             keep.append(lookup)
     return codes.select(**{f"c{i}": _code(codes, i, found) for i, found in enumerate(codings)}), keep
@@ -312,6 +319,7 @@ def _make_lookup(i: int, found: Coding) -> Any:
     if pa.types.is_string(keys.type):
         keys = keys.cast(pa.binary())
     elif pa.types.is_floating(keys.type):  # zero and minus zero are equal to the backend: one of them stays
+        # Adding 0.0 turns minus zero into zero, as the backend holds both for equal.
         plain = np.asarray(keys.to_numpy(zero_copy_only=False), dtype=np.float64) + 0.0
         first = pa.array(np.unique(plain, return_index=True)[1])
         keys, codes = pa.array(plain).take(first), codes.take(first)
@@ -351,6 +359,7 @@ def _part_answers(
     rows: NDArray[np.int64],
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The answers of GROUPING SETS, parted by table: a row has codes for its own table's attributes only."""
+    # The pattern of nulls tells the tables apart; as bytes it is a key to sort and look up by.
     marks = np.packbits(held, axis=0) if len(used) else np.zeros((1, len(rows)), dtype=np.uint8)
     place = {v: k for k, v in enumerate(used)}
     order = np.lexsort(marks)
@@ -375,4 +384,5 @@ def _sum_out(
     place = np.zeros(len(rows), dtype=np.int64)
     for v, size in zip(axes, answer.shape, strict=True):
         place = place * size + codes[table.index(v)]
+    # A table's cell may fall into an answer's cell many times, so plain indexing would lose counts.
     np.add.at(answer.reshape(-1), place, rows)

@@ -105,6 +105,7 @@ class Stored:
         Raises:
             InputError: The storage has no such reading.
         """
+        # What the storage of dates and times holds is compared with what is asked for.
         held = clock.temporal_kind(self.kind) if clock.is_temporal(self.kind) else read
         if self.form != "int":
             return dataclasses.replace(self, form="float", value=self.number)
@@ -112,12 +113,14 @@ class Stored:
             return self
         if (held, read) == ("moment", "date"):
             rest = self.value % clock.DAY
+            # Backends differ in the sign of a remainder, so that it is made positive.
             rest = ibis.ifelse(rest < 0, rest + clock.DAY, rest)
             # The half keeps a quotient that the backend takes in double precision on the right side.
             days = ((self.value - rest + clock.DAY // 2) / clock.DAY).floor()
             return dataclasses.replace(self, kind=pa.int64(), value=days.cast("int64"))
         if (held, read) == ("date", "moment"):
             most = clock.MAX_TICKS // clock.DAY
+            # Days are bounded so that their microseconds fit into 64 bits.
             return dataclasses.replace(self, kind=pa.int64(), value=self.value.clip(-most, most) * clock.DAY)
         constraint = f"stored as what it is declared, a {read}"
         raise InputError(invalid(f"column {self.name!r}", constraint, f"It stores a {held}."))
@@ -228,6 +231,7 @@ def _finite(column: Any) -> Any:
     """Numbers in double precision, null for NaN and the infinities."""
     # Decimals by their digits: the nearest double, as in `storage`; backends' own casts may be one off.
     value = (column.cast("string") if column.type().is_decimal() else column).cast("float64")
+    # A size above the largest float tells the infinities.
     absent = value.isnan() | (value.abs() > number(sys.float_info.max))
     return ibis.ifelse(absent, ibis.null("float64"), value + 0.0)
 
@@ -288,6 +292,7 @@ def interval(column: Stored, edges: Any, codes: Sequence[int]) -> Any:
     def tree(first: int, end: int) -> Any:
         if first == end:
             return ibis.literal(int(codes[first]), type="int32")
+        # A balanced tree, so that a value is compared as often as the logarithm of the edges.
         middle = (first + end) // 2
         return ibis.ifelse(column.value >= cuts[middle], tree(middle + 1, end), tree(first, middle))
 
@@ -300,6 +305,7 @@ def _make_cuts(column: Stored, edges: Any) -> list[Any]:
     if column.form != "int":
         return [number(float(edge)) for edge in edges]
     if edges.dtype.kind != "i":
+        # The first whole number at or above an edge divides whole numbers as the edge does.
         edges = np.clip(np.ceil(edges), float(clock.MIN_TICKS), float(1 << 62)).astype(np.int64)
     return [ibis.literal(int(edge), type="int64") for edge in edges]
 
@@ -321,6 +327,7 @@ def multiple(column: Stored, step: float) -> Any:
             return column.value % int(step) == 0
         near = column.value.floor().cast("int64")
         return (column.value == near.cast("float64")) & (near % int(step) == 0)
+    # A step below 1 divides 1, so that the number is scaled by how many of them 1 has.
     parts = float(round(1 / step))
     scaled = column.value.cast("float64") * parts
     below = scaled.abs() < MIN_INEXACT_NUMBER

@@ -91,6 +91,7 @@ def _find_instants(table: Any) -> frozenset[str]:
     from pyspark.sql import SparkSession
 
     session: Any = SparkSession.getActiveSession()
+    # Compiled with no rows, so that Spark tells the types and reads nothing.
     text = table.get_backend().compile(table.limit(0))
     kinds = quiet(lambda: session.sql(text).schema, "a table that Spark can read")
     return frozenset(field.name for field in kinds if field.dataType.typeName() == "timestamp")
@@ -211,6 +212,7 @@ class PushdownSource:
         found = fetch_rows(rows.aggregate(n=rows.count(), p=rows.v.count(), w=rows.w.sum()))
         n, p, w = (int(found[name][0].as_py() or 0) for name in ("n", "p", "w"))
         result = np.zeros(len(PROFILE), dtype=np.int64)
+        # Null, whole and other numbers, in the order of `PROFILE`.
         result[:3] = n - p, w, p - w
         return Counts(result)
 
@@ -222,6 +224,7 @@ class PushdownSource:
             return self._weigh_values(column, lambda array: grids(array, steps, read, column))
         table, (number,) = self._select_values([held.reading(read)])
         place: Any = ibis.literal(len(steps), type="int64")
+        # From the finest step to the coarsest, so that the coarsest that divides a number wins.
         for index in reversed(range(len(steps))):
             place = ibis.ifelse(multiple(number, float(steps[index])), index, place)
         place = ibis.ifelse(number.value.isnull(), ibis.null("int64"), place)
@@ -238,6 +241,7 @@ class PushdownSource:
             w=number.value.notnull(),
         )
         found = fetch_rows(rows.filter(lambda t: t.w).group_by("p", "m").agg(n=lambda t: t.count()))
+        # Very large numbers come back one by one, with how often each occurs.
         counts = np.asarray(found["n"].to_numpy(), dtype=np.int64)
         large = np.asarray(found["p"].is_null().to_numpy(), dtype=np.bool_)
         result = np.zeros(len(steps) + 1, dtype=np.int64)
@@ -319,6 +323,7 @@ class PushdownSource:
         The backend's answer is kept as it came; only what a part holds is spelt out.
         """
         names, counts, none = self._texts(column)
+        # One part at least, so that rows without a value are told even where there is no text.
         for start in range(0, max(len(names), 1), MOST_VALUES):
             part = names.slice(start, MOST_VALUES).to_pylist()
             held = [*counts[start : start + MOST_VALUES].tolist(), none if start == 0 else 0]
@@ -329,6 +334,7 @@ class PushdownSource:
         array, rows = self._distinct(column)
         codes, names = forms.texts(forms.list_values(self._stored_column(column).arrow(array), column))
         counts = np.zeros(len(names), dtype=np.int64)
+        # Different stored values may have one spelling, and their rows add up.
         np.add.at(counts, codes[codes >= 0], rows[codes >= 0])
         held = np.flatnonzero(counts)
         return names.take(pa.array(held)), counts[held], int(rows[codes < 0].sum())
@@ -383,6 +389,7 @@ class PushdownSource:
         asked = [(found, fault) for found in codings for fault in FAULTS if fault in found.faults]
         if not asked:
             return
+        # The worst of all rows: 1 where any row has the fault.
         flags = {f"f{i}": ibis.ifelse(found.faults[fault], 1, 0) for i, (found, fault) in enumerate(asked)}
         rows = table.select(**flags)
         counts = fetch_rows(rows.aggregate(**{name: rows[name].max() for name in flags}))
@@ -447,7 +454,9 @@ class PushdownSource:
 
 def _weigh_look(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:
     """An additive look at distinct values with many rows each: one look for each binary digit of rows."""
+    # A look at no values has the right shape and holds zeros.
     total = look(values.slice(0, 0))
     for digit in range(int(rows.max(initial=0)).bit_length()):
+        # Looks are additive, so that rows with 2^d copies are looked at once and count 2^d times.
         total = total + (look(values.filter(pa.array((rows >> digit) & 1 == 1))) << digit)
     return Counts(total)

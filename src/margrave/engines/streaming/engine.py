@@ -229,6 +229,7 @@ class StreamSource:
         """
         parts = list(self._parts(column))
         pairs = [pair for part, _ in parts for pair in part]
+        # Parts are sorted in themselves; several have to be sorted together.
         if len(parts) > 1:
             pairs.sort()
         none = [parts[0][1]] if absent else []
@@ -269,6 +270,8 @@ class StreamSource:
             part = todo.pop()
             held = tally(read(), part, MOST_VALUES)
             if held is None:
+                # Halving suits a part that was split already; the first split aims at the right number at
+                # once.
                 todo += part.halves() if part.parts > 1 else part.split(self._rows // MOST_VALUES)
                 continue
             yield held
@@ -309,6 +312,7 @@ class StreamSource:
         encode(read_table(self._none())[0], schema)  # refuses what does not fit, without a row
         columns = [schema[name] for name in schema.domain.names]
         self._encode([column for column in columns if column not in self._codes], schema)
+        # Codes of columns under an earlier schema would hold memory that nobody asks for.
         for stale in set(self._codes) - set(columns):
             del self._codes[stale]
         return MemoryEngine(Encoded(schema.domain, tuple(self._codes[column] for column in columns)))
@@ -317,6 +321,7 @@ class StreamSource:
         """Fill in the codes of some columns."""
         if not columns:
             return
+        # What codes of earlier binds hold counts towards the same limit.
         scratch = Scratch(self._held - sum(codes.nbytes for codes in self._codes.values()))
         found = [scratch.array(self._rows, code_dtype(column.size)) for column in columns]
 
@@ -345,16 +350,19 @@ class StreamSource:
         for table in self._batches.read(names):
             end = first + len(table)
             if self._kept is not None:
+                # One bit a row, so that the kept rows of a very large table fit into memory.
                 bits = np.unpackbits(self._kept[first // 8 : (end + 7) // 8], bitorder="little")
                 yield table.filter(pa.array(bits[first % 8 :][: len(table)].astype(np.bool_)))
             else:
                 yield table
             first = end
+        # A file that changed between two passes would mix rows of two tables.
         if first != self._batches.rows:
             raise InputError(invalid("data", "left alone while it is read", "Run again on a copy of it."))
 
     def _tables(self, names: Sequence[str]) -> Iterator[Any]:
         """The same in their storage forms, one at least."""
+        # An empty table first, so that whoever adds up looks has the shape even without rows.
         yield read_table(self._none().select(list(names)))[0]
         for table in self._raw(names):
             yield read_table(table)[0]
@@ -409,6 +417,7 @@ class Scratch:
             self._left -= size
             return np.zeros(rows, dtype=dtype)
         with nameless() as file:
+            # Truncation makes a sparse file, which reads as zeros where nothing is written.
             file.truncate(size)
             return np.memmap(file, dtype=dtype, mode="r+", shape=(rows,))
 
@@ -456,6 +465,7 @@ def text_batches(
         if writer is not None:
             read_guarded(writer.close, SIZE)
         batches = ParquetBatches([file])
+        # The nameless file lives as long as the batches, and goes with them.
         finalize(batches, file.close)
         undone.pop_all()
     return batches, head.text
@@ -487,9 +497,11 @@ def _cut_pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
                     )
                 )
             continue
+        # Whole rows only: what is left of the block begins the next piece.
         whole = rest + block[:end]
         rest = block[end:]
         yield header + whole
+        # The first line heads every piece, so that each is a text file of its own.
         header = header or whole[: shape_of(np.frombuffer(whole, dtype=np.uint8), separator, quote).header]
     if rest or not header:
         yield header + rest

@@ -48,6 +48,7 @@ class Part:
 
     def split(self, ways: int) -> list[Part]:
         """The parts that make up this one: the power of two that is at least `ways` of them, 2 at least."""
+        # A power of two, so that parts of parts are again told by one remainder of the hash.
         ways = 1 << max((ways - 1).bit_length(), 1)
         return [Part(ways * self.parts, self.rest + k * self.parts) for k in range(ways)]
 
@@ -74,6 +75,7 @@ def tally(batches: Iterator[Tally], part: Part, most: int) -> Tally | None:
     held = Tally(pa.array([], pa.large_string()), np.empty(0, dtype=np.int64))
     waiting, fresh = [held], 0
     for batch in batches:
+        # Texts of a dictionary that no row of the batch holds count for nothing.
         mine = np.flatnonzero(part.has(batch.names) & (batch.counts > 0))
         waiting.append(Tally(batch.names.take(pa.array(mine)), batch.counts[mine]))
         fresh += len(mine)
@@ -133,6 +135,7 @@ def kept_rows(
             # Too many to hold: the batches are read again for either half of the owners.
             todo += part.halves()
             continue
+        # Several rows may share a byte, so bits are set one by one.
         np.bitwise_or.at(kept, held >> 3, (1 << (held & 7)).astype(np.uint8))
     return kept
 
@@ -151,6 +154,7 @@ def _find_survivors(
     held = _Held(pa.array([], pa.large_string()), none, none)
     waiting, fresh, first = [held], 0, 0
     for codes, names in batches:
+        # Each owner is in one part only, with all of their rows.
         mine = np.flatnonzero(part.has(names)[codes])
         # Drawn for all rows of the batch and not for this part's alone: with a key, a row gets the same bits
         # however often the owners are split.
@@ -159,6 +163,7 @@ def _find_survivors(
         first, fresh = first + len(codes), fresh + len(mine)
         if fresh > max(len(held.rows), most // 4):
             held, owners = _keep_least(waiting, max_rows)
+            # One owner alone cannot be split any further and is held whatever it takes.
             if len(held.rows) > most and owners > 1:
                 return None
             waiting, fresh = [held], 0
@@ -209,5 +214,6 @@ def owner_sizes(batches: Batches, most_rows: int, most: int = MAX_ROWS_HELD) -> 
         if held is None:
             todo += part.halves()
             continue
+        # Sizes above the most share the last cell; cell 0 would be owners without rows.
         found += np.bincount(np.minimum(held.counts, most_rows + 1), minlength=most_rows + 2)[1:]
     return found

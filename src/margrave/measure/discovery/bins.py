@@ -53,6 +53,7 @@ def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np
     # The floor makes the loop end: bins of a millionth of the mass are finer than any noise.
     target = max(_target(weights, bins), least, float(weights.sum()) * 1e-6, 1e-6)
     starts = _starts(weights, target, least, single)
+    # Masses are raised bit by bit until the bins are few enough.
     while len(starts) > bins:
         target *= 1.05
         starts = _starts(weights, target, min(least, target), single)
@@ -125,6 +126,7 @@ def merge_rare(noisy: Array, sigma: float, least: float) -> NDArray[np.int64]:
 
 def _even(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
     """Bins of about equal width, whatever they hold: the cells that begin nearest to each equal part."""
+    # The places of equal parts; each bin begins at the edge nearest to one.
     wanted = np.linspace(edges[0], edges[-1], bins + 1)[:-1]
     places = np.clip(np.searchsorted(edges, wanted), 1, len(weights) - 1) if len(weights) > 1 else [0]
     near = [
@@ -136,6 +138,7 @@ def _even(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
 def _quantiles(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
     """Bins of like mass: each begins at the first cell behind its share of it."""
     total = float(weights.sum())
+    # No more bins than the total can fill with the least mass each.
     bins = max(min(bins, int(total / max(least, 1e-12))), 1)
     running = np.append(0.0, np.cumsum(weights))[:-1]
     return [
@@ -153,6 +156,7 @@ def _halves(edges: Array, weights: Array, bins: int, least: float) -> list[int]:
         leaves.sort()
         _, start, stop, low, high, depth = leaves.pop()
         middle = low + (high - low) / 2
+        # The edge at or behind the middle; halving is by the place of cells, not of rows.
         at = int(np.searchsorted(edges, middle))
         if running[stop] - running[start] - depth * decay <= bar or not start < at < stop:
             done.append(start)
@@ -173,6 +177,7 @@ def _heavy_singles(
     most."""
     if alone is None:
         return frozenset()
+    # A cell is heavy if it holds half of what a bin would in the mean.
     bar = max(least, float(weights.sum()) / (2 * bins))
     heavy = np.flatnonzero(alone & (weights >= bar))
     return frozenset(heavy[np.argsort(-weights[heavy], kind="stable")][: bins // 4].tolist())
@@ -186,12 +191,14 @@ def _starts(weights: Array, target: float, least: float, single: frozenset[int])
         if cell > starts[-1] and (cell in single or cell - 1 in single):
             starts.append(cell)
             mass = 0.0
+        # A bin is closed where the next cell would make it half again as heavy as intended.
         full = mass >= target or (mass >= least and mass + weight > 1.5 * target)
         heavy_next = weight >= target and mass >= least
         if cell > starts[-1] and (full or heavy_next):
             starts.append(cell)
             mass = 0.0
         mass += float(weight)
+    # A last bin that is too light joins the one before, unless its first cell or the one before stands alone.
     if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
         starts.pop()
     return starts

@@ -77,6 +77,7 @@ class Side:
     @property
     def entropy(self) -> float:
         """Of the released shares, in nats."""
+        # Noise may leave nothing at all.
         share = self.rows[self.rows > 0] / max(float(self.rows.sum()), 1e-300)
         return float(-(share * np.log(share)).sum())
 
@@ -114,6 +115,7 @@ def separate_values(column: Integer) -> Integer | None:
         return None
     fine, weights = np.asarray(column.fine, dtype=np.int64), np.asarray(column.weights)
     held = np.flatnonzero(weights > 0)
+    # Cells wider than one number hide which values there are.
     if not 2 <= len(held) <= MOST_VALUES or (np.diff(fine)[held] != 1).any():
         return None
     first, last = int(held[0]), int(held[-1]) + 1
@@ -138,11 +140,13 @@ def _sides(schema: Schema, released: Sequence[NoisyMarginal]) -> list[Side]:
             fine = separate_values(column)
             if fine is not None:
                 weights = np.asarray(fine.weights)
+                # Cells of the fine grid are added up to those of single values.
                 starts = np.searchsorted(np.asarray(fine.fine), fine.edge_array[:-1])
                 found.append(Side(fine, np.add.reduceat(weights, starts), math.inf))
         elif isinstance(column, Listed) and column.present > 1:
             values, sigmas = singles[column.name].values, singles[column.name].sigmas
             here = slice(0, column.present)
+            # The values may have different noise; their mean square stands for all.
             noise = float(np.sqrt(np.mean(sigmas[here] ** 2)))
             found.append(Side(column, np.maximum(values[here], 0.0), noise))
     return found
@@ -163,11 +167,13 @@ def find_pairs(
     """
     free = [(by, of) for by, of in permutations(sides, 2) if of.column.name not in fixed]
     open_pairs = [(by, of) for by, of in free if _may_follow(by, of)]
+    # Columns of like entropy are nearest to saying the same thing.
     open_pairs.sort(key=lambda pair: abs(pair[0].entropy - pair[1].entropy))
     best: list[tuple[Side, Side]] = []
     most = MOST_PAIRS
     while most > len(best):
         noise = sigma(most)
+        # Fewer tables mean less noise on each: the number that leaves most pairs readable is kept.
         best = max(best, _fitting([pair for pair in open_pairs if _tells(*pair, noise)], most), key=len)
         most //= 2
     return best
@@ -181,6 +187,7 @@ def _fitting(pairs: Sequence[tuple[Side, Side]], most: int) -> list[tuple[Side, 
     for by, of in pairs:
         key = frozenset((by.column.name, of.column.name))
         if key not in tables:
+            # One table serves both directions of a pair, so it is counted once.
             size = by.column.size * of.column.size
             if len(tables) >= most or cells + size > MOST_CELLS:
                 continue
@@ -197,18 +204,22 @@ def _may_follow(by: Side, of: Side) -> bool:
     rows = float(of.rows.sum())
     if rows <= 0 or float(by.rows.sum()) <= 0:
         return False
+    # A column that is nearly constant follows from anything, which says nothing.
     if 1.0 - float(of.rows.max()) / rows < MINORITY:
         return False
     cells = max(len(by.rows), len(of.rows))
+    # The rows of the k most frequent values, for every k; the shorter list is filled up with zeros.
     tops = [np.cumsum(np.pad(np.sort(one.rows)[::-1], (0, cells - len(one.rows)))) for one in (by, of)]
     noise = math.hypot(*(one.noise if math.isfinite(one.noise) else 0.0 for one in (by, of)))
     slack = Z * noise * np.sqrt(np.arange(1, cells + 1)) + 0.02 * rows
+    # Scaled to one total, as the two columns' noisy totals differ.
     shares = tops[0] * rows / float(by.rows.sum())
     return bool((tops[1] + slack >= shares).all())
 
 
 def _evident(by: Side, of: Side, sigma: float) -> NDArray[np.bool_]:
     """The values of `by` that hold so many rows that the largest cell of their line is no noise."""
+    # Z deviations, and what the largest of so many noisy cells reaches by chance.
     bar = (Z + math.sqrt(2.0 * math.log(max(of.column.present, 2)))) * sigma
     found: NDArray[np.bool_] = by.rows > bar
     if isinstance(by.column, Listed):
@@ -220,6 +231,7 @@ def _error_off(by: Side, of: Side, evident: int, sigma: float) -> tuple[float, b
     """Standard error of the rows off the function, and whether they are best told by the released rows of
     `by`, and not by the sums of the table's lines.
     """
+    # The rows off the function are either added up cell by cell or taken as rows less the largest cells.
     cells = sigma * math.sqrt(evident * max(of.column.present - 1, 1))
     rows = math.sqrt(evident) * math.hypot(sigma, by.noise)
     return min(cells, rows), rows < cells
@@ -257,12 +269,14 @@ def read_function(by: Side, of: Side, table: Array, sigma: float, *, sure: bool 
     lookup = table.argmax(axis=1).astype(np.int64)
     on = table[np.arange(len(lookup)), lookup]
     error, by_rows = _error_off(by, of, int(evident.sum()), sigma)
+    # Whichever way of counting a line's rows has less noise.
     lines = by.rows if by_rows else table.sum(axis=1)
     off = float((lines - on)[evident].sum())
     if off + (Z if sure else -Z) * error > TOLERATED * _minority(by, of, evident):
         return None
     # A value with a second evident cell is left free, and so is one whose rows the noise hides.
     bar = (Z + math.sqrt(2.0 * math.log(max(table.shape[1], 2)))) * sigma
+    # The second largest cell of each line.
     rest = table.copy()
     rest[np.arange(len(lookup)), lookup] = -math.inf
     lookup[~(evident & (on > bar) & (rest.max(axis=1) <= bar))] = -1
@@ -321,6 +335,7 @@ class Dependencies:
         if not pairs:
             return schema, list(released)
         seen, sigma, spent = self._screen(pairs, share)
+        # A pair that passes is looked at once more, so the first look may give the benefit of the noise.
         read = [
             read_function(*pair, table, sigma, sure=False) for pair, table in zip(pairs, seen, strict=True)
         ]
@@ -338,6 +353,7 @@ class Dependencies:
         """The noisy table of each pair, sigma, and what that cost: no more than telling the pairs takes."""
         tables = list(dict.fromkeys(tuple(sorted((a.column.name, b.column.name))) for a, b in pairs))
         mechanism = self._gaussian.joint(len(tables))
+        # Half of rho is enough as long as every pair still reads: what is saved goes to the second look.
         while all(_tells(*pair, mechanism.sigma(rho / 2)) for pair in pairs):
             rho /= 2
         columns = {side.column.name: side.column for pair in pairs for side in pair}
@@ -368,6 +384,7 @@ class Dependencies:
 
         noisy, sigma = self._look(f"dependency of {of.name} on {by.name}", exact, rho, True)
         table = noisy.reshape(by.size, of.size)[: by.present, : of.present]
+        # Weights by the inverse variance of the two looks.
         weight = noise**2 / (noise**2 + sigma**2)
         pooled = weight * table + (1.0 - weight) * first
         return read_function(link.by, link.of, pooled, sigma * math.sqrt(weight))
@@ -396,6 +413,7 @@ def choose_parents(found: Sequence[Found]) -> list[Found]:
     links: dict[str, Found] = {}
     for one in found:
         name = one.of.column.name
+        # A link leads from more entropy to less, so that links cannot close a circle.
         if order[one.by.column.name] < order[name]:
             nearer = links.get(name)
             if nearer is None or order[nearer.by.column.name] < order[one.by.column.name]:
@@ -411,6 +429,7 @@ def _with_rules(
     recut = [
         one.of.column for one in found if one.of.column.name in rules and isinstance(one.of.column, Binned)
     ]
+    # Marginals over bins that no longer exist would not fit the schema.
     changed = {c.name for c in recut if c.edges != _edges_of(schema, c.name)}
     schema = schema.replace(recut)
     kept = [m for m in released if not changed & set(m.clique)]
@@ -450,9 +469,11 @@ def _ranges(starts: Array, codes: Longs, values: int) -> list[tuple[int, int | N
 
     Numbers between two ranges, of which nothing is known, belong to both; the first and last have no end.
     """
+    # A code whose numbers form more than one run is no range.
     turns = np.flatnonzero(np.diff(codes)) + 1
     runs = np.split(np.arange(len(codes)), turns)
     order = [int(codes[run[0]]) for run in runs]
+    # Code numbers beyond the listed values are `other` and missing, which have no range.
     if len(set(order)) != len(order) or max(order, default=0) >= values:
         return []
     found: list[tuple[int, int | None, int | None]] = []

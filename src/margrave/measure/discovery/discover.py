@@ -110,6 +110,7 @@ def open_share(column: Column) -> Fraction:
     At most 1. A column of which only missing values are open asks for one look at a few cells, and must not
     take as much of rho from the marginals as one of which nothing is known.
     """
+    # What a column of text weighs of which nothing is known.
     whole = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
     return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / whole, Fraction(1))
 
@@ -143,6 +144,7 @@ def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fracti
     """
     if columns < 2:
         return MAX_BINS
+    # What a marginal of two columns would have if all pairs shared what is left of rho.
     deviation = sigma(total * AFTER / Fraction(columns * (columns - 1), 2))
     return int(min(max(math.sqrt(rows / (PAIR_CELL * deviation)), MIN_BINS), MAX_BINS))
 
@@ -242,6 +244,7 @@ class Discovery:
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
         depends = rho * dependencies.SHARE if may_depend(profiled.columns, ruled) else Fraction(0)
+        # Rules' columns stay attributes, as their rules need their codes.
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         weight = sum((self._weight(column) for column in open_columns), Fraction(0))
@@ -249,10 +252,12 @@ class Discovery:
         texts = [column for column in open_columns if isinstance(column, Listed)]
         others = [column for column in open_columns if not isinstance(column, Listed)]
         completed, found = list[Column](), list[NoisyMarginal]()
+        # A row count from the profiles tells how rare a text is; without it the numbers' looks say it first.
         for group in (texts, others) if self._totals else (others, texts):
             known, marginals = self._complete(group, purse)
             completed += known
             found += marginals
+        # Rules on declared bounds are errors of the user; on discovered ones they are left out.
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
@@ -297,6 +302,7 @@ class Discovery:
         unsure = [column for column in schema.columns if "profile" in needs(column)]
         text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
         weights = [self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if c.open]
+        # A profile weighs as much as one unit of the other looks.
         share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
         found = []
         for column in unsure:
@@ -309,6 +315,7 @@ class Discovery:
             )
             settled = settle_kind(column, noisy, sigma)
             found.append(self._with_format(settled, noisy, sigma, share / len(unsure)))
+        # Formats hold from the next look on, which reads the texts by them.
         written = [column for column in found if isinstance(column, Binned) and column.format]
         self._source = self._source.read_as(written) if written else self._source
         return schema.replace(found)
@@ -357,6 +364,7 @@ class Discovery:
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""
+        # A thirty-second of rho over all columns stands for the later measurement.
         later = self._ledger.total / (32 * max(len(self._stored), 1))
         return min(2.0 * self._gaussian.sigma(later), float(weights.sum()) / 2)
 
@@ -373,6 +381,7 @@ class Discovery:
         self._tell(what)
         (noisy,), sigma = self._gaussian.ask([what], rho, lambda: [exact()])
         if every_row:
+            # Each cell has noise of its own, so the sum has as many variances as cells.
             self._totals.append((float(noisy.sum()), sigma**2 * noisy.size))
         return noisy, sigma
 

@@ -142,10 +142,12 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     hides all classes, a column is text if more cells seem to be than numbers of any class, and whole numbers
     otherwise.
     """
+    # Slips are either within the noise or a small share of the rows.
     slips = max(evident, MAX_SLIP_SHARE * float(noisy.sum()))
     name, missing = column.name, column.missing
     dates = _together(noisy[[DATE, WRITTEN_DATE]], evident)
     moments = _together(noisy[[MOMENT, WRITTEN_MOMENT]], evident)
+    # In a column of moments a date stands for the moment it begins.
     date = dates if moments > evident else 0.0
     held = {
         "number": _together(noisy[[WHOLE, NUMBER, POINTED, PADDED, WRITTEN_NUMBER]], evident),
@@ -158,6 +160,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
         return Categorical(name=name, missing=missing, strict=False)
     main = max(held, key=lambda kind: held[kind])
     rest = [float(noisy[TEXT]), *(held[kind] for kind in held if kind != main)]
+    # Cells of other kinds are slips only if none of them is many, nor all together.
     if max(rest) > slips or sum(rest) > 2 * slips:
         return Categorical(name=name, missing=missing, strict=False)
     if main == "number" and noisy[PADDED] > max(evident, PADDED_SHARE * held[main]):
@@ -183,6 +186,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
 
 def _together(counts: NDArray[np.float64], evident: float) -> float:
     """Cells of several classes: the sum of the evident ones, so that noise of the others does not add up."""
+    # Noise of empty classes is positive half of the time, and would add up.
     clear = counts[counts > evident]
     return float(clear.sum()) if len(clear) else float(counts.max())
 
@@ -247,6 +251,7 @@ def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
     main = int(np.argmax(votes))
     if votes[main] >= NEARLY_ALL * total:
         return SPELLINGS["number"][main]
+    # Decimals that hardly ever occur would make all output longer.
     held = np.flatnonzero(votes > max(SPELLING_EVIDENT * sigma, MIN_DECIMALS_SHARE * total))
     if not len(held) or held[-1] == len(votes) - 1 or held[-1] == 0:
         return ""

@@ -122,6 +122,7 @@ def pair_up(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()) -
     """
     if most <= 0:
         return []
+    # Seeded by the column's place, so that each column always has the same draws.
     draws = {c.name: draw_overall(c, DRAWS, np.random.default_rng(place)) for place, c in enumerate(columns)}
     alike, in_order = [], _Sorted(draws)
     families = [_family(column) for column in columns]
@@ -129,6 +130,7 @@ def pair_up(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()) -
         if families[place] == families[other] and not (base.name in fixed and column.name in fixed):
             comparison = Comparison.between(column, base)
             alike.append((in_order.likeness(comparison, base.name, column.name), base, column))
+    # The most alike first: columns of other scales are hardly equal or near.
     alike.sort(key=lambda entry: -entry[0])
     return [_pair(base, column, draws[base.name], draws[column.name]) for _, base, column in alike[:most]]
 
@@ -147,6 +149,7 @@ def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
     differences = np.concatenate(turns).astype(np.float64)
     edges: Array = _edges(differences, comparison.whole)
     cells = np.clip(np.searchsorted(edges, differences, side="right") - 1, 0, len(edges) - 2)
+    # Half a draw in each cell keeps chance above 0, by which shares are divided below.
     counts = np.bincount(cells, minlength=len(edges) - 1).astype(np.float64) + 0.5
     chance: Array = counts / counts.sum()
     return Pair(base, column, edges, chance)
@@ -157,6 +160,7 @@ def _edges(differences: Array, whole: bool) -> Array:
     low, high = (float(end) for end in np.quantile(differences, [0.1, 0.9]))
     width = max((high - low) / NEARNESS_FACTOR, 2.0 if whole else 1e-9)
     steps = np.array([part * width for part in HALVINGS] + [4.0 * (abs(low) + abs(high) + width)])
+    # The cell of equality is one number wide, or the smallest float.
     equal = 1.0 if whole else float(np.nextafter(0.0, 1.0))
     steps = np.unique(np.ceil(steps)) if whole else np.unique(steps)
     return np.concatenate([-steps[::-1], [0.0, equal], steps[steps > equal]])
@@ -223,6 +227,8 @@ def choose_links(
         return name
 
     near: dict[str, list[Link]] = {}
+    # Pairs are joined into trees, as by Kruskal's algorithm: what tells most first, none that closes a
+    # circle.
     for pair, score, sign in standing:
         link = Link(pair.base.name, pair.column.name, sign, score)
         ends = {top(link.base), top(link.column)}
@@ -273,9 +279,12 @@ def _evidence(pair: Pair, counts: Array, sigma: float) -> tuple[float, int]:
     starts = pair.edges[:-1]
     cells = counts[: len(starts)]
     rows = float(cells.sum())
+    # Where noise hides the rows there is nothing to be said of them.
     if rows <= Z * sigma * math.sqrt(len(counts)):
         return 0.0, 0
+    # What a cell holds beyond what independent columns would put there.
     more = cells - pair.chance * rows
+    # Cells near 0, without the two outermost ones.
     near = (starts >= pair.edges[1]) & (starts < pair.edges[-2])
     found = _exceeds(more[starts == 0.0], sigma, LEAST_EQUAL * rows)
     found |= _exceeds(more[near], sigma, LEAST_NEAR * rows)
@@ -289,6 +298,7 @@ def _evidence(pair: Pair, counts: Array, sigma: float) -> tuple[float, int]:
         return 0.0, 0
     held = cells > Z_CELL * sigma
     share = cells[held] / rows
+    # The evident cells' part of the Kullback-Leibler divergence from chance, above 0 if anything was found.
     return max(float((share * np.log(share / pair.chance[held])).sum()), 1e-9), sign
 
 
@@ -363,6 +373,7 @@ def find_candidates(
             (pair.base, pair.column, starts < 0.0),
             (pair.column, pair.base, starts > 0.0),
         ):
+            # A part is never above its total but for noise and slips.
             noise = 3.0 * sigma * float(np.sqrt(wrong.sum()))
             if float(cells[wrong].sum()) <= max(noise, MAX_WRONG_SHARE * rows):
                 below.setdefault(total.name, {})[part.name] = equal
@@ -371,6 +382,7 @@ def find_candidates(
     for name, parts in below.items():
         if name in fixed:
             continue
+        # The number of sums grows steeply with the parts, so that only the largest are combined.
         largest = sorted(parts, key=lambda part: -abs(means[part]))[:MOST_PARTS]
         for gap, chosen in _near(means[name], [means[part] for part in largest], most):
             terms = [largest[place] for place in chosen]
@@ -416,6 +428,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
     held: dict[str, list[tuple[float, Candidate]]] = {}
     for candidate, counts in zip(candidates, noisy, strict=True):
         rows, exact = float(counts[:3].sum()), float(counts[1])
+        # More rows must be exact than half of them, and than equal a single part.
         if exact - max(MIN_EXACT_SHARE, candidate.equal) * rows > Z_SUM * sigma:
             held.setdefault(candidate.total.name, []).append((exact, candidate))
     links: list[Link] = []
@@ -424,6 +437,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         near = [entry for entry in sums if entry[0] >= best - Z_SUM * sigma]
         exact, chosen = min(near, key=lambda entry: (len(entry[1].parts), -entry[0]))
         base, *others = (part.name for part in chosen.parts)
+        # A total that one of its parts is relative to already would close a circle.
         if name not in _above((base, *others), links):
             links.append(Link(base, name, 0, exact, tuple(others)))
     return links

@@ -82,15 +82,17 @@ SHARES = {
 """Relative weight of one column's look of each sort when discovery's rho is shared out."""
 
 Z_BOUNDS = 4.5
+"""Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
 ATOM_LOOKS = 2
 """Looks at single values, at most: at the roundest numbers of a cell, then at those between two of these."""
 FEW_OCTAVES = 2
+"""Powers of two between the bounds up to which a second look finds them more closely. Not measured."""
 SPARSE_SHARE = 0.05
 """Expected share of the rows, half of it at either end, that cells of equal width need not resolve."""
 LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 FINER_BOUNDS_WEIGHT = Fraction(1, 2)
-"""Powers of two between the bounds up to which a second look finds them more closely, and its weight."""
+"""Weight of the second look at bounds, taken out of that of both looks."""
 CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
 """Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look. Cells
 are pooled afterwards as far as the counts suggest: bench/LOG.md, 2026-11-24."""

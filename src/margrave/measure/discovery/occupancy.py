@@ -48,6 +48,7 @@ FAINT_SHARE = 1e-3
 TAIL_SERIES_DEVIATIONS = 30.0
 """Standard deviations beyond which a tail of the normal law is computed by its series."""
 LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
+"""Logarithm of the root of 2 pi, the norm of the standard normal density."""
 FLOOR = 0.05
 """Least count expected of a cell, as a share of the mean over all cells: heavy single values have narrow
 cells."""

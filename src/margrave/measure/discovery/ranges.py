@@ -25,6 +25,7 @@ PLACE_CELLS = 128
 REFINED_CELLS = 16
 """Cells an octave in the second look, over the twelve octaves below the top; half as many below those."""
 OCTAVES, MOST_OCTAVES = 12, 44
+"""Octaves below the top that have REFINED_CELLS, and most further ones below those. Not measured."""
 TYPICAL_OCTAVE, SLOPE, NEGATIVE_ODDS = 6.0, 3.0, 0.125
 """The likeliest octave of numbers, how many octaves off are e times less likely, and numbers below zero."""
 NEAR_ZERO = 1 / 4
@@ -206,6 +207,7 @@ Spans = list[tuple[float, float]]
 YEARS = (1, 2, 3, 1000, *range(1600, 2501), 3000, 9000, 9998, 9999, 10_000)
 """First years of the first look's cells: one a year where dates are, and room for placeholders."""
 FEW_CELLS, MOST_CELLS = 800, 1100
+"""Cells of the last look at dates, about, and those that single days may take at most. Not measured."""
 GAP = 30.0
 """Cells of nothing between two spans that stay one."""
 RECENT_YEARS, OTHER_YEARS_ODDS = (1900, 2051), 0.01
@@ -215,7 +217,9 @@ MAX_GAP_SHARE = 0.05
 MONDAY = 4
 """The first Monday after 1970-01-01, in days."""
 SECONDS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0)
+"""Lengths in seconds that cells within a day may have, the finest that fits being taken."""
 A_DAY = 86_400.0
+"""Seconds of a day."""
 
 
 def year_edges() -> Array:

@@ -53,6 +53,7 @@ OCTAVES = 10
 PARTS = 64
 """Equal cells between 0 and 1 of the finest look at quotients."""
 SECOND = 1_000_000.0
+"""Microseconds of a second, the unit of moments."""
 CLOCK = (1.0, 60.0, 300.0, 900.0, 3600.0)
 """Seconds that the cells within a day may have."""
 

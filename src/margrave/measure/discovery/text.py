@@ -189,6 +189,7 @@ class TextSearch:
             attributes: Names of those that have to stay attributes, whatever they hold.
         """
         together = self._search_together(columns)
+        # Each column's search has an even part of delta; what is left of it is for the search together.
         delta = self.ledger.planned_delta / len(columns) if columns else Fraction(0)
         first = FIRST if together else Fraction(1)
         shares = SHARES_TOGETHER if together else SHARES_OF_DELTA
@@ -250,7 +251,9 @@ class TextSearch:
         if self.rows[0] <= 0 or not isinstance(found.known, Categorical) or found.marginal is None:
             return 0.0, 0.0
         listed = len(found.known.values or ())
+        # Missing rows have the last code, where the column has one for them.
         absent = float(found.marginal.values[-1]) if found.known.missing else 0.0
+        # Noise of the row count and of all listed counts adds up in what is left.
         spread = math.sqrt(self.rows[1] + float((found.marginal.sigmas[:listed] ** 2).sum()))
         return self.rows[0] - float(found.marginal.values[:listed].sum()) - absent, spread
 
@@ -269,6 +272,8 @@ class TextSearch:
             gaussian = self.gaussian.with_sensitivity(self.gaussian.l2_squared * WEIGHT**2)
             weights = [weight_of(held) for held in range(1, len(listed) + 1)]
 
+            # The first part is read at once, so that what keeps a table from being read is found before the
+            # spend.
             def exact() -> Parts:
                 parts = (
                     (texts, counts.reveal()) for texts, counts in self.source.unlisted_parts(listed, weights)
@@ -280,6 +285,8 @@ class TextSearch:
                 what, exact, gaussian, self.ledger, rho, delta, cells=len(listed), weight=WEIGHT
             )
             for name, weighed in zip(answer.texts, answer.arrays[0].tolist(), strict=False):
+                # A cell is named by its column's place and the text, so that equal texts of two columns stay
+                # apart.
                 place, _, text = name.partition(":")
                 columns[int(place)].weighed[text] = weighed / WEIGHT, sigma / WEIGHT
         self.purse.pass_by(share)
@@ -309,6 +316,7 @@ class TextSearch:
         for part, counts in self.source.value_parts(name):
             held = counts.reveal()
             result[-1] += held[-1]
+            # The last cell counts rows without a text; a text that is not listed is in no cell.
             for text, count in zip(part, held[:-1].tolist(), strict=True):
                 if text in places:
                     result[places[text]] += count
@@ -323,6 +331,7 @@ class TextSearch:
             self.purse.pass_by(self.weights["prefixes"])
         if not isinstance(known, Categorical) or not known.values:
             return known, marginal
+        # Listed values are released, so that their common shape is post-processing.
         shapes = {widen_shape(shape_of(str(value)) or "-") for value in known.values}
         alike = len(shapes) == 1 and NUMBERS.fullmatch(min(shapes)) is not None
         return dataclasses.replace(known, others=min(shapes) if alike else ""), marginal
@@ -364,12 +373,14 @@ class TextSearch:
             return [(names, np.array([*(found[name] for name in names), 0], dtype=np.int64))]
 
         rho = self.purse.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
+        # A row is in one cell at most, so that its weight and cells are those of `search_values`.
         answer, _ = find_texts(what, exact, self.gaussian, self.ledger, rho, delta)
         return dict(zip(answer.texts, answer.arrays[0][:-1].tolist(), strict=True))
 
     def _rest(self, column: Categorical) -> Iterable[tuple[str, int]]:
         """Texts that are not listed and have no released beginning, and their rows. **Not private.**"""
         listed, prefixes = set(column.values or ()), set(column.prefixes)
+        # Beginnings of a few lengths are looked up, which is faster than comparing each one.
         lengths = {len(prefix) for prefix in prefixes}
         for texts, counts in self.source.value_parts(column.name):
             for text, count in zip(texts, counts.reveal()[:-1].tolist(), strict=True):
@@ -387,6 +398,7 @@ class TextSearch:
 
         (found,), sigma = gaussian.ask([what], self.purse.unit * self.weights["distinct"], exact)
         doubt = 2.0 * math.hypot(sigma, spread)
+        # Noise of the number of texts and of the rows both blur the share; a wide blur decides nothing.
         return doubt < MIN_DISTINCT_SHARE / 2 * rest and float(found[0]) >= MIN_DISTINCT_SHARE * rest - doubt
 
     def _keys(self, column: Categorical, shapes: dict[str, float], rest: float, delta: Fraction) -> Column:
@@ -416,6 +428,7 @@ class TextSearch:
             exact = functools.partial(self._begun, column, cells, length)
             rho = self.purse.unit * self.weights["prefixes"] / len(lengths)
             (noisy,), sigma = self.gaussian.ask([what], rho, exact)
+            # None of the empty cells is to pass, but for one look in a hundred.
             bar = max(sigma * _rarest(len(cells)), column.rare * self.rows[0])
             found = {cell: float(count) for cell, count in zip(cells, noisy, strict=True) if count >= bar}
             column, marginal = _with_prefixes(column, marginal, found, sigma, _complete_shape(shape, length))
@@ -434,6 +447,7 @@ class TextSearch:
 
 def weight_of(held: int) -> int:
     """What a row that holds so many texts without a code adds to each: WEIGHT over the root, rounded down."""
+    # A whole number, so that sums of weights stay exact.
     return math.isqrt(WEIGHT**2 // held)
 
 
@@ -454,11 +468,13 @@ def _merge_counts(
         sigma: Standard deviation of their noise.
     """
     before = dict(
+        # The last value of the counts is that of rows without a text and has no name.
         zip(found.texts.texts, zip(found.texts.values, found.texts.variances, strict=False), strict=False)
     )
     counted = dict(zip(texts, noisy.tolist(), strict=False))
     summed = sum(weighed for weighed, _ in found.weighed.values())
     mean = summed / max(sum(counted[text] for text in found.weighed), 1.0) if summed > 0 else 1.0
+    # Noise may make the mean larger than any weight or nearly nothing.
     mean = min(max(mean, LEAST_MEAN_WEIGHT), 1.0)
     kept, values, variances = [], [], []
     for text in texts:
@@ -490,6 +506,7 @@ def _with_prefixes(
     column: Categorical, marginal: NoisyMarginal, found: dict[str, float], sigma: float, ending: str
 ) -> tuple[Categorical, NoisyMarginal]:
     """The column and its marginal with codes for more beginnings, behind those that it has."""
+    # Codes of beginnings stand behind those of values and of earlier beginnings.
     at = len(column.values or ()) + len(column.prefixes)
     values = np.insert(marginal.values, [at] * len(found), list(found.values()))
     sigmas = np.insert(marginal.sigmas, [at] * len(found), [sigma] * len(found))
@@ -500,6 +517,7 @@ def _with_prefixes(
 
 def _rarest(cells: int) -> float:
     """Standard deviations that the noise of none of so many cells exceeds, but for one look in a hundred."""
+    # The normal quantile that one of so many cells exceeds by chance once in a hundred looks.
     return float(-ndtri(0.01 / cells))
 
 
@@ -513,11 +531,13 @@ def _cuts(shape: str) -> tuple[int, ...]:
     sorts = [_sort(signs) for signs in shape_parts(shape)]
     length = len(sorts)
     spaces = np.cumprod([float(len(signs)) for signs in shape_parts(shape)])
+    # Lengths at which letters turn into digits, say, which is where codes are structured.
     changes = [place for place, (a, b) in enumerate(pairwise(sorts), 1) if a != b and a != "mark"]
     if len(changes) == 1 and length - changes[0] > 3:
         changes.append((changes[0] + length) // 2)
     if not changes:
         changes = [length // 3, 2 * length // 3]
+    # The longest beginning whose cells are few enough to be counted.
     most = int(np.searchsorted(spaces, MOST_BEGINNINGS, side="right"))
     ends = {min(changes[0], most), min(changes[-1], most)} - {0, length}
     return tuple(sorted(ends, reverse=True))

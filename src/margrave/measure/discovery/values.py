@@ -67,6 +67,7 @@ def find_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> list[t
         sigma: Standard deviation of the noise in each cell.
         unit: Distance of neighbouring numbers; 0 where there is none.
     """
+    # A cell of a single number has nothing inside to be looked for.
     wide = ~are_single(edges, unit)
     excess = np.full(len(noisy), -np.inf)
     width = np.diff(edges)
@@ -79,6 +80,7 @@ def find_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> list[t
                 around, spread = held, sigma * (1.0 + len(near) * share**2) ** 0.5
         if noisy[cell] - around > Z_SPIKE * spread:
             excess[cell] = noisy[cell] - around
+    # A cell that does not stand out has minus infinity and sorts to the end.
     heaviest = np.argsort(-excess)[:MOST_SPIKES]
     found = sorted(int(cell) for cell in heaviest if np.isfinite(excess[cell]))
     return [(float(edges[cell]), float(edges[cell + 1])) for cell in found]
@@ -119,6 +121,7 @@ def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
         column: Its kind decides on the steps: 1, 2 and 5 times the powers of ten, or those of the clock.
     """
     unit = unit_of(column)
+    # The smallest step that leaves at most so many numbers, in whole units of the storage.
     step = _step((high - low) / most, column)
     step = max(np.ceil(step / unit) * unit, unit) if unit > 0 else step
     first, last = np.ceil(low / step), np.ceil(high / step) - 1
@@ -154,6 +157,7 @@ def atom_edges(spikes: list[tuple[float, float]], column: Binned) -> Array:
     """
     found: list[float] = []
     most = MOST_NUMBERS // max(len(spikes), 1)
+    # The numbers of all spikes share one limit.
     for low, high in spikes:
         found += [low, high]
         for value in round_numbers(low, high, most, column):
@@ -212,16 +216,20 @@ def _split(found: Histogram, low: float, high: float, count: float, variance: fl
     """The histogram with a cell [low, high) of one number taken out of the cell around it."""
     edges = found.edges
     cell = int(np.searchsorted(edges, low, side="right")) - 1
+    # An atom that lies across cells, or in one that holds an atom already, is left where it is.
     if not 0 <= cell < len(found.noisy) or high > edges[cell + 1] or found.alone[cell]:
         return found
     noisy, weight, own = found.noisy[cell], found.weights[cell], found.variances[cell]
+    # What is drawn may not be negative nor exceed what the cell is drawn with.
     held = float(np.clip(count, 0.0, weight))
     parts = [(edges[cell], low), (low, high), (high, edges[cell + 1])]
     kept = [(a, b) for a, b in parts if b > a]
+    # The rest of the cell is shared out to the parts beside the atom by their widths.
     rest = sum(b - a for a, b in kept if a != low)
     shares = [1.0 if a == low else (b - a) / rest for a, b in kept]
     values = [count if a == low else (noisy - count) * s for (a, _), s in zip(kept, shares, strict=True)]
     weights = [held if a == low else (weight - held) * s for (a, _), s in zip(kept, shares, strict=True)]
+    # The rest is a difference of two noisy counts, whose variances add up.
     spread = [variance if a == low else (own + variance) * s for (a, _), s in zip(kept, shares, strict=True)]
     ends = [b for _, b in kept][:-1]
     if rest == 0.0:  # the cell was that number alone
@@ -278,6 +286,7 @@ class Tail:
     def share_above(self, values: Array) -> Array:
         """Share of the tail's rows above each value, 1 below its edge and 0 beyond its end: shape
         [values]."""
+        # The law has a tail beyond its end, which is shared out over what lies before it.
         excess = np.append(np.clip(values, self.edge, self.end), self.end) - self.edge
         left = self.chances @ _survival(excess, self.shapes, self.scales)
         found = (left[:-1] - left[-1]) / (1.0 - left[-1])
@@ -295,28 +304,34 @@ def fit_tail(found: Histogram, rows: float) -> Tail | None:
     """
     total = float(found.weights.sum())
     above = np.cumsum(found.weights[::-1])[::-1]
+    # The first cell above which no more than TAIL_SHARE of the rows lie.
     start = int(np.searchsorted(-above, -TAIL_SHARE * total, side="left"))
     cells = np.arange(start, len(found.noisy))
     cells = cells[~found.alone[cells]]
     if total <= 0 or len(cells) < CELLS or found.edges[start] <= 0:
         return None
     edge, weight = float(found.edges[start]), float(found.weights[cells].sum())
+    # Scales are in units of where half of the tail's weight lies, so that one grid serves all columns.
     half = cells[int(np.searchsorted(np.cumsum(found.weights[cells]), weight / 2))]
     shapes, scales = (grid.ravel() for grid in np.meshgrid(SHAPES, SCALES, indexing="ij"))
     scales = scales * max(float(found.edges[half + 1]) - edge, 1e-12)
     low, high = found.edges[cells] - edge, found.edges[cells + 1] - edge
     share = _survival(low, shapes, scales) - _survival(high, shapes, scales)
+    # The best multiple of each law is solved for, so that only shape and scale are on a grid.
     misfit, mass, clear = _misfits(share, found.noisy[cells], found.variances[cells])
     chances = np.where(
         mass > 0, -0.5 * misfit - 0.5 * ((shapes - MEAN_TAIL_SHAPE) / DEVIATION_OF_TAIL_SHAPE) ** 2, -np.inf
     )
     best = int(np.argmax(chances))
+    # The squared distance of a law that fits is chi-square: its mean is the cells, its variance twice that.
     if clear[best] < MIN_TAIL_DEVIATIONS or misfit[best] > len(cells) + Z_FIT * math.sqrt(2.0 * len(cells)):
         return None
+    # Chances relative to the best law, so that exp cannot underflow for all of them.
     chances = np.exp(chances - chances[best])
     chances = chances / chances.sum()
     if float(chances @ shapes) < MIN_LONG_TAIL_SHAPE:
         return None
+    # Eight places to a doubling, at which the rows that are left beyond are worked out.
     ends = edge * 2.0 ** np.arange(1.0 / 8, 60.0, 1.0 / 8)
     left = chances @ _survival(ends - edge, shapes, scales) * weight / total * max(rows, 1.0)
     return Tail(edge, float(ends[int(np.argmax(left < 1.0))]), shapes, scales, chances)
@@ -329,6 +344,7 @@ def weigh_tail(found: Histogram, tail: Tail) -> Histogram:
         found: Cells of numbers.
         tail: The law that `fit_tail` found for them.
     """
+    # The law's share of each cell; differences of a falling function are not negative but for rounding.
     share = np.maximum(-np.diff(tail.share_above(found.edges)), 0.0)
     plain = (found.edges[:-1] >= tail.edge) & ~found.alone
     weight = float(found.weights[plain].sum())
@@ -345,6 +361,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         whole: Whether edges have to be whole numbers.
     """
     edges, fine, weights = bins.edges.copy(), [bins.fine[:1]], []
+    # Beyond the cells that were found the tail goes on to where less than one row is expected.
     last = max(float(bins.fine[-1]), min(math.ceil(tail.end), MAX_EXACT_WHOLE) if whole else tail.end)
     cells = list(zip(bins.fine[:-1], bins.fine[1:], bins.weights, strict=True))
     if last > bins.fine[-1]:
@@ -362,6 +379,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
     for low, high, weight in cells:
         parts = np.linspace(low, high, PARTS + 1) if low >= tail.edge else np.array([low, high])
         parts = np.unique(np.ceil(parts)) if whole else parts
+        # A cell of a single number has no finer parts.
         if high == np.nextafter(low, np.inf):
             parts = np.array([low, high])
         share = np.maximum(-np.diff(tail.share_above(parts)), 0.0) if low >= tail.edge else np.ones(1)
@@ -374,6 +392,7 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
 def _survival(excess: Array, shapes: Array, scales: Array) -> Array:
     """Share of the tail above each excess under each pair of parameters: shape [parameters, excesses]."""
     x = excess[None, :] / scales[:, None]
+    # The law's limit at shape 0 is exponential, which this tiny shape is as good as.
     shape = np.where(np.abs(shapes) < 1e-9, 1e-9, shapes)[:, None]
     inner = np.maximum(1.0 + shape * x, 0.0)
     safe = np.where(inner > 0, inner, 1.0)  # a law of negative shape ends somewhere
@@ -384,6 +403,7 @@ def _misfits(share: Array, noisy: Array, variances: Array) -> tuple[Array, Array
     """Of the best multiple of each law: squared distance to the noisy counts, itself, and its deviations
     above 0."""
     weights = 1.0 / variances
+    # Least squares with weights: the multiple of each law that is nearest to the counts.
     norm = np.maximum((share**2 * weights).sum(axis=1), 1e-300)
     mass = (share * noisy * weights).sum(axis=1) / norm
     misfit = ((noisy - mass[:, None] * share) ** 2 * weights).sum(axis=1)
@@ -417,6 +437,7 @@ def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
         most: The largest number found, in size.
     """
     if isinstance(column, (Moment, Time, Duration)):
+        # A time of day is below one day, so that the coarsest step is left out for it.
         steps: tuple[float, ...] = CLOCK_STEPS[isinstance(column, Time) :]
     elif column.read == "number":
         steps = THOUSANDS + (DECIMALS if isinstance(column, Real) else ())
@@ -448,6 +469,7 @@ def common_step(steps: tuple[float, ...], noisy: Array, sigma: float, zeros: flo
     counts = np.append(noisy[0] - zeros, noisy[1:])
     total = float(counts.sum())
     for place, step in enumerate(steps):
+        # Rows on no step up to this one, and the noise of as many cells.
         rest, doubt = float(counts[place + 1 :].sum()), sigma * math.sqrt(len(steps) - place)
         if rest > REST_DEVIATIONS * doubt or rest + doubt > MOST_REST * total:
             continue
@@ -481,6 +503,7 @@ def released_grids(
     """
     floor = _floor(column)
     alone, unsure = _alone(edges, weights, variances, steps, floor)
+    # What stands alone is taken out, as it says nothing of how the others are rounded.
     counts = np.maximum(noisy - alone, 0.0)
     total = float(counts.sum())
     noise = np.sqrt(sigma**2 + unsure)
@@ -489,6 +512,7 @@ def released_grids(
     units = np.array([*steps, floor])
     kept, shares = _keep_evident(counts, units, noise)
     found = [(float(units[k]), float(share)) for k, share in zip(kept, shares, strict=True) if share > 0]
+    # Shares of noisy counts may add up to more than 1.
     scale = max(math.fsum(share for _, share in found), 1.0)
     return tuple((step, share / scale) for step, share in found if step > (1.0 if _plain(column) else 0.0))
 
@@ -515,6 +539,7 @@ def _alone(
     single = (width <= floor * (1 + 1e-9)) | (edges[1:] == np.nextafter(edges[:-1], np.inf))
     for cell in np.flatnonzero(single & (weights > 0)):
         value = float(edges[cell])
+        # The first of the steps is the coarsest, as they come in falling order.
         on = [place for place, step in enumerate(steps) if abs(value / step - round(value / step)) < 1e-9]
         place = on[0] if on else len(steps)
         mass[place] += weights[cell]
@@ -552,5 +577,6 @@ def _shares(counts: Array, units: Array, kept: NDArray[np.intp]) -> Array:
     step = units[kept]
     finer = np.minimum(step / np.where(step > 0, step, 1.0)[:, None], 1.0)
     finer[step == 0] = 1.0  # any number at all
+    # Cumulated, since a value on a coarse step is on all finer ones as well.
     found: Array = nnls(finer, np.cumsum(counts)[kept])[0]
     return found

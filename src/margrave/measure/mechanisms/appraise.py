@@ -77,6 +77,7 @@ def appraise(
     what = describe_appraisal([np.ndim(table) for table in expected], digits)
 
     def exact() -> list[NDArray[np.int64]]:
+        # The counts are read by `Gaussian.ask` only, and not at all where a resumed run has the answer.
         pairs = zip(counts(), expected, strict=True)
         return [np.array([_steps(table, model, digits) for table, model in pairs], dtype=np.int64)]
 
@@ -94,6 +95,7 @@ def _digits(expected: Sequence[NDArray[np.float64]], variance: Fraction) -> int:
     largest = float(np.max([ROWS + float(np.abs(table).sum()) + table.size for table in expected]))
     if not largest < 2.0**52:
         raise InputError(invalid("expected", "finite and below 2^52 in all", "Check the model."))
+    # Steps as fine as int64 sums and the sampler's variance leave room for.
     sums = LARGEST_SUM - math.ceil(math.log2(largest))
     drawn = (LARGEST_NOISE - math.ceil(variance).bit_length()) // 2
     if drawn < 0:

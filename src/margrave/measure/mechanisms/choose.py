@@ -76,6 +76,7 @@ def choose(
     others = [None] * size if rivals is None else list(rivals)
     if len(others) != size:
         raise InputError(invalid("rivals", "one table or None a candidate", "Check the lists."))
+    # With a rival the score is a difference of two distances, and its sensitivity doubles.
     held = np.array([other is not None for other in others])
     compared = [np.zeros(1) if other is None else other for other in others]
     # Scores are whole numbers of one grid, since the mechanism is exact only on those. Where a rival takes
@@ -90,6 +91,7 @@ def choose(
         scores = _scores(tables, expected, whole, shift, grid)
         for place in np.flatnonzero(held).tolist():
             scores[place] -= whole[place] * _distance(tables[place], compared[place], grid)
+        # The index is stored as a float array, since answers of a ledger are arrays of floats.
         return Answer((np.array(float(exponential(scores, epsilon, sensitivity, noise))),))
 
     return _index(ledger.ask([event], counts, draw), size)
@@ -138,6 +140,7 @@ def _check_weights(
 
 def epsilon_of(rho: Fraction, price: Fraction) -> Fraction:
     """The largest multiple of 2^-40 whose square times the price of epsilon 1 is at most rho."""
+    # The root of rho times 2^80 in whole numbers, cut off, so that epsilon's price never exceeds rho.
     root = math.isqrt(math.floor(rho / price * (1 << 80)))
     return Fraction(root, 1 << 40)
 
@@ -152,6 +155,7 @@ def _grid(
     """
     sums = _sum_tables([table.size for table in expected], lambda some: np.abs(_join_tables(expected[some])))
     sizes = sums + np.abs(penalties)
+    # Sums of counts and expected cells, with their weights, are to be whole numbers of steps below 2^53.
     largest = float((weights * (ROWS + sizes)).max())
     if not largest < 2.0**52:
         raise InputError(invalid("expected", "finite and below 2^52 with their weights", "Check the model."))
@@ -168,6 +172,7 @@ def _sum_tables(sizes: Sequence[int], cells: Callable[[slice], NDArray[np.float6
     ends, found, first = np.cumsum(sizes), np.empty(len(sizes)), 0
     while first < len(sizes):
         before = int(ends[first - 1]) if first else 0
+        # As many tables as fit into CHUNK cells, and always one.
         last = max(int(np.searchsorted(ends, before + CHUNK, side="right")), first + 1)
         starts = np.append(before, ends[first : last - 1]) - before
         found[first:last] = np.add.reduceat(cells(slice(first, last)), starts)

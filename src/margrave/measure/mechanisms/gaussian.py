@@ -101,6 +101,7 @@ class Gaussian:
 
     def noisy(self, table: NDArray[np.int64], variance: Fraction) -> NDArray[np.float64]:
         """The table plus noise of a variance; to be called inside `Ledger.ask` only."""
+        # Rounded noise under GDP, discrete under zCDP: each has the proof that its accountant needs.
         draw = rounded_gaussian if self.rounded else discrete_gaussian
         noise = draw(variance, table.size, self._noise)
         return (table + noise.reshape(table.shape)).astype(np.float64)
@@ -125,4 +126,5 @@ def _deviation(variance: Fraction, rounded: bool) -> float:
 def _variance(l2_squared: int, rho: Fraction) -> Fraction:
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every measurement a share."))
+    # Rounded up to the grid, so that noise is never less than what rho pays for.
     return Fraction(math.ceil(Fraction(l2_squared) / (2 * rho) * GRID), GRID)

@@ -144,6 +144,7 @@ def train(
         lambda private: Answer(_train_learner(private, learner, course, event.sigma_squared, noise)),
     ).arrays
     # An answer from an earlier run is used as it is, so it has to fit this learner.
+    # A learner's start has the shapes of its end, so a stored answer is checked without training.
     if [array.shape for array in found] != [array.shape for array in learner.finished(learner.start())]:
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
     return found
@@ -168,6 +169,7 @@ def _train_learner(
     private: Encoded, learner: Learner, course: Course, variance: Fraction, noise: BitSource
 ) -> tuple[NDArray[np.float64], ...]:
     """The learner's arrays after its steps; called inside `Ledger.ask`, once the event is recorded."""
+    # The narrowest type that holds all codes, since every step copies the rows that it takes.
     kind = code_dtype(max(private.domain.sizes, default=1))
     codes = np.stack([column.astype(kind) for column in private.columns], axis=1)
     state, weights = learner.start(), sum(out * into for out, into in learner.shapes)
@@ -186,7 +188,9 @@ def _train_learner(
 
 def sample_places(rows: int, rate: Fraction, noise: BitSource) -> NDArray[np.int64]:
     """Places of the rows taken, each with probability `rate` by itself. **Not private.**"""
+    # Two coins a word: each row has 32 bits of its own.
     draws = noise.words((rows + 1) // 2).view(np.uint32)[:rows]
+    # 32 random bits fall below rate times 2^32 with exactly the probability `rate`.
     return np.flatnonzero(draws.astype(np.uint64) < np.uint64(int(rate * DRAWS_PER_UNIT)))
 
 
@@ -198,6 +202,7 @@ def sum_gradients(
     for first in range(0, len(codes), ROWS):
         block = codes[first : first + ROWS]
         words = noise.words(len(block) * learner.uniforms)
+        # 53 bits in the middle of their interval, so that neither 0 nor 1 occurs.
         uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         factors = learner.factors(state, block, uniform.reshape(len(block), learner.uniforms))
         parts = []
@@ -222,6 +227,7 @@ def clip_factors(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     _check_exact(factors)
     rights = [(right * 2.0**RIGHT).round().clamp(-MOST_RIGHT, MOST_RIGHT) for _, right in factors]
     lefts = [(left * 2.0**LEFT).round().clamp(-MOST_LEFT, MOST_LEFT) for left, _ in factors]
+    # What is no number counts as 0, after the cut, so that no learner can make a row's norm undefined.
     rights = [right.nan_to_num(0.0) for right in rights]
     lefts = [left.nan_to_num(0.0) for left in lefts]
     grams = [_gram(right) for right in rights]
@@ -231,8 +237,10 @@ def clip_factors(factors: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     for left, gram in zip(lefts, grams, strict=True):
         terms = (_gram(left) * gram * GRAM).round().clamp(-(2.0**40), 2.0**40)
         coarse = coarse + terms.sum(dim=(1, 2))
+    # Never above 1: short rows keep their gradients.
     scale = (CLIP_MARGIN * NORM / (coarse / GRAM).clamp(min=1.0).sqrt()).clamp(max=1.0)
     lefts = [(left * scale[:, None, None]).round() for left in lefts]
+    # Rounding may have made a row longer than S again, so the norm is looked at afterwards, in whole numbers.
     kept = _within(lefts, grams)
     return [(left * kept, right) for left, right in zip(lefts, rights, strict=True)]
 

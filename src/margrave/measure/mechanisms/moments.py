@@ -100,6 +100,7 @@ def wave(height: int) -> NDArray[np.int16]:
 
 def _largest(table: NDArray[np.int16]) -> int:
     """B: the largest square sum of a cosine and its sine."""
+    # A sine is the cosine a quarter turn before, in the very table that is used.
     cosines = table.astype(np.int64)
     return int((cosines**2 + np.roll(cosines, TURN // 4) ** 2).max())
 
@@ -110,6 +111,7 @@ def _digits(variance: Fraction) -> int:
     Raises:
         InputError: There are too few.
     """
+    # Noise of a^2 times the variance has to stay within what the sampler draws.
     found = (LARGEST_NOISE - math.ceil(variance).bit_length()) // 2
     if found < MIN_DIGITS:
         raise InputError(invalid("rho", "enough for a variance below 2^58", "Use fewer frequencies."))
@@ -126,6 +128,7 @@ def sum_embedded(rows: Encoded, embedding: Embedding, table: NDArray[np.int16]) 
     label = None if embedding.label is None else rows.column(embedding.label)
     for first in range(0, rows.rows, BLOCK):
         part = slice(first, first + BLOCK)
+        # Each attribute's codes begin where the previous one's end in the table of phases.
         places = np.array([column[part] + start for column, start in zip(columns, starts, strict=True)])
         codes = np.zeros(places.shape[1]) if label is None else label[part]
         _add(np.ascontiguousarray(places.T, dtype=np.int64), codes.astype(np.int64), phases, table, sums)

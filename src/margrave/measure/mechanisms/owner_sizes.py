@@ -30,6 +30,7 @@ MAX_SINGLE_CELL = 8
 def size_starts(most: int) -> tuple[int, ...]:
     """The least number of rows of each cell; the last cell holds whoever has more than `most`."""
     starts = list(range(1, min(MAX_SINGLE_CELL, most) + 1))
+    # A factor of 2^(1/4) each, and one more row at least.
     while (following := max(starts[-1] + 1, round(starts[-1] * 2**0.25))) <= most:
         starts.append(following)
     return (*starts, most + 1)
@@ -63,8 +64,10 @@ def owner_sizes(source: Source, most: int, ledger: Ledger, noise: BitSource | No
     squared = 1 if neighbours.adjacency == "add_remove" else 2
     exact = source.sizes(neighbours.unit.owner, most)
     gaussian = Gaussian(ledger, ledger.choose_noise(noise), squared)
+    # The sizes are asked for in a run of their own, so they get all of it.
     rho = ledger.remaining
     starts = np.asarray(size_starts(most)) - 1
     names = [f"owners by rows, 1 to {most} and more"]
+    # Cells of single sizes are added up to those of `size_starts`; sizes begin at 1, so cell 0 is size 1.
     (noisy,), sigma = gaussian.ask(names, rho, lambda: [np.add.reduceat(exact.reveal(), starts)])
     return NoisyMarginal(("rows",), noisy, sigma)

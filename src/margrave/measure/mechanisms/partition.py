@@ -65,6 +65,7 @@ def threshold(k: int, sigma: float, delta: Fraction, most: int | None = None) ->
     if not Fraction(1, 10**300) <= delta / k <= Fraction(1, 2):
         raise InputError(invalid("delta", "above 0 to search for unknown values", "Declare the categories."))
     most = k if most is None else most
+    # Q's inverse at delta / k, widened by more than its rounding, and rounded up to a whole count.
     return most + 1 + math.ceil(-float(ndtri(float(delta) / k)) * sigma * (1 + 1e-9))
 
 
@@ -92,6 +93,7 @@ class FoundTexts:
             rows: A released guess of the row count, for the column's `rare`; the texts are as many at least.
         """
         sigmas, (*counts, absent) = np.sqrt(self.variances), self.values.tolist()
+        # The rows are at least as many as the counts that were released say.
         least = column.rare * max(rows, float(self.values.sum()))
         # The dual threshold: three deviations of the noise and `least` rows.
         kept = [
@@ -168,6 +170,7 @@ def _exact(source: Source, name: str) -> Parts:
 
     The first part is read at once, so that what keeps a table from being read is found before the spend.
     """
+    # Parts are read as they are needed, so that not all texts and counts are held at once.
     parts = ((texts, counts.reveal()) for texts, counts in source.value_parts(name))
     return itertools.chain([next(parts)], parts)
 
@@ -187,6 +190,7 @@ def _passing_values(parts: Parts, gaussian: Gaussian, variance: Fraction, bar: i
             for place in np.flatnonzero(noisy[: len(texts)] >= bar).tolist()
         ]
         public = public or [float(noisy[-1])]
+    # Sorted by text, so that the order says nothing of how the table was read.
     kept.sort()
     return Answer((np.array([*(value for _, value in kept), *public]),), tuple(text for text, _ in kept))
 
@@ -244,5 +248,6 @@ def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[floa
     values, sigma = marginal.values.copy(), marginal.sigmas.copy()
     others = np.arange(len(values)) != column.other_code
     values[column.other_code] = rows - values[others].sum()
+    # Noise of all listed counts adds to that of the row count.
     sigma[column.other_code] = math.sqrt(variance + float((sigma[others] ** 2).sum()))
     return NoisyMarginal(marginal.clique, values, sigma)

@@ -68,6 +68,7 @@ DIGITS, NOISE_DIGITS = 10, 16
 TOLERANCE = 2.0**-13
 """Largest norm of the gradient at which the solver stops."""
 MOST_STEPS = 10_000
+"""Newton steps after which the solver gives up; see *Failure* at the head of this file."""
 OUTPUT_SHARE = Fraction(1, 64)
 """The part of rho for the noise on the result."""
 ROWS = 1 << 11
@@ -131,10 +132,12 @@ def perturb(
     # The result is rounded to whole steps, since noise is exact only on those; they are about as fine as
     # what the solver may be off.
     digits = 12 + math.ceil(math.log2(float(objective.ridge) * math.sqrt(p))) + 1
+    # A step of a power of two keeps all scaling below exact.
     step = 2.0**-digits
     # A solver stops near the minimiser, not at it, and how near hangs on the rows: that much more noise,
     # priced as an event of its own, hides the difference.
     away = (2.0**-12 + 2.0**-17 * math.sqrt(p)) / float(objective.ridge) + step * math.sqrt(p) / 2.0
+    # Sensitivity 2 r in whole steps, rounded up; the margin covers float arithmetic.
     reach = math.ceil(2.0 * away / step * (1 + 2.0**-40)) + 1
     spread = Fraction(math.ceil(Fraction(reach**2) / (2 * price * OUTPUT_SHARE) * GRID), GRID)
     events = [event, GaussianEvent(f"rounding of the {event.what}", reach**2, spread, True)]
@@ -142,6 +145,7 @@ def perturb(
     def answer(private: Encoded) -> Answer:
         linear = rounded_gaussian(event.sigma_squared, p, noise) / 2.0**NOISE_DIGITS
         theta = solve_perturbed(private, objective, linear)
+        # Rounded and cut by a rule that follows from theta alone; the proof counts both.
         whole = np.clip(np.rint(theta / step), -(2.0**52), 2.0**52).astype(np.int64)
         return Answer(((whole + rounded_gaussian(spread, p, noise)).astype(np.float64),))
 
@@ -168,6 +172,7 @@ def _event(objective: Objective, price: Fraction, ledger: Ledger, order: int) ->
     if shift <= 0:
         remedy = "Raise epsilon, or the ridge."
         raise InputError(invalid("rho", "enough for the ridge alone", remedy))
+    # The numbers are in steps of 2^-10 and the linear term in steps of 2^-16.
     moved = changed**2 * squared << 2 * (NOISE_DIGITS - DIGITS)
     variance = Fraction(math.ceil(moved / shift * GRID), GRID)
     what = f"logistic regression of {objective.numbers.names[-1]} on {objective.numbers.size - 1} numbers"
@@ -185,6 +190,7 @@ def solve_perturbed(private: Encoded, objective: Objective, linear: Floats) -> F
     for _ in range(MOST_STEPS):
         if float(np.linalg.norm(gradient)) <= TOLERANCE:
             return theta
+        # Newton's direction; the ridge keeps the matrix invertible for every table.
         step = np.linalg.solve(curvature + ridge * np.eye(len(theta)), gradient)
         length, norm = 1.0, float(np.linalg.norm(gradient))
         while True:
@@ -209,6 +215,7 @@ def _differentiate(
     for vectors, labels in _walk_rows(private, objective.numbers):
         # The leading digits of theta times whole numbers are exact, and only the small rest is rounded.
         score = vectors @ leading + vectors @ (theta - leading)
+        # The logistic function without overflow for large scores.
         mean = 0.5 * (1.0 + np.tanh(score / 2.0))
         value += float((np.logaddexp(0.0, score) - labels * score).sum())
         slope, error = _add_exactly(slope, vectors.T @ (mean - labels))
@@ -220,6 +227,7 @@ def _differentiate(
 def _cut_leading(theta: Floats) -> Floats:
     """theta cut to so few digits that its products with a row's numbers are added without rounding."""
     _, exponent = math.frexp(len(theta) * float(np.abs(theta).max()))
+    # As many digits as leave room for ten digits of the numbers and the sum over features in 53 bits.
     unit = 2.0 ** max(exponent + DIGITS - 52, -512)
     return np.asarray(np.rint(theta / unit) * unit)
 
@@ -234,6 +242,7 @@ def _add_exactly(total: Floats, part: Floats) -> tuple[Floats, Floats]:
 def _walk_rows(private: Encoded, numbers: RowNumbers) -> Iterator[tuple[Floats, Floats]]:
     """Rows in blocks: their numbers, [rows, p - 1], and their targets, [rows]."""
     matrices, first = numbers.cut(1 << DIGITS), int(numbers.constant)
+    # Dividing by a power of two is exact.
     held = [matrix / 2.0**DIGITS for matrix in matrices[first:]]
     for start in range(0, private.rows, ROWS):
         codes = [private.column(name)[start : start + ROWS] for name in numbers.names]

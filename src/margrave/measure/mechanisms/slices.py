@@ -81,6 +81,7 @@ def slices(
     """
     if rho <= 0:
         raise InputError(invalid("rho", "above 0", "Give every measurement a share."))
+    # Indicators of codes are whole already and need no finer steps.
     whole = all((matrix == np.trunc(matrix)).all() for matrix in numbers.numbers)
     height = 1 if whole else 1 << DIGITS
     matrices = numbers.cut(height)
@@ -94,6 +95,7 @@ def slices(
         (count,), spread = counter.ask(
             [what], share, lambda: [np.array([count_long(rows(), numbers, matrices, cap)])]
         )
+        # What the count costs comes out of the same share, so that both together cost rho.
         shortened, rho = float(count[0]), rho - share
     gaussian = Gaussian(ledger, noise, squared)
     variance = gaussian.sigma_squared(rho)
@@ -158,6 +160,7 @@ def _bound_codes(matrix: Integers) -> int:
     squares = (matrix**2).sum(axis=0)
     if matrix.shape[1] > MAX_CODES:
         return (4 if int(matrix.min()) < 0 else 2) * int(squares.max())
+    # ||x - y||^2 of every two codes at once.
     return int((squares[:, None] + squares[None, :] - 2 * (matrix.T @ matrix)).max())
 
 
@@ -196,6 +199,7 @@ def _shorten(vectors: Integers, cap: int) -> None:
         # The length rounded up in whole numbers, so that the shortened vector is no longer than the cap.
         length = math.isqrt(int(squares[place]) - 1) + 1
         vector = vectors[place]
+        # Cut towards 0, so that rounding can only shorten a row.
         vectors[place] = np.sign(vector) * (np.abs(vector) * cap // length)
 
 

@@ -69,6 +69,8 @@ MOST_SCORE = 16
 STEPS = 10
 """Binary digits of a score where A' and A'' are looked up."""
 MOST_WEIGHT = float(1 << 26)
+"""Largest |a_r| in steps, for exact sums of a block in float64: see *Whole numbers* at the head of this
+file."""
 ROWS = 1 << 20
 """Rows whose weights are summed at once."""
 
@@ -191,6 +193,7 @@ def _ask_curvature(
 
 def _square_curvature(slope: Slope, matrices: tuple[Integers, ...], units: int) -> int:
     """Squared L2 sensitivity of what is released of the curvature, where one marginal's is `units`."""
+    # A'' is at most 1/4 for the logistic function and 1 for the linear one.
     steepest = 1 << (WEIGHTS - 2 if slope.kind == "logistic" else WEIGHTS)
     return math.ceil(Fraction(OFF**2, 2) * (steepest * bound_rows(matrices[:-1])) ** 2 * units)
 
@@ -201,6 +204,7 @@ def _choose_digits(slope: Slope, units: int, price: Fraction) -> int:
     Raises:
         InputError: There are too few.
     """
+    # The finest numbers whose noise can still be drawn lose least to rounding.
     for digits in range(DIGITS, MIN_DIGITS - 1, -1):
         most = _square_curvature(slope, slope.numbers.cut(1 << digits), units)
         if math.ceil(most / (2 * price)).bit_length() < LARGEST_NOISE:
@@ -267,6 +271,7 @@ def sum_slopes(
     for start in range(0, private.rows, ROWS):
         codes = [private.column(name)[start : start + ROWS].astype(np.int64) for name in names]
         score = np.broadcast_to(offset, codes[-1].shape).copy()
+        # The constant adds the square of one unit to every row's length.
         length = np.full(codes[-1].shape, first << 2 * DIGITS, dtype=np.int64)
         for share, squares, column in zip(shares, lengths, codes[:-1], strict=True):
             score += share[column]
@@ -297,14 +302,17 @@ def _weigh(slope: Slope, score: Integers, labels: Integers, length: Integers) ->
     # Shifts of whole numbers round alike on every processor, as floats beside other rows might not.
     if slope.kind == "linear":
         exact = (labels << SCORES - DIGITS) - score
+        # Half a step is added before the shift, so that it rounds to the nearest.
         weights = (exact + (1 << SCORES - WEIGHTS - 1)) >> SCORES - WEIGHTS
         heights = np.full(len(score), 1 << WEIGHTS, dtype=np.int64)
     else:
         limit = MOST_SCORE << SCORES
+        # The score as the number of a step of the lookup table, counted from the lowest.
         at = (np.clip(score, -limit, limit - 1) + limit) >> SCORES - STEPS
         middles = (np.arange(2 * MOST_SCORE << STEPS) + 0.5) / 2.0**STEPS - MOST_SCORE
         mean = 1.0 / (1.0 + np.exp(-middles))
         means = np.rint(mean * 2.0**WEIGHTS).astype(np.int64)
+        # Rounded down, so that no row's curvature exceeds the bound that the noise is scaled to.
         curves = np.floor(mean * (1.0 - mean) * 2.0**WEIGHTS).astype(np.int64)
         weights = (labels >> DIGITS - WEIGHTS) - means[at]
         heights = curves[at]
@@ -337,5 +345,6 @@ def _add_tables(tables: list[Integers], codes: list[Integers], heights: Integers
         table += _sum_by(column, heights, len(table))
     pairs = combinations(codes, 2)
     for table, (one, two) in zip(tables[1 + width :], pairs, strict=True):
+        # A pair's cell is the first code times the width plus the second.
         flat = one * table.shape[1] + two
         table += _sum_by(flat, heights, table.size).reshape(table.shape)

@@ -138,6 +138,7 @@ def statistics(
 def _square_sensitivities(matrices: Sequence[Integers], neighbours: Neighbours) -> tuple[int, int, int]:
     """Squared L2 sensitivities of the eigenvalue, of X'X and of X'y, in steps."""
     rows, target = bound_parts(matrices)
+    # Rounding of the eigenvalue adds B / 64, rounded up, and 1 for its whole steps.
     eigenvalue = neighbours.unit.max_rows * rows + -(-rows // ROUNDING) + 1
     crossed = rows**2 * neighbours.marginal_l2_squared
     return eigenvalue**2, crossed, max(neighbours.marginal_l1**2 * rows * target, 1)
@@ -149,6 +150,7 @@ def _choose_digits(numbers: RowNumbers, rhos: Sequence[Fraction], ledger: Ledger
     Raises:
         InputError: There are too few.
     """
+    # The finest steps whose noise the sampler can draw.
     for digits in range(MAX_DIGITS, MIN_DIGITS - 1, -1):
         squared = _square_sensitivities(numbers.cut(1 << digits), ledger.neighbours)
         variances = [most / (2 * ledger.price(rho)) for most, rho in zip(squared, rhos, strict=True)]

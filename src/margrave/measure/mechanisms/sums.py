@@ -118,6 +118,7 @@ def bound_rows(matrices: Sequence[Integers]) -> int:
 
 def _sensitivity(matrices: Sequence[Integers], units: int) -> int:
     """Squared L2 sensitivity of what is released, where one marginal's is `units`."""
+    # (9/2) R^4, as the head of this file proves.
     return math.ceil(Fraction(OFF**2, 2) * bound_rows(matrices) ** 2 * units)
 
 
@@ -149,6 +150,7 @@ def add_products(tables: Sequence[Integers], numbers: RowNumbers, matrices: Sequ
         found[0, 0] = height**2 * int(tables[0].sum())
         for j, table in enumerate(tables[1 : 1 + width]):
             found[0, places[j]] = found[places[j], 0] = height * (own[j] @ table)
+    # Off the diagonal of codes of one attribute nothing stands: a row has one code there.
     for j, table in enumerate(tables[1 : 1 + width]):
         found[places[j], places[j]] = (own[j] * table) @ own[j].T
     for (j, k), table in zip(combinations(range(width), 2), tables[1 + width :], strict=True):

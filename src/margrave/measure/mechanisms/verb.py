@@ -89,6 +89,7 @@ def read_exact(verb: Verb, shape: tuple[int, ...], tables: Sequence[NDArray[np.i
         stopped = True
     except BaseException:  # SystemExit, say, may hold private values as well
         found = None
+    # Raised outside of the handlers, so that neither error has the verb's own as its context.
     if stopped:
         raise KeyboardInterrupt
     if found is None or found.shape != shape or found.dtype.kind not in "iu":

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Ensemble
 
 MOST_TEACHERS = 1 << 20
+"""Most teachers, a bound on memory: each is kept, whatever its part. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ def assign_teachers(codes: NDArray[Any], teachers: int, noise: BitSource) -> lis
         teachers: How many there are.
         noise: Source of random bits.
     """
+    # The high half of 64 bits times T, of which the high half again is a teacher's number.
     places = (noise.words(len(codes)) >> np.uint64(32)) * np.uint64(teachers) >> np.uint64(32)
     order = np.argsort(places, kind="stable")
     ends = np.searchsorted(places[order], np.arange(1, teachers, dtype=np.uint64))
@@ -172,10 +174,12 @@ def count_votes(
     """
     found = np.zeros(ensemble.questions, dtype=np.int64)
     for place, part in enumerate(parts):
+        # Each teacher's words are drawn even if it has no rows, so that nobody else's depend on its part.
         words = noise.words(ensemble.shown + ensemble.uniforms)
         uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         if not len(part):
             continue
+        # Rows are drawn with replacement; the minimum guards against rounding at the upper end.
         drawn = np.minimum((uniform[: ensemble.shown] * len(part)).astype(np.int64), len(part) - 1)
         own = uniform[ensemble.shown :]
         members[place], said = ensemble.taught(state, members[place], part[drawn].astype(np.int64), own)

@@ -45,6 +45,7 @@ def check_evidence(
         if array.ndim and array.shape != (rows,):
             asked = f"one code, or one for each of the {rows} rows, for {name!r}"
             raise InputError(invalid("given", asked, "Give as many as rows.", got=array.shape))
+        # Truth values count as whole numbers; floats and texts do not.
         if array.size and (array.dtype.kind not in "iub" or array.min() < 0 or array.max() >= size):
             asked = f"of codes 0 to {size - 1} for {name!r}"
             got = array.item() if array.ndim == 0 else None
@@ -113,6 +114,7 @@ def zero_forbidden(domain: Domain, tables: Sequence[Pooled], certainty: float) -
     for table in tables:
         values, sigma = table.values.copy(), table.sigma.copy()
         for clique, allowed in known:
+            # Rules about more attributes than the table has are summed out to what the table can know.
             none = ~np.broadcast_to(_within(clique, allowed, table.clique), values.shape)
             values[none], sigma[none] = 0.0, table.sigma[none] / certainty
         found.append(dataclasses.replace(table, values=values, sigma=sigma))
@@ -149,6 +151,8 @@ def sample_constrained(
     for _ in range(ROUNDS):
         if not len(wrong):
             break
+        # How often a drawn row obeys, from the first draw, so that later ones ask for about as many as are
+        # needed.
         rate = max(1.0 - len(wrong) / rows, 1.0 / TRIES) if rate == 1.0 else rate
         wrong = _again(rules, domain, columns, wrong, given, draw, rate)
     if len(wrong):
@@ -211,6 +215,7 @@ def sample_consistent(
     if rules is None or not known:
         return found
     evidence = check_evidence(model.domain, given, rows)
+    # What no drawn code can mend is refused before any row is drawn anew.
     if not rules.possible({n: np.broadcast_to(c, rows) for n, c in evidence.items()}, rows, known).all():
         raise _impossible()
     columns = [np.array(column) for column in found.columns]
@@ -235,10 +240,12 @@ def _made_room(
         own: dict[str, Any] = pick_evidence(evidence, owners)
         fresh = model.sample(len(owners), rng, own).columns
         good = _obey(rules, model.domain, fresh, {n: v[owners] for n, v in known.items()})
+        # The first good row of each owner, as an owner may have several.
         mended, first = np.unique(owners[good], return_index=True)
         for column, values in zip(columns, fresh, strict=True):
             column[mended] = values[np.flatnonzero(good)[first]]
         wrong = np.setdiff1d(wrong, mended, assume_unique=True)
+    # Only rows that are left are worth the search code by code.
     ways = {name: model.project((name,)) for name in rules.names}
     for row in wrong.tolist():
         start = {n: int(np.broadcast_to(c, len(columns[0]))[row]) for n, c in evidence.items()}
@@ -258,6 +265,7 @@ def _again(
     rate: float,
 ) -> Longs:
     """Draw some rows anew, in place; return those that still break a rule."""
+    # Rows with codes of their own take TRIES each; others share what is drawn.
     exact, many = by_row(given), int(len(wrong) / rate) + 64
     owners = np.repeat(wrong, TRIES) if exact else np.resize(wrong, many)
     fresh = draw(len(owners), pick_evidence(given, owners))
@@ -266,6 +274,7 @@ def _again(
         mended, first = np.unique(owners[good], return_index=True)
         good = good[first]
     else:
+        # Without codes of their own any good row fits any wrong one.
         good = good[: len(wrong)]
         mended = wrong[: len(good)]
     for column, values in zip(columns, fresh, strict=True):
@@ -285,6 +294,7 @@ def _search_rows(
 ) -> None:
     """Find rows code by code, in place: attributes under rules first, then the others by the model."""
     fixed = [name for name in rules.names if name in given]
+    # One more line than fixed attributes, so that the array has columns even if none is fixed.
     held = np.zeros((len(fixed) + 1, len(wrong)), dtype=np.int64)
     for i, name in enumerate(fixed):
         held[i] = np.broadcast_to(given[name], columns[0].shape)[wrong]
@@ -293,10 +303,12 @@ def _search_rows(
     for g in range(distinct.shape[1]):
         mine = np.flatnonzero(group.ravel() == g)
         start = {name: int(distinct[i, g]) for i, name in enumerate(fixed)}
+        # Rows with the same given codes share answers, of which there are at most SEARCHES.
         answers = [_complete_row(rules, start, ways, rng) for _ in range(min(len(mine), SEARCHES))]
         for place, row in enumerate(mine):
             for name, code in answers[place % len(answers)].items():
                 found[name][row] = code
+    # Attributes that no rule speaks of are drawn by the model, given those under rules.
     fresh = draw(len(wrong), {**pick_evidence(given, wrong), **found})
     for column, values in zip(columns, fresh, strict=True):
         column[wrong] = values
@@ -334,6 +346,7 @@ def _obey(
 
 def _within(clique: Clique, allowed: NDArray[np.bool_], wanted: Clique) -> NDArray[np.bool_]:
     """Which cells of a wanted clique lie in an allowed cell, to be broadcast over its other axes."""
+    # What lies outside of the table's attributes is open: a cell is allowed if any completion is.
     gone = tuple(i for i, name in enumerate(clique) if name not in wanted)
     kept = [name for name in clique if name in wanted]
     order = [name for name in wanted if name in kept]

@@ -58,6 +58,7 @@ def draw_choices(
     drawn = _accept_rows(model, given, shares, rows, rng)
     if len(next(iter(drawn.values()))) < rows:
         drawn = _draw_from_table(model, given, shares, rows, rng)
+    # Names of choices whose bins are cut by the range; the others need a code alone.
     cut = {name: choice for name, choice in choices.items() if len(choice.partial)}
     numbers = {name: _draw_numbers(one, drawn[name], rng, dtypes.get(name, "")) for name, one in cut.items()}
     if cut and rows and model.domain.rules is not None:
@@ -104,6 +105,7 @@ def _redraw_impossible(
 
 def _allowed_shares(choice: Choice, rng: np.random.Generator, dtype: str) -> Floats:
     """The share of each code's numbers that is allowed, shape [codes]."""
+    # Codes that are allowed as a whole have share 1, others 0, and cut bins what is probed.
     shares = choice.codes.astype(np.float64)
     for code in choice.partial:
         inside = int(choice.allows(_in_bin(choice, int(code), PROBES, rng, dtype)).sum())
@@ -123,6 +125,8 @@ def _accept_rows(
         # As many as should suffice by the rate so far, and a tenth more.
         many = min(int((rows - have) / rate * 1.1) + 64, MAX_DRAWN)
         sample = model.sample(many, rng, exact)
+        # A row is kept with the share of its bins that the ranges allow, so that numbers fall evenly into
+        # them.
         chance = np.ones(many)
         for name, share in shares.items():
             chance *= share[sample.column(name)]
@@ -131,6 +135,7 @@ def _accept_rows(
             parts.append(sample.column(name)[kept].astype(np.int64))
         have += len(kept)
         rate = max(len(kept) / many, 1.0 / many)
+        # Beyond this the table is the cheaper way, if it is small enough.
         if have == rows or (rows - have) / rate > MAX_DRAWN * ROUNDS:
             break
     empty = np.zeros(0, dtype=np.int64)
@@ -153,6 +158,7 @@ def _draw_from_table(
         raise InputError(invalid("given", "ranges and sets that some of the model's rows have", remedy))
     # The given columns are the last axes: reading them at their codes leaves the table of the others.
     last: Any = (Ellipsis, *exact.values())
+    # Noise may leave negative cells in a model's table.
     table = np.maximum(model.project(clique)[last], 0.0)
     allowed = np.ones(table.shape)
     for axis, name in enumerate(names):
@@ -162,6 +168,7 @@ def _draw_from_table(
     weights = (table * allowed).ravel()[cells]
     if model.domain.rules is not None:
         fixed = {name: np.full(len(cells), code) for name, code in exact.items()}
+        # Under rules a cell of no weight may be the only one left.
         weights = np.where(_obey(model, {**codes, **fixed}, len(cells)), np.maximum(weights, 1e-300), 0.0)
     elif not weights.any():
         weights = allowed.ravel()[cells]
@@ -197,6 +204,7 @@ def _draw_numbers(choice: Choice, codes: Longs, rng: np.random.Generator, dtype:
             good = choice.allows(drawn)
             numbers[left[good]] = drawn[good]
             left = left[~good]
+        # A range too narrow to be met by chance is drawn from directly.
         numbers[left] = choice.any_number(int(code), len(left), rng)
     return numbers
 

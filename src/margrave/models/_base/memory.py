@@ -79,6 +79,7 @@ class Room:
         """Cells that all tables may have together under both limits."""
         if self.max_memory is None:
             return self.max_cells
+        # Half of what is left beside the program is for cells and half for rows.
         return min(self.max_cells, (self.max_memory - PROGRAM) // (2 * A_TABLE_CELL))
 
     def rows_for(self, total: float, attributes: int, most: int | None = None) -> int:

@@ -72,11 +72,13 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         clique, values, sigma = _canonical(domain, measured)
         if not clique or (unknown is not None and not inferred):
             continue
+        # One number serves all cells where they have one sigma, which thousands of tables gain by.
         precision = np.power(sigma, -2.0)
         weighted, before = values * precision, sums.get(clique)
         if before is not None:
             weighted, precision = before[0] + weighted, before[1] + precision
         sums[clique] = (weighted, precision)
+        # A clique counts as inferred only as long as nobody has measured it.
         unmeasured[clique] = unknown if unmeasured.get(clique, unknown) is not None else None
     ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
     found = []
@@ -96,6 +98,7 @@ def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
 
     A table's sum has variance sum(sigma_cell^2).
     """
+    # The variance of a table's sum is that of all its cells added up.
     precisions = [1.0 / float((m.sigmas**2).sum()) for m in measurements]
     sums = [float(m.values.sum()) for m in measurements]
     if not sums:
@@ -138,6 +141,7 @@ def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
             continue
         for axis, name in enumerate(table.clique):
             others = tuple(k for k in range(table.values.ndim) if k != axis)
+            # Cells of a one-way are sums of the table's, and so are their variances.
             precision = 1.0 / (table.sigma**2).sum(axis=others)
             sums[name] = sums.get(name, 0.0) + table.values.sum(axis=others) * precision
             precisions[name] = precisions.get(name, 0.0) + precision
@@ -146,6 +150,7 @@ def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
 
 def perplexity(counts: NDArray[np.float64]) -> float:
     """exp of the entropy of a distribution: how many codes it is spread over. Negative counts are cut."""
+    # The entropy of a noisy table needs shares, so that negative counts are cut.
     held = np.maximum(counts, 0.0)
     shares = held[held > 0] / max(float(held.sum()), 1e-300)
     return math.exp(-float((shares * np.log(shares)).sum()))

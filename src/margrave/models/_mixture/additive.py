@@ -68,12 +68,17 @@ def slack(values: Floats, sigma: Floats, shares: Floats, strength: float) -> Flo
     often = shares[seen][:, None]
     # Fractions of a hundredth stand for labels that nobody has, so that nothing is divided by 0.
     labels = np.maximum(table.sum(axis=0), 0.01)
+    # What the pair would be if label and attribute were independent; each cell's effect is its relative
+    # excess.
     alone = often * (labels / labels.sum())
     level = _level(table / alone - 1.0, (noise / alone) ** 2)
+    # F, how fast a cell's expectation follows its own potential: share times p (1 - p).
     slope = alone * (1.0 - labels / labels.sum())
     mean = float(slope.mean())
     slope = np.maximum(slope, RARE * mean)
+    # Noise and Bayes' shrinkage meet at one typical cell here; the last line gives each cell its own F.
     factor = max(strength * np.sqrt(float(np.median(noise)) / (mean * level)), WEAKEST)
+    # Lines of codes that no row has count as the rarest, which are shrunk most.
     found: Floats = factor * np.sqrt(1.0 / RARE) * sigma
     found[seen] = factor * np.sqrt(mean / slope) * noise
     return found
@@ -96,8 +101,10 @@ def chain_neighbours(ridge: Floats, ordered: int) -> tuple[Floats, Floats]:
     """
     single = ridge.copy()
     single[:ordered] *= (1.0 - LIKENESS) / (1.0 + LIKENESS)
+    # The first and the last ordered code have one neighbour only, hence another weight than those between.
     single[[0, ordered - 1]] = ridge[[0, ordered - 1]] / (1.0 + LIKENESS)
     bonds = np.zeros((len(ridge) - 1, ridge.shape[1]))
+    # A difference of two potentials is held back by both lines' slack, so by their geometric mean.
     between = np.sqrt(ridge[1:ordered] * ridge[: ordered - 1])
     bonds[: ordered - 1] = LIKENESS / (1.0 - LIKENESS**2) * between
     return single, bonds
@@ -110,6 +117,7 @@ def _level(effects: Floats, variances: Floats) -> float:
     """
     spreads = (variances + level for level in LEVELS)
     logs = np.array([-0.5 * (np.log(spread) + effects**2 / spread).sum() for spread in spreads])
+    # Logarithms are compared with the largest one, so that exp cannot underflow for all levels at once.
     weights = np.exp((logs - logs.max()) * (1.0 - 1.0 / effects.shape[1]))
     return float(np.exp(weights @ np.log(LEVELS) / weights.sum()))
 
@@ -165,6 +173,8 @@ class Additive:
         """
         rest = self.domain.marginalize((self.target,))
         blocks = itertools.pairwise(_starts(rest))
+        # An attribute without potentials adds nothing to the sum, so its codes need be neither present nor
+        # valid.
         used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
         codes = _codes(rest, columns, [*used, len(rest)], None)
         found = np.empty((len(codes), self.potentials.shape[1]))
@@ -199,12 +209,14 @@ class Additive:
         shares = self.probabilities(columns)
         bias = np.zeros(len(wanted))
         for _ in range(TURNS if len(shares) else 0):
+            # One step of proportional fitting: the bias moves by the log of wanted over present shares.
             moved = shares * np.exp(bias)
             have = (moved / moved.sum(axis=1, keepdims=True)).mean(axis=0)
             if np.abs(have / wanted - 1.0).max() < CLOSE:
                 break
             bias += np.log(wanted / np.maximum(have, 1e-300))
         potentials = self.potentials.copy()
+        # A number added to all biases changes no conditional; the mean is taken out so that they stay small.
         potentials[-1] += bias - bias.mean()
         return replace(self, potentials=potentials)
 
@@ -279,6 +291,7 @@ def drawn_from(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
         rng: Source of randomness.
     """
     if shares.shape[1] == 2:
+        # Neighbours in this order have like probabilities, so that their roundings make up for each other.
         order = np.argsort(shares[:, 1], kind="stable")
     else:
         order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
@@ -298,14 +311,18 @@ def _dual(
     codes = _codes(rest, columns, [i for i, _, _ in measured], MOST_ROWS)
     if alone:
         codes = np.full((1, len(measured)), starts[-1], dtype=np.int32)
+    # Every row names one line of each measured table, so a line's count over the rows is its share.
     shares = np.bincount(codes.ravel(), minlength=len(table)) / len(codes)
     for i, values, sigma in measured:
         block, noise = slice(starts[i], starts[i] + len(values)), sigma / total
         table[block], ridge[block] = sum_to_shares(values / total, noise, shares[block]), strength * noise
         if i == len(rest):
+            # The target's own table is shrunk by its noise alone: its shares are not an effect to be
+            # estimated.
             continue
         ridge[block] = slack(table[block], noise, shares[block], strength)
         if rest.ordered[i] > 2:
+            # Differences run from a line to the next one of the same attribute, so the last line has none.
             inside = slice(block.start, block.stop - 1)
             ridge[block], bonds[inside] = chain_neighbours(ridge[block], rest.ordered[i])
     return Dual(codes, shares, starts, table, ridge, bonds)

@@ -59,6 +59,7 @@ class Dual:
         """The value and the gradient."""
         theta = at.reshape(len(self.ridge), -1)
         pull = self.ridge * theta
+        # The gradient of the bonds' squares: each difference acts on its two lines with opposite signs.
         steps = _even(np.diff(theta, axis=0))
         held = _even(self.bonds * steps)
         pull[1:] += held
@@ -68,11 +69,15 @@ class Dual:
         if self.width == 2:
             logs = _binary(self.codes, np.ascontiguousarray(theta[:, 1] - theta[:, 0]), self.means)
             self.means[:, 1] /= self.rows
+            # Both labels' shares of a line sum to how often the line occurs.
             self.means[:, 0] = self.shares - self.means[:, 1]
+            # log(e^u + e^v) = u + log(1 + e^(v - u)), and the rows' mean of the sum of u is linear in the
+            # shares.
             value = logs / self.rows + float(self.shares @ theta[:, 0])
         else:
             value = _general(self.codes, theta, self.means) / self.rows
             self.means /= self.rows
+        # Both penalties are quadratic, so that theta times their gradient is twice their value.
         value += 0.5 * float((theta * pull).sum()) - float((theta * self.table).sum())
         return value, (self.means - self.table + pull).ravel()
 
@@ -121,6 +126,8 @@ class Dual:
             return np.asarray((pulled - back / self.ridge).ravel())
         shares = np.maximum(self.shares, 1e-300)[:, None]
         diagonal: Floats = self.means * (1.0 - self.means / shares) + self.ridge
+        # A bond's second derivative by one potential is 1 - 1 / K of it, as each difference loses its mean
+        # over y.
         held = (1.0 - 1.0 / self.width) * self.bonds
         diagonal[1:] += held
         diagonal[:-1] += held
@@ -132,6 +139,7 @@ class Dual:
 
     def gap(self, gradient: Floats) -> float:
         """The largest L1 norm of the gradient over one table."""
+        # Each table's lines lie together, so that sums between the tables' starts are one norm a table.
         return float(np.add.reduceat(np.abs(gradient), self.starts * self.width).max())
 
 
@@ -145,10 +153,12 @@ def _binary(codes: Ints, lift: Floats, means: Floats) -> float:
     """Sum over rows of log(1 + exp(z)), z the sum of lift; adds p = 1 / (1 + exp(-z)) to means[:, 1]."""
     rows, tables = codes.shape
     total, product = 0.0, 1.0
+    # z is the log-odds of the second label, a sum of one lift for each table.
     for row in range(rows):
         z = 0.0
         for j in range(tables):
             z += lift[codes[row, j]]
+        # exp(-|z|) is at most 1, so that neither the share nor the logarithm can overflow.
         small = math.exp(-abs(z))
         share = (1.0 if z > 0.0 else small) / (1.0 + small)
         total += max(z, 0.0)
@@ -213,6 +223,7 @@ def _soften(lines: Ints, theta: Floats, shares: Floats) -> float:
     for line in lines:
         for y in range(len(shares)):
             shares[y] += theta[line, y]
+    # The largest sum is taken out before exp, so that the denominator is at least 1.
     top, total = shares[0], 0.0
     for y in range(len(shares)):
         top = max(top, shares[y])
@@ -288,11 +299,13 @@ def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[F
 
 def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], function: Convex) -> Floats:
     """Minus the approximate inverse Hessian times the gradient, by the two loops."""
+    # The two loops of algorithm 7.4: back from the newest pair, then forth from the oldest.
     q = -gradient
     weights = []
     for moved, changed, bent in reversed(steps):
         weights.append(float(moved @ q) / bent)
         q -= weights[-1] * changed
+    # The middle factor is the function's own inverse Hessian, scaled to the curvature of the last pair.
     scale = 1.0
     if steps:
         _, changed, bent = steps[-1]

@@ -55,8 +55,7 @@ class ConstraintBlock:
         sizes: Codes of each.
         codes: The allowed cells, shape [attributes, cells].
         feasible_shares: What all components have in common, up to a factor, shape [cells]: the share of the
-        values in
-            each cell's bins that obey, brought to the pairs that were measured with little noise.
+            values in each cell's bins that obey, brought to the pairs that were measured with little noise.
     """
 
     names: tuple[str, ...]
@@ -85,6 +84,7 @@ def number_cells(codes: Longs, places: Sequence[int], sizes: Sequence[int]) -> t
     Returns:
         Numbers of cells, shape [cells], and the product of the sizes.
     """
+    # A number in mixed radix, the last attribute running fastest, as in an array of these sizes.
     keys, size = np.zeros(codes.shape[1], dtype=np.int64), 1
     for i in places:
         keys, size = keys * sizes[i] + codes[i], size * sizes[i]
@@ -108,9 +108,11 @@ def condition_block(constraint: ConstraintBlock, blocks: Sequence[Floats]) -> Fl
     Returns:
         Shape [cells, components].
     """
+    # Products are taken as sums of logarithms: a product of many small shares could underflow.
     found = np.repeat(np.log(constraint.feasible_shares)[:, None], blocks[0].shape[1], axis=1)
     for code, block in zip(constraint.codes, blocks, strict=True):
         found += np.log(np.maximum(block, np.exp(constraint.lowest)))[code]
+    # The largest term is 1 before the sum is taken, so that no component's norm is 0.
     found -= found.max(axis=0)
     np.exp(found, out=found)
     found /= found.sum(axis=0)
@@ -118,7 +120,7 @@ def condition_block(constraint: ConstraintBlock, blocks: Sequence[Floats]) -> Fl
 
 
 def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: Floats) -> list[Floats]:
-    """Conditionals from which `conditioned` makes tables whose one-ways are `blocks`, where rules allow it.
+    """Conditionals from which `condition_block` makes tables with these one-ways, where rules allow it.
 
     Iterative proportional fitting (Deming and Stephan 1940) inside every component, for conditionals that
     were fitted without the rules. Where that cannot be, factors that are the same in all components then
@@ -144,6 +146,8 @@ def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: F
     )
     found = [part / part.sum(axis=0) for part in np.split(factors, starts[1:-1])]
     for _ in range(JOINT_TURNS):
+        # Raking inside components cannot always meet all one-ways; what is left is spread over all components
+        # alike.
         for i, (code, block) in enumerate(zip(constraint.codes, blocks, strict=True)):
             held = np.bincount(
                 code, weights=condition_block(constraint, found) @ weights, minlength=len(block)
@@ -174,11 +178,13 @@ def _inform_block(constraint: ConstraintBlock, rules: CodeRules) -> ConstraintBl
     by it what those inside lose (bench/LOG.md); a pair that is nothing but noise says nothing.
     """
     quiet = []
+    # Each measured pair inside of the block that noise does not drown becomes a margin to fit to.
     for one, two in combinations(constraint.names, 2):
         seen = rules.pair(one, two)
         if seen is not None:
             keys, size = constraint.keys((one, two))
             own, share = np.unique(keys), np.zeros(size)
+            # Counts of cells that rules forbid are dropped here: a feasible cell cannot take them.
             counts, variance = (part.ravel()[own] for part in seen)
             total = max(float(counts.sum()), 1.0)
             # Half the mean absolute deviation of a normal variable is 0.4 sigma: total variation.
@@ -194,6 +200,8 @@ def _inform_block(constraint: ConstraintBlock, rules: CodeRules) -> ConstraintBl
             held = np.bincount(keys, weights=found, minlength=len(share))
             found *= np.divide(share, held, out=np.ones_like(held), where=held > 0)[keys]
             found /= max(float(found.sum()), 1e-300)
+    # A part of the rules' own share stays, so that noise in a pair cannot rule a cell out for every
+    # component.
     feasible_shares = (1.0 - SPARE_SHARE) * found + SPARE_SHARE * base
     return replace(constraint, feasible_shares=feasible_shares / feasible_shares.max())
 
@@ -203,10 +211,13 @@ def _list_allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int]) 
     codes = np.zeros((0, 1), dtype=np.int64)
     for i, size in enumerate(sizes):
         count = codes.shape[1]
+        # Cells grow attribute by attribute and what rules forbid goes at once, so the full product is never
+        # made.
         if count * size > MAX_CELLS_AT_ONCE:
             return None
         codes = np.vstack([np.repeat(codes, size, axis=1), np.tile(np.arange(size), count)])
         known = dict(zip(names[: i + 1], codes, strict=True))
+        # `possible` drops a partial cell only if no code of the attributes to come could make it obey.
         codes = codes[:, rules.possible(known, codes.shape[1])]
     return codes if 0 < codes.shape[1] <= MAX_BLOCK_CELLS else None
 
@@ -315,6 +326,7 @@ def _tables(
     found = []
     for one, two in combinations(constraint.names, 2):
         here = np.ix_(at[one], at[two])
+        # Only pairs of which something was measured pull on the constraint block's cells.
         if weights[here].any():
             found.append(
                 ConstrainedPair(constraint.keys((one, two))[0], pairs[here].ravel(), weights[here].ravel())
@@ -349,8 +361,10 @@ class ConstrainedPart:
     def spread(self, shares: Singles, logs: Singles) -> None:
         """Put the one-ways of T in place of Q in `shares`; the codes of other attributes stay."""
         tables, kind = self.tables, shares.dtype.type
+        # A run in double precision hands in tables of that type; the cells follow.
         self._cells = self._cells.astype(kind, copy=False)
         own = np.maximum(logs[tables.rows], kind(tables.constraint.lowest))
+        # An attribute that was never measured has logarithm 0 for every code: within the rules it stays even.
         self._logs = np.where(tables.measured[:, None], own, kind(0.0))
         own = np.exp(self._logs)
         self._norms = _products(
@@ -374,9 +388,12 @@ class ConstrainedPart:
             np.maximum(self._mean, MIN_CELL_SHARE)
         )
         cells, ones = (alone + penalty * known).astype(kind), shares[rows]
+        # log T is log v plus the codes' log Q less log Z, so the penalty has parts by cell, by code and by
+        # norm.
         below = gradient[rows] + kind(penalty) * self._logs
         summed, paid = np.zeros_like(below), cells @ self._cells
         _return_gradient(self._cells, below, cells, summed, self.tables.places)
+        # E_k[g], the mean of the derivative under T_k, which is taken out of each code's conditional mean.
         mean = paid + (below * ones).sum(axis=0)
         present = (ones > kind(MIN_CELL_SHARE)) & self.tables.measured[:, None]
         gradient[rows] = np.where(present, summed / np.where(present, ones, kind(1.0)) - mean, kind(0.0))
@@ -389,6 +406,7 @@ class ConstrainedPart:
         [cells]."""
         value, alone = 0.0, np.zeros_like(self._mean)
         for pair in self.tables.pairs:
+            # How far the mixture's table of the pair, the cells' sums by key, is from what was measured.
             miss = np.bincount(pair.keys, weights=self._mean, minlength=len(pair.values)) - pair.values
             pull = pair.weights * miss
             value += float(pull @ miss)
@@ -402,6 +420,7 @@ def _products(cells: Singles, shares: Singles, feasible_shares: Singles, places:
     count = cells.shape[1]
     norms = np.zeros(count, cells.dtype)
     for c in range(cells.shape[0]):
+        # T_k(x) before its norm: the feasible share times one conditional of each attribute.
         line, first = cells[c], shares[places[0, c]]
         for k in range(count):
             line[k] = feasible_shares[c] * first[k]

@@ -62,6 +62,8 @@ class LatentBlock:
 
     def mixed(self, names: Sequence[str], weights: Floats) -> Floats:
         """Distribution of some attributes under weights of the components, shape [codes, codes, ...]."""
+        # One product of matrices sums over the states for the last attribute; only the others' cells are
+        # made.
         held, last = self.state_weights @ weights, self.block(names[-1])
         table = last @ held if len(names) == 1 else (self._cells(names[:-1]) * held) @ last.T
         return np.asarray(table).reshape([self.sizes[self.names.index(name)] for name in names])
@@ -90,6 +92,7 @@ class LatentBlock:
         # serves all of them.
         pairs, place = np.unique(which * count + components, return_inverse=True)
         found = np.empty(len(components), dtype=np.int64)
+        # Rows sorted by line, so that each chunk of lines finds its rows as one stretch.
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], np.arange(len(pairs) + 1))
         for first in range(0, len(pairs), CHUNK):
@@ -121,6 +124,7 @@ class LatentBlock:
         """The distinct given codes, and which of them each row has."""
         told = self.told(given)
         columns = np.stack([np.broadcast_to(given[name], rows) for name in told])
+        # NumPy versions return the inverse of a search along an axis in other shapes; ravel makes them one.
         kinds, which = np.unique(columns, axis=1, return_inverse=True)
         return dict(zip(told, kinds, strict=True)), np.asarray(which).ravel()
 
@@ -149,6 +153,8 @@ def latent_blocks_from_state(
     """
     found: list[LatentBlock] = []
     while f"nest_{len(found)}_names" in state:
+        # The keys say "nest", "atoms" and "tops" as in every release written so far: they are part of the
+        # format.
         head = f"nest_{len(found)}_"
         places, states, state_weights = (
             np.asarray(state.get(head + key, np.nan), dtype=np.float64) for key in ("names", "atoms", "tops")
@@ -158,6 +164,7 @@ def latent_blocks_from_state(
         sizes = domain.shape(names)
         # A release file may come from anybody: nothing in it is used before its shapes and sums are those
         # of a model.
+        # Every attribute's column of V sums to 1, so that a block of n attributes sums to n in each state.
         sound = (
             len(names) > 1
             and len(set(names)) == len(names)
@@ -203,6 +210,7 @@ def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), ro
         table = pairs[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
         seen = measured.get((domain.names[i], domain.names[j]))
         if seen is not None:
+            # Only what noise does not explain of the measured table is taken in place of the model's.
             table = NoisyMarginal(seen.clique, seen.values / rows, seen.sigma / rows).beyond(table)
         found[i, j] = found[j, i] = dependence(table)
     return found
@@ -224,6 +232,7 @@ def group_attributes(
         tied: As from `dependences`.
         barred: Attributes that stay alone.
     """
+    # Attributes under rules are drawn by the rules' own blocks, and no attribute may be in two blocks.
     ruled = set() if domain.rules is None else set(domain.rules.names)
     groups = [
         [i]
@@ -234,6 +243,7 @@ def group_attributes(
     means = np.asarray(tied[np.ix_(single, single)], dtype=np.float64)
     while len(groups) > 1:
         sizes = np.array([len(group) for group in groups])
+        # Only pairs i < j count, so the diagonal and the lower half never win.
         open_pairs = np.triu(np.add.outer(sizes, sizes) <= MAX_BLOCK_ATTRIBUTES, 1)
         held = np.where(open_pairs, means, -np.inf)
         a, b = np.unravel_index(int(np.argmax(held)), held.shape)

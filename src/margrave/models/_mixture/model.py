@@ -4,7 +4,7 @@ ConditionedBlock: attributes that rules tie together, drawn as one inside every 
 
 Inside component k a group's attributes have the distribution v(x) Q_k1(x_1) ... Q_kn(x_n) / Z_k over the
 cells x that the rules allow, and 0 elsewhere; v is the share of the values in a cell's bins that obey. The
-descent fits these distributions (`rules`), so nothing is mended here.
+descent fits these distributions (`constraint_blocks`), so nothing is mended here.
 
 GroupedMixture: a mixture over groups of codes, answering in codes.
 """
@@ -69,6 +69,7 @@ class ConditionedBlock:
         """Each component's distribution of some of the attributes, shape [their cells, components]."""
         keys, size = self._keys(names)
         found = np.zeros((size, self.table.shape[1]))
+        # Cells of equal key lie together once sorted, so that one pass adds up each run.
         order = np.argsort(keys, kind="stable")
         held, firsts = np.unique(keys[order], return_index=True)
         found[held] = np.add.reduceat(self.table[order], firsts, axis=0)
@@ -90,6 +91,8 @@ class ConditionedBlock:
         keys, _ = self._keys(told)
         order = np.argsort(keys, kind="stable")
         table = np.zeros((len(cells), self.table.shape[1]))
+        # Allowed cells that agree with the given codes are one stretch of the sorted keys, maybe an empty
+        # one.
         first, last = (np.searchsorted(keys[order], cells, side=side) for side in ("left", "right"))
         for line, (start, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
             table[line] = self.table[order[start:end]].sum(axis=0)
@@ -126,11 +129,15 @@ class ConditionedBlock:
     ) -> Longs:
         """A cell for each row among those that agree with its given codes."""
         count = self.table.shape[1]
+        # Rows with the same given codes and component share one distribution.
         pairs, which = np.unique(cells * count + components, return_inverse=True)
         starts, lengths = firsts[pairs // count], firsts[pairs // count + 1] - firsts[pairs // count]
+        # Stretches of unlike length are padded to the longest; what lies beyond one's own length gets weight
+        # 0.
         places = np.minimum(starts[:, None] + np.arange(max(int(lengths.max(initial=1)), 1)), len(order) - 1)
         inside = np.arange(places.shape[1]) < lengths[:, None]
         table = np.where(inside, self.table[order[places], (pairs % count)[:, None]], 0.0)
+        # A component that gives none of these cells any weight says nothing: all of them are alike then.
         empty = table.sum(axis=1) <= 0.0
         table[empty] = inside[empty]
         drawn = draw_column(which.ravel(), order_by_group(which.ravel(), len(pairs)), table, rng)
@@ -263,15 +270,19 @@ class MixtureModel(Model):
         return self._total * self._mix_components(clique)
 
     def _mix_components(self, clique: Clique) -> Floats:
+        # A pair inside of one latent block depends on its states, beyond what components tell of it.
         for latent_block in self.latent_blocks:
             if clique and set(clique) <= set(latent_block.names):
                 return latent_block.mixed(clique, self.weights)
+        # Attributes of one group are dependent inside a component, so they enter as one factor.
         table, tied = self.weights[None, :], [group.told(dict.fromkeys(clique, 0)) for group in self.groups]
         parts = {names: group.summed(names) for names, group in zip(tied, self.groups, strict=True) if names}
         alone = [name for name in clique if not any(name in names for names in parts)]
         blocks = [*parts.items(), *(((name,), self.block(name)) for name in alone)]
         if not blocks:
             return np.asarray(table.sum())
+        # All factors but the last are multiplied cell by cell; the last one's product also sums the
+        # components.
         for _, block in blocks[:-1]:
             table = (table[:, None, :] * block[None, :, :]).reshape(-1, len(self.weights))
         order = [name for names, _ in blocks for name in names]
@@ -281,6 +292,7 @@ class MixtureModel(Model):
     def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
         """The marginals of many cliques; pairs are taken from one product of matrices."""
         pairs = [clique for clique in cliques if self._loose(clique)]
+        # One large product serves all pairs at once, and pays off from about as many pairs as attributes.
         if len(pairs) < len(self._domain):
             return [self.project(clique) for clique in cliques]
         square = self.pairs(self.weights)
@@ -431,6 +443,7 @@ def undo_grouping(
         return GroupedMixture(model, grouping, estimate_wide_pairs(model, grouping, tables))
     left = grouping.without(wide)
     parts = {name: model.fitted_block(name) for name in model.domain.names}
+    # Inside a component a code has its group's conditional times its share of the group.
     for name in wide:
         parts[name] = model.block(name)[grouping.groups[name]] * grouping.shares[name][:, None]
     domain = left.inner if left.groups else grouping.domain

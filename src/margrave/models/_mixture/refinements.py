@@ -175,8 +175,8 @@ CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
 TOLERANCE = 3e-4
 """Of the additive fits: the L1 norm of the gradient over one table, in probability."""
 WIDTH, MIN_REFINEMENTS = 64, 4
-"""At most WIDTH / attributes refined attributes are chosen, or LABELS if more: each costs time as the
-attributes grow."""
+"""At most WIDTH / attributes refined attributes are chosen, or MIN_REFINEMENTS if more: each costs time
+as the attributes grow."""
 PASSES = 4
 """Swaps tried for each row to bring a refined attribute's pairs to their expectations."""
 PROPOSALS = 32
@@ -310,9 +310,12 @@ class Refinements:
         for turn in range(ROUNDS):
             if not len(left):
                 break
+            # Later turns draw more rows for each one that is missing: the easy ones are found by now.
             owners = np.resize(left, min(len(left) << (turn + 1), MAX_PROPOSAL_ROWS + len(left)))
             fresh = self._joint(model, len(owners), rng, pick_evidence(rest, owners), deadline)
             have = self._key(dict(zip(self._domain.names, fresh, strict=True)), asked)
+            # Without codes that differ by row a drawn row fits any owner, so it goes to one that wants its
+            # codes.
             if not by_row(rest):
                 owners = _owners(have, left, wanted)
             good = np.flatnonzero((owners >= 0) & (have == wanted[owners]))
@@ -358,6 +361,7 @@ class Refinements:
         proposed = model.draw_unrefined(len(owners), rng, given)
         columns = dict(zip(self._domain.names, proposed, strict=True))
         asked = {name: given[name] for name in self.names if name in given}
+        # Importance weights: the conditionals of the given codes over the mixture's own, by which rows came.
         logs = -np.log(model.find_probability(columns, asked))
         for step in self.steps:
             if step.target not in asked:
@@ -366,6 +370,7 @@ class Refinements:
             shares = step.probabilities(_without(columns, step.target))
             own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
             logs += np.log(np.maximum(own, 1e-300))
+        # The largest of log weight plus Gumbel noise is a draw in proportion to the weights.
         best = (logs + rng.gumbel(size=len(logs))).reshape(rows, PROPOSALS).argmax(axis=1)
         kept = np.arange(rows) * PROPOSALS + best
         return [columns[name][kept] for name in self._domain.names]
@@ -414,6 +419,7 @@ def choose_refinements(
             picked_.append(name)
     triples = [table.clique for table in tables if len(table.clique) == 3]
     later = {name: (name in nested, domain[name]) for name in domain.names if name not in ruled}
+    # Those chosen first are drawn last, so that they see all others as they finally are.
     return with_triples(picked_[::-1] + ([] if target is None else [target]), triples, later)
 
 
@@ -513,6 +519,7 @@ def _dependence(model: Refinable, names: Sequence[str]) -> dict[str, float]:
         pairs = [(name, other) for other in model.domain.names if other != name]
         whole = sum(dependence(table / model.total) for table in model.project_many(pairs))
         shares = model.project((name,)) / model.total
+        # Shares of mostly one code cannot depend much; 1 - sum of squares scales that out.
         found[name] = whole / max(1.0 - float(shares @ shares), 1e-6)
     return found
 

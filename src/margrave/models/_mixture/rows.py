@@ -33,6 +33,7 @@ MIN_WIDE_CODES = 512
 
 def condition_weights(model: MixtureModel, evidence: Mapping[str, int]) -> Floats:
     """Component weights given codes for all rows: w_k prod_i Q_ki(x_i), normalised, shape [components]."""
+    # Attributes of a group are explained by the group as a whole, not one by one.
     logs = np.log(np.maximum(model.weights, 1e-300))
     tied = {name for group in model.groups for name in group.names}
     for group in model.groups:
@@ -41,6 +42,7 @@ def condition_weights(model: MixtureModel, evidence: Mapping[str, int]) -> Float
     for name, code in evidence.items():
         if name not in tied:
             logs = logs + np.log(np.maximum(model.block(name)[code], 1e-300))
+    # The largest logarithm is taken out before exp, so that the weights cannot all underflow.
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
 
@@ -83,8 +85,10 @@ def draw(
         weights, keys = _components(model, rows, rng, evidence)
     else:
         weights, keys = model.weights, chosen.keys
+    # Rows of one component lie together in this order; each kind of column is drawn along it.
     by = order_by_group(keys, len(weights))
     columns = []
+    # Codes under rules come first, as whole cells, so that no later draw can break a rule.
     tied = {
         name: codes
         for constraint in model.constraint_blocks
@@ -106,9 +110,11 @@ def draw(
             continue
         table = np.ascontiguousarray(model.block(name).T)
         columns.append(draw_column(keys, by, table, rng))
+    # Rounding has met the one-ways already; swaps only bring the pairs nearer, so they may be left out.
     if passes and not (deadline is not None and deadline.passed):
         sums = {} if chosen is None else chosen.sums
         _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline, sums)
+    # Rows that were given codes keep their places; all others lie sorted by component so far.
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
@@ -140,6 +146,7 @@ def _balance(
         if latent_block.told(dict.fromkeys(given - {*sums}, 0))
         for name in latent_block.names
     }
+    # Columns that are far are neither moved nor compared: the model's tables are not those of these rows.
     far = (given - {*sums}) | told | {name for name in tied if model.domain[name] > MIN_WIDE_CODES}
     near = [i for i, name in enumerate(names) if name not in far]
     loose = [place for place, i in enumerate(near) if names[i] not in tied and names[i] not in sums]
@@ -152,10 +159,12 @@ def _balance(
     for latent_block in model.latent_blocks:
         inside = [name for name in latent_block.names if name in place]
         apart.update({place[name]: states[latent_block.names] for name in inside})
+        # Inside a latent block pairs come from its states, not from the components alone.
         for one, two in permutations(inside, 2):
             a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
             table = len(keys) * latent_block.mixed((one, two), weights)
             for name, whole in ((one, table.sum(axis=1)[:, None]), (two, table.sum(axis=0)[None, :])):
+                # Given columns have other one-ways than the model, so the block's table is scaled to theirs.
                 if name in sums:
                     counts = sums[name].sum(axis=1).reshape((-1, 1) if name == one else (1, -1))
                     table = table * (counts / np.maximum(whole, 1e-300))
@@ -181,6 +190,8 @@ def _expect_pairs(
     if sums:
         own = np.concatenate([np.full(model.domain[name], name in sums) for name in names])
         known = np.concatenate([sums[name] for name in names if name in sums])
+        # Given columns' own sums of components replace the model's: the rest follows from its component
+        # alone.
         mixed = known @ shares[~own].T
         expected[np.ix_(own, own)] = 0.0
         expected[np.ix_(own, ~own)], expected[np.ix_(~own, own)] = mixed, mixed.T
@@ -191,10 +202,12 @@ def _components(
     model: MixtureModel, rows: int, rng: np.random.Generator, evidence: Evidence
 ) -> tuple[Floats, Longs]:
     """Shares of the components among the rows, [components], and each row's component, [rows]."""
+    # A group's given codes are explained together, so one that differs by row takes the whole group along.
     apart = {n for g in model.groups if by_row({t: evidence[t] for t in g.told(evidence)}) for n in g.names}
     own_groups = [group for group in model.groups if apart.intersection(group.told(evidence))]
     alike = {n: code for n, code in evidence.items() if isinstance(code, int) and n not in apart}
     weights = condition_weights(model, alike)
+    # All rows share one distribution of components; the keys are sorted, as rows are shuffled at the end.
     if not by_row(evidence):
         keys = draw_column(np.zeros(rows, np.int64), np.arange(rows), weights[None, :], rng)
         keys.sort()
@@ -204,6 +217,7 @@ def _components(
     blocks = [np.log(np.maximum(block.astype(np.float32), 1e-30)) for _, block in own]
     start = np.log(np.maximum(weights, 1e-300)).astype(np.float32)
     keys = np.empty(rows, dtype=np.int64)
+    # Chunks bound the table of rows by components.
     for first in range(0, rows, CHUNK):
         part = slice(first, min(first + CHUNK, rows))
         logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
@@ -215,6 +229,7 @@ def _components(
         table = np.exp(logs - logs.max(axis=1, keepdims=True)).astype(np.float64)
         each = np.arange(len(table))
         keys[part] = draw_column(each, each, table, rng)
+    # The components' shares among these rows stand for the weights where pairs are expected.
     return np.bincount(keys, minlength=len(weights)) / max(rows, 1), keys
 
 
@@ -236,9 +251,11 @@ def find_probability(model: MixtureModel, columns: Mapping[str, Longs], asked: M
             if group.told(rest):
                 lines, likely = group.likelihood(pick_evidence(rest, np.arange(rows)[part]), len(logs))
                 logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
+        # Weights of the components given all codes that are not asked for, up to a factor.
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         joint = weights.copy()
         for name, codes in asked.items():
             joint *= model.block(name)[codes[part]]
+        # The norm of the weights cancels, so they were never normalised.
         found[part] = joint.sum(axis=1) / weights.sum(axis=1)
     return np.maximum(found, 1e-12)

@@ -83,6 +83,7 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
     pairs, weights = np.zeros((codes, codes), np.float64), np.zeros((codes, codes), np.float64)
     ones, one_weights = np.zeros(codes), np.zeros(codes)
     ruled = set() if domain.rules is None else set(domain.rules.names)
+    # An inferred pair says independent, which rules that tie both attributes know better.
     tables = [table for table in tables if not (table.inferred and ruled.issuperset(table.clique))]
     for table in tables:
         at = [slice(starts[i], starts[i + 1]) for i in map(domain.index, table.clique)]
@@ -93,11 +94,14 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
             continue
         for a, b in combinations(range(len(at)), 2):
             others = tuple(axis for axis in range(len(at)) if axis not in (a, b))
+            # A pair out of a larger table adds up noise of all cells that are summed over.
             weight = rows**2 / (table.sigma**2).sum(axis=others)
             pairs[at[a], at[b]] += weight * (table.values.sum(axis=others) / rows)
             weights[at[a], at[b]] += weight
+    # The sums of value times precision become means weighted by precision.
     for values, precision in ((pairs, weights), (ones, one_weights)):
         np.divide(values, precision, out=values, where=precision > 0)
+    # Each pair was filled in on one side of the diagonal only.
     pairs, weights = pairs + pairs.T, weights + weights.T
     tied = stack_constrained(domain, starts, pairs, weights, one_weights)
     return Stacked(

@@ -53,6 +53,7 @@ def panels(measured: Stacked, scale: float, device: Device) -> list[Panel]:
     if not weights.any():
         return []
     spans = [span for i in range(measured.attributes - 1) for span in _runs(measured, i)]
+    # The third product is that of the derivative; the constant stands for the time to begin a product.
     asked = sum(
         3 * (one.stop - one.start) * (other.stop - other.start) + MIN_PRODUCT_CELLS for one, other in spans
     )
@@ -73,6 +74,7 @@ def _runs(measured: Stacked, attribute: int) -> list[tuple[slice, slice]]:
     for start, stop in zip(starts[attribute + 1 : -1], starts[attribute + 2 :], strict=True):
         if not measured.pair_weights[own, start:stop].any():
             continue
+        # Runs join over a gap where the codes between cost less than a product of their own.
         if runs and start - runs[-1][1] <= BRIDGE:
             runs[-1] = (runs[-1][0], stop)
         else:
@@ -100,6 +102,7 @@ def pair_misfit(device: Device, held: Sequence[Panel], shares: Any) -> tuple[Any
         off = (one @ other.T).div_(count).sub_(panel.values)
         pull = panel.weights * off
         value += (pull * off).sum()
+        # A panel that mirrors itself has both its derivatives in one product.
         if panel.rows == panel.columns:
             slope.addmm_(pull, other, alpha=4.0 / count)
             continue
@@ -160,9 +163,11 @@ class ConstrainedShares:
         for constraint, places, codes, feasible_shares in zip(
             self.constraint_blocks, self._places, self._codes, self._log_feasible_shares, strict=True
         ):
+            # All rows start at the rules' own shares; each attribute's log share is added to its cells.
             logs = feasible_shares.expand(-1, shares.shape[1])
             for i, code in zip(places, codes, strict=True):
                 block = shares[self.starts[i] : self.starts[i + 1]]
+                # A share of 0 in one code would make the whole row of cells impossible.
                 logs = logs + block.clamp(min=float(np.exp(constraint.lowest))).log().index_select(0, code)
             found.append(self.device.torch.softmax(logs, 0))
         return found
@@ -182,6 +187,8 @@ class ConstrainedShares:
         parts: list[slice | tuple[int, Any, int]] = []
         order: list[str] = []
         for k, constraint in enumerate(self.constraint_blocks):
+            # Two attributes or more of one constraint block are read off its table, being dependent inside a
+            # row.
             names = tuple(name for name in clique if name in constraint.names)
             if len(names) > 1:
                 keys, size = constraint.keys(names)
@@ -195,12 +202,15 @@ class ConstrainedShares:
         return Blocks(tuple(parts), self.domain.shape(order), tuple(order.index(name) for name in clique))
 
     def cells(self, blocks: Blocks, shares: Any, tables: Sequence[Any]) -> Any:
-        """The mean over rows of each cell's share, shape of the clique; shares are `settled`."""
+        """The mean over rows of each cell's share, shape of the clique; shares as from
+        `condition_shares`."""
         factors = [
             shares[part] if isinstance(part, slice) else self._sum_cells(tables[part[0]], part[1], part[2])
             for part in blocks.parts
         ]
         found, count = factors[0], shares.shape[1]
+        # All factors but the last are multiplied cell by cell; the last product also takes the mean over
+        # rows.
         for factor in factors[1:-1]:
             found = (found[:, None, :] * factor[None, :, :]).reshape(-1, count)
         mean = found @ factors[-1].T / count if len(factors) > 1 else found.mean(1)
@@ -222,7 +232,7 @@ class Misfit:
     The model is a mean over relaxed rows of products: cell x of clique C has the proportion
     mean_r prod_{i in C} shares[x_i, r] (RAP, definition 3: a product query extended to relaxed rows).
     Noise alone has an expectation of `NOISE`. Pairs go by panels (`panels`); larger tables,
-    and those of attributes that rules tie together, one by one. Rows are as the rules leave them (`tied`), as
+    and those of attributes that rules tie together, one by one. Rows are as the rules leave them, as
     a `MixtureModel` takes them.
 
     Args:

@@ -71,6 +71,7 @@ def _exact(domain: Domain, tables: Sequence[Pooled], shares: Floats) -> Floats:
     start = 0
     for name, size in zip(domain.names, domain.sizes, strict=True):
         part = exact[start : start + size]
+        # Nothing pulls on an attribute without measurements, so that what it has is its random start.
         if name not in seen:
             part[...] = 1.0
         part /= part.sum(axis=0)
@@ -95,6 +96,7 @@ def alone(domain: Domain, tables: Sequence[Pooled], rows: float, haze: float = H
     for name, size in zip(domain.names, domain.sizes, strict=True):
         part = np.full(size, 1.0 / size)
         if name in found:
+            # The noisy one-way as the nearest distribution, with a part spread evenly.
             part = (1.0 - haze) * project_simplex(
                 found[name].values / rows, found[name].sigma ** 2
             ) + haze * part
@@ -148,6 +150,7 @@ def cells_with(
     domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique], largest: int, max_cells: int
 ) -> Floats:
     """Cells that a fit to cliques and each one candidate compares, infinite where one is too large."""
+    # Tables are compared once, whatever the order of their names.
     held = {frozenset(clique) for clique in cliques}
     start = sum(_cells(domain, clique, largest, max_cells) for clique in held)
     asked = [frozenset(clique) for clique in candidates]
@@ -157,6 +160,7 @@ def cells_with(
 
 def _cells(domain: Domain, names: Collection[str], largest: int, max_cells: int) -> float:
     cells = float(math.prod(min(domain[name], largest) for name in names))
+    # Pairs go by matrix products and are never too large; only larger cliques are.
     return cells if len(names) <= 2 or cells <= max_cells else float("inf")
 
 
@@ -179,7 +183,9 @@ def simplices(device: Device, points: Any, sizes: Sequence[int]) -> Any:
 def _simplex(torch: Any, block: Any) -> Any:
     falling = torch.sort(block, dim=0, descending=True).values
     counts = torch.arange(1, len(block) + 1, dtype=block.dtype, device=block.device)[:, None]
+    # The sum of the m largest less 1, over m: tau for every m.
     levels = (falling.cumsum(0) - 1.0) / counts
+    # Entries that exceed their own tau come first in falling order, so that counting them gives m.
     kept = (falling > levels).sum(0, keepdim=True).clamp(min=1)
     return (block - levels.gather(0, kept - 1)).clamp(min=0.0)
 
@@ -285,6 +291,7 @@ class Generator:
         start, width = [], inputs
         for wide in widths:
             start += [_draw_weights((wide, width), width, rng), np.ones(wide), np.zeros(wide)]
+            # Each block reads its input and all outputs before, so the next one's input is wider.
             width += wide
         start += [_draw_weights(shape, width, rng) for shape in ((sum(sizes), width), (sum(sizes),))]
         self.width = width
@@ -292,6 +299,7 @@ class Generator:
         """Of a block's map, scales and shifts, block by block, and of the last map and its offsets."""
         self.start = device.put(np.concatenate([part.ravel() for part in start]), device.torch.float32)
         """Starting weights, all in one tensor."""
+        # Which attribute each code belongs to, for sums inside of attributes.
         attribute = np.repeat(np.arange(len(sizes)), sizes)
         self._of = device.put(attribute, device.torch.int64)
         one_hot = np.arange(len(sizes))[:, None] == attribute
@@ -409,6 +417,7 @@ def train_generator(
     for step in range(pace.steps):
         if stop() or (loss := sloped(parts, into)) <= pace.floor:
             break
+        # Where the loss leaps, a single step may have less of it than the average will.
         if mean is not None and pace.exact and loss < least:
             best, least = weights.clone(), loss
         # Averaging begins half way, when the first weights no longer tell.
@@ -419,4 +428,5 @@ def train_generator(
             mean.lerp_(weights, 1.0 - pace.average)
     if mean is None:
         return weights
+    # The averaged weights are tried once more against the best single step.
     return mean if best is None or sloped(network.parts(mean), into) <= least else best

@@ -43,6 +43,7 @@ def lines_of(columns: Sequence[NDArray[np.integer[Any]]], firsts: Sequence[int] 
     """
     lines = np.empty((len(rows), len(columns)), dtype=np.int32)
     for first in range(0, len(rows), BLOCK):
+        # A block of lines is filled column by column while it lies in the cache.
         part = slice(first, first + BLOCK)
         for v, column in enumerate(columns):
             lines[part, v] = column[rows[part]] + firsts[v]
@@ -111,10 +112,13 @@ def balance(
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
     by = order_by_group(groups, int(groups.max()) + 1)
     codes = lines_of(columns, starts, by)
+    # The excess begins at minus the expectation, and counting adds the rows.
     excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
     if not _count_within(codes, excess, deadline):
         return [np.array(column, dtype=np.int64) for column in columns]
+    # Columns inside a latent block move among rows of one state; all others among rows of one component.
     plans = _plans(by, groups, range(len(columns)) if movable is None else movable, apart or {})
+    # With more rows than are tried in a pass, each pass begins one row later and so tries others.
     state, step = fresh_state(rng), max(1, len(by) // most)
     at_once = max(1, WORK_A_LOOK * step // codes.size)
     for turn, (order, ends, moved) in product(range(passes), plans):
@@ -143,6 +147,7 @@ def _plans(
 ) -> list[tuple[Longs, Longs, Longs]]:
     """For each kind of groups: places in their order, where each group ends, and the columns that move."""
     plans = [_plan(np.arange(len(by)), groups[by], [v for v in movable if v not in apart])]
+    # Columns with the same keys share one order; identity is enough, as they come from one array.
     for keys in {id(keys): keys for keys in apart.values()}.values():
         placed = keys[by]
         order = order_by_group(placed, int(placed.max()) + 1)
@@ -152,6 +157,7 @@ def _plans(
 
 
 def _plan(order: Longs, keys: Longs, moved: Sequence[int]) -> tuple[Longs, Longs, Longs]:
+    # A group ends where the key changes; keys are in ascending order.
     ends = np.append(np.flatnonzero(np.diff(keys)) + 1, len(keys))
     return order, ends, np.asarray(moved, dtype=np.int64)
 
@@ -185,8 +191,10 @@ def balance_column(
     """
     starts = np.concatenate([[0], np.cumsum([len(counts) for counts in expected])])[:-1].astype(np.int64)
     others = np.asarray(drawn, dtype=np.int64)
+    # Rows of all tables stand one below the other; starts say where each attribute's begin.
     excess = (-np.concatenate(expected)).astype(np.float32)
     _count_with(codes, v, others, starts, excess)
+    # Of many rows a part in stretches is enough, since swaps need near neighbours to try.
     rows = by if len(by) <= most else _stretches(by, most, rng)
     near = np.empty((len(rows), len(drawn)), dtype=np.int32)
     _gather(codes, others, starts, rows, near)
@@ -197,6 +205,7 @@ def balance_column(
 
 def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
     """About `most` of the rows: stretches of SWAP_REACH neighbours at equal distances from each other."""
+    # The number of stretches that one chosen stretch stands for, rounded up.
     spread = -(-len(by) // most)
     firsts = np.arange(int(rng.integers(spread)) * SWAP_REACH, len(by), spread * SWAP_REACH)
     places = (firsts[:, None] + np.arange(SWAP_REACH)).ravel()
@@ -218,6 +227,7 @@ def _count(codes: Ints, counts: NDArray[np.int32]) -> None:
 @compile_kernel
 def _add_both_ways(counts: NDArray[np.int32], excess: Singles) -> None:
     """Add counts, which are below the diagonal, to the excess on both sides of it."""
+    # Only the lower half is counted; both halves follow from it.
     for a in range(len(counts)):
         for b in range(a):
             excess[a, b] += counts[a, b]
@@ -239,10 +249,14 @@ def _swap(
     for v in moved:
         group, first = 0, 0
         for place in range(start, len(order), step):
+            # Groups lie one behind the other, so the group is followed along and never searched.
             while place >= ends[group]:
                 first = ends[group]
                 group += 1
+            # The second row is any of the same group, maybe the first one itself, in which case nothing
+            # changes.
             p, q = order[place], order[first + int(uniform(state) * (ends[group] - first))]
+            # Strictly better only, or rounding would let equal pairs swap back and forth.
             if codes[p, v] != codes[q, v] and _change(codes[p], codes[q], v, excess) < -0.001:
                 _exchange(codes[p], codes[q], v, excess)
 
@@ -255,6 +269,8 @@ def _change(one: Ints, two: Ints, v: int, excess: Singles) -> float:
     for w in range(len(one)):
         s, t = one[w], two[w]
         if s != t and w != v:
+            # A cell of excess e that gains a row adds 2 e + 1 to the sum, one that loses a row 1 - 2 e: half
+            # of four such terms.
             change += b[s] - a[s] + a[t] - b[t] + np.float32(2.0)
     return float(change)
 
@@ -266,6 +282,7 @@ def _exchange(one: Ints, two: Ints, v: int, excess: Singles) -> None:
     for w in range(len(one)):
         s, t = one[w], two[w]
         if s != t and w != v:
+            # Two cells gain a row and two lose one, on both sides of the diagonal.
             for code, other, by in ((b, s, 1), (a, s, -1), (a, t, 1), (b, t, -1)):
                 excess[code, other] += by
                 excess[other, code] += by
@@ -341,6 +358,7 @@ def _may_swap(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state:
         return True
     if not (_alone(p, keys) and _alone(q, keys)):
         return False
+    # Metropolis: the swap is taken with the ratio of the joint probabilities after and before.
     return bool(table[k, b] * table[m, a] > uniform(state) * table[k, a] * table[m, b])
 
 

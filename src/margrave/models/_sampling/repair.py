@@ -72,6 +72,7 @@ def repair(
     if not len(cliques) or not codes.shape[1]:
         return 0.0
     starts = np.cumsum([0, *(int(np.prod([sizes[v] for v in clique])) for clique in cliques)])
+    # The excess begins at minus the expectations; counting adds the rows.
     members, strides, of = _axes(len(codes), sizes, cliques)
     excess = -expected
     _count(codes, starts, members, strides, excess)
@@ -95,6 +96,7 @@ def _axes(
     strides = np.zeros_like(members)
     of = np.full((attributes, len(cliques)), -1, dtype=np.int64)
     for k, clique in enumerate(cliques):
+        # Strides as of an array in row-major order, so the last attribute has stride 1.
         step = 1
         for place in range(len(clique) - 1, -1, -1):
             members[k, place], strides[k, place] = clique[place], step
@@ -187,6 +189,7 @@ def _search(
     """
     rows = codes.shape[1]
     differences = np.empty(BLOCK, dtype=np.uint8)
+    # Only a change that lowers the sum by more than rounding counts.
     best, tried = -1e-6, 0
     blocks = (rows + BLOCK - 1) // BLOCK
     # Begin at a random block, so that the first rows of the table are not changed more than others.
@@ -222,6 +225,7 @@ def _compare(
         if clique[place] >= 0:
             column = codes[clique[place], first : first + length]
             code = column.dtype.type(wanted[place])
+            # Counted without leaving early, so that the loop has no branch.
             for i in range(length):
                 differences[i] += column[i] != code
     held = 0
@@ -267,6 +271,7 @@ def _locate(codes: NDArray[Any], i: int, v: int, tables: Any, at: Longs) -> None
     for k in range(len(at)):
         if of[v, k] < 0:
             continue
+        # Code 0 of the attribute, so that a change needs only steps of the attribute's stride.
         at[k] = starts[k]
         for place in range(members.shape[1]):
             u = members[k, place]
@@ -293,6 +298,7 @@ def _cost(a: int, b: int, v: int, tables: Any, at: Longs) -> float:
     # Beyond this a row would be less likely than the model allows for any gain.
     if likelier < -nats:
         return 0.0
+    # Becoming likelier is no gain of its own, or rows would drift to the model's mode.
     return cost - min(likelier, 0.0)
 
 
@@ -336,6 +342,7 @@ def steer(
         expected: Counts wanted in each table, each of shape [rows, codes].
     """
     width = table.shape[1]
+    # Tables lie one behind the other in one array; starts say where each begins.
     starts = np.concatenate([[0], np.cumsum([counts.size for counts in expected])])[:-1].astype(np.int64)
     excess = -np.concatenate([counts.ravel() for counts in expected])
     steps = np.asarray(strides, dtype=np.int64).reshape(len(expected), len(radices)) * width
@@ -349,6 +356,7 @@ def _places(keys: Longs, radices: Longs, steps: Longs, starts: Longs) -> Longs:
     """Where each group's row begins in each table, shape [groups, tables]."""
     places = np.empty((len(keys), len(starts)), dtype=np.int64)
     for group in range(len(keys)):
+        # The key is a number in mixed radix; digits are taken off from the fastest one.
         rest = keys[group]
         places[group] = starts
         for j in range(len(radices) - 1, -1, -1):
@@ -363,6 +371,7 @@ def _places(keys: Longs, radices: Longs, steps: Longs, starts: Longs) -> Longs:
 def _count_cells(firsts: Longs, codes: Ints, places: Longs, excess: Floats) -> None:
     """Add the rows to the tables, equal codes that lie together at once."""
     for group in range(len(places)):
+        # Codes of a group lie together but for those that were rounded up, so runs are added at once.
         first, last = firsts[group], firsts[group + 1]
         while first < last:
             code, end = codes[first], first + 1
@@ -384,6 +393,7 @@ def _steer(
         for group in range(len(keys)):
             rows, last = firsts[group + 1] - firsts[group], firsts[group + 1]
             ready = False
+            # Only codes that were rounded up may be exchanged: the whole parts are certain.
             for i in range(last - extras[group], last):
                 if not _over(places[group], codes[i], excess):
                     continue
@@ -420,6 +430,7 @@ def _free(weights: Floats, rows: int, taken: Ints, fractions: Floats) -> None:
     total = weights.sum()
     for a in range(len(weights)):
         expected = rows * (weights[a] / total) if total > 0.0 else rows / len(weights)
+        # As in rounding: an expectation that is whole up to rounding error has no fraction.
         fractions[a] = min(max(expected - int(expected + 1e-9), 0.0), 1.0 - 1e-9)
     for code in taken:
         fractions[code] = -abs(fractions[code])
@@ -439,6 +450,7 @@ def _better(places: Longs, old: int, fractions: Floats, excess: Floats, costs: F
             costs[a] += ((4.0 * e + 6.0) * e + 4.0) * e + 1.0
     # The margin keeps ties from going back and forth for ever.
     best, bound = old, bound - 1e-6
+    # Exchanging one rounded code for another multiplies the group's likelihood by the ratio of their odds.
     odds = abs(fractions[old]) / (1.0 - abs(fractions[old]))
     for a in range(len(costs)):
         if fractions[a] > 0.0 and costs[a] < bound:

@@ -37,6 +37,7 @@ def order_by_group(keys: Longs, groups: int) -> Longs:
     """Rows in the order of their groups, shape [rows]. keys: the group of each row, below `groups`."""
     if groups <= 1:
         return np.arange(len(keys))
+    # Counting takes time in groups and rows, so that it beats sorting unless groups far outnumber rows.
     if groups <= 4 * len(keys):
         return _counting_sort(keys, groups)
     return np.argsort(keys, kind="stable")
@@ -68,6 +69,7 @@ def round_counts(keys: Longs, by: Longs, table: Floats, rng: np.random.Generator
         table: Weights of the codes in each group, shape [groups, codes]; a group of zeros is uniform.
         rng: Source of randomness.
     """
+    # No more groups have rows than there are rows.
     most = min(len(keys), len(table))
     found = Rounded(
         np.empty(most, dtype=np.int64),
@@ -99,6 +101,7 @@ def fresh_state(rng: np.random.Generator) -> NDArray[np.uint64]:
 @compile_kernel
 def uniform(state: NDArray[np.uint64]) -> float:
     """A number in [0, 1) by SplitMix64; Steele, Lea and Flood 2014."""
+    # SplitMix64's step and mixing constants, and the 53 bits that a double holds.
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -133,6 +136,7 @@ def shuffle(values: NDArray[Any], count: int, state: NDArray[np.uint64]) -> None
 def _strata(points: Floats, state: NDArray[np.uint64]) -> None:
     """Fill points, shape [BASE^2], with one uniform in each of BASE^2 strata, any aligned BASE of them
     one in each of BASE, in an order that repeats no pattern."""
+    # First digits are dealt out once in each aligned block of BASE; second digits once over all blocks.
     digits = np.arange(BASE)
     second = np.empty((BASE, BASE), dtype=np.int64)
     for d in range(BASE):
@@ -246,6 +250,8 @@ def pivotal(probabilities: Floats, order: Longs, rng: np.random.Generator) -> Lo
     rows, size = probabilities.shape
     found = np.zeros(rows, dtype=np.int64)
     if rows and size > 1:
+        # A forest in which each row has two codes or more holds fewer rows than codes; one more is the fresh
+        # row.
         open_ = np.zeros((size + 1, size))
         owners, left, codes, lines = np.zeros((4, size + 2), dtype=np.int64)
         _decide(probabilities, order, found, open_, owners, left, codes, lines, fresh_state(rng))
@@ -275,6 +281,7 @@ def _decide(
         owners[held], left[held] = row, 0
         for code in range(size):
             share = probabilities[row, code]
+            # Shares that rounding left behind would keep a row open for ever.
             open_[held, code] = share if share > MIN_PROBABILITY else 0.0
             left[held] += share > MIN_PROBABILITY
         # Cycles of the fresh line with one other line are removed first: they are cheap to find.
@@ -330,6 +337,7 @@ def _exchange(open_: Floats, left: Longs, one: int, other: int, state: NDArray[n
         if open_[one, code] == 0.0 or open_[other, code] == 0.0:
             continue
         if before >= 0:
+            # The most that can be moved each way before one of the four is spent.
             forth = min(open_[one, before], open_[other, code])
             back = min(open_[one, code], open_[other, before])
             # Going round the cycle one way or the other with these chances leaves every probability as it
@@ -337,6 +345,7 @@ def _exchange(open_: Floats, left: Longs, one: int, other: int, state: NDArray[n
             amount = forth if uniform(state) * (forth + back) < back else -back
             _shift(open_, left, one, before, code, amount)
             _shift(open_, left, other, code, before, amount)
+        # The code for the next cycle is one that both lines still share.
         if before < 0 or open_[one, before] == 0.0 or open_[other, before] == 0.0:
             before = code if open_[one, code] > 0.0 and open_[other, code] > 0.0 else -1
 
@@ -361,6 +370,7 @@ def _move(
     lines[i] lies between codes[i] and codes[i + 1]. How much may go each way decides how likely it goes
     that way, so that no probability changes in the mean.
     """
+    # No probability exceeds 1, so that 2 is above all.
     forth = back = 2.0
     for i in range(length):
         forth = min(forth, open_[lines[i], codes[i]])
@@ -429,9 +439,11 @@ def _path(open_: Floats, held: int, codes: Longs, lines: Longs) -> int:
             degrees[code] += open_[line, code] > 0.0
     # A leaf of the forest has degree 1; from there each step takes another line and another code.
     at, line, length = 0, -1, 0
+    # A forest with an edge has a leaf, so a code of degree 1 exists.
     while degrees[at] != 1:
         at += 1
     codes[0] = at
+    # A code that two rows can get leads on to the other row; no row is met twice in a forest.
     while length == 0 or degrees[at] > 1:
         following = 0
         while following == line or open_[following, at] == 0.0:

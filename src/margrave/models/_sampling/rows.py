@@ -44,6 +44,7 @@ def key_rows(columns: Sequence[NDArray[Any]], sizes: Sequence[int], rows: int) -
     """
     keys, bound = np.zeros(rows, dtype=np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
+        # Keys that occur are at most as many as rows, so numbering them anew makes room again.
         if bound * size > MAX_KEY:
             occurring, keys = np.unique(keys, return_inverse=True)
             bound = len(occurring)
@@ -57,6 +58,7 @@ def order_alike(columns: Rows, sizes: Sequence[int], rng: np.random.Generator) -
     Attributes come in random order and rows that agree in all of them as they lie, after a shuffle.
     """
     rows = columns.shape[1]
+    # Shuffled first, since a stable sort leaves equal keys as they lie.
     start, keys, bound = rng.permutation(rows), np.zeros(rows, dtype=np.int64), 1
     for place in rng.permutation(len(sizes)).tolist():
         if bound * sizes[place] > MAX_KEY:
@@ -70,6 +72,7 @@ def picks(wanted: int, there: int, rng: np.random.Generator) -> Longs:
 
     Shape [wanted], in random order. The start is uniform, so each place is expected wanted / there times.
     """
+    # Systematic sampling: one uniform start, then equal steps through the table.
     steps = (np.arange(wanted) + rng.random()) * (there / max(wanted, 1))
     return np.asarray(rng.permutation(np.minimum(steps.astype(np.int64), there - 1)))
 
@@ -149,6 +152,7 @@ class RowModel(Model):
         cells = np.zeros(self.rows, dtype=np.int64)
         for name in held:
             cells = cells * self._domain[name] + self._column(name)
+        # Columns that the rows lack are uniform: their cells share each count evenly.
         counts = np.bincount(cells, minlength=self._domain.size(held)).astype(np.float64)
         spread = self._domain.size(clique) // self._domain.size(held)
         wide = [self._domain[name] if name in held else 1 for name in clique]
@@ -185,6 +189,7 @@ class RowModel(Model):
             elif name in self._names:
                 found.append(self._column(name)[chosen])
             else:
+                # Nothing is known of the attribute, so its codes come as evenly as can be.
                 even, one = np.ones((1, self._domain[name])), np.zeros(rows, dtype=np.int64)
                 found.append(draw_column(one, np.arange(rows), even, rng))
         return found
@@ -196,6 +201,7 @@ class RowModel(Model):
         order = order_alike(self._columns, self._sizes, rng)
         if not given:
             return np.asarray(order[picks(rows, self.rows, rng)])
+        # Codes that are the same in all rows need one search.
         names = tuple(given)
         if not by_row(given):
             matching = self._matching_rows(order, names, [int(given[name]) for name in names])
@@ -223,12 +229,14 @@ class RowModel(Model):
             # No row has these codes; those that have the most of them stand in.
             if low == high:
                 matching = self._matching_rows(order, names, [int(w[mine[0]]) for w in wanted])
+            # Rows with the same codes take even picks among those that match.
             found[mine] = matching[picks(len(mine), len(matching), rng)]
         return found
 
     def _matching_rows(self, order: NDArray[np.int64], names: Clique, codes: list[int]) -> NDArray[np.int64]:
         """The rows that agree with the most of the codes, in the given order."""
         matches = np.zeros(self.rows, dtype=np.bool_)
+        # The order's likeness of neighbours is kept, so that even picks are spread over all kinds of rows.
         matches[match_most(self._columns, [self._names.index(name) for name in names], codes)] = True
         return np.asarray(order[matches[order]])
 
@@ -259,6 +267,7 @@ def row_model_from_state(
     """
     total, held = np.asarray(state.get("total", 0.0)), np.asarray(state.get("held", ()))
     columns = np.asarray(state.get("rows", ()))
+    # A release file may come from anybody, so shapes, types and bounds are checked before use.
     sound = total.shape == () and total.dtype.kind == "f" and np.isfinite(total) and total > 0
     sound = sound and held.ndim == 1 and held.dtype.kind in "iu" and len(set(held.tolist())) == len(held)
     sound = sound and bool(((held >= 0) & (held < len(domain))).all()) and bool((np.diff(held) > 0).all())

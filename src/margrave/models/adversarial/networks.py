@@ -78,7 +78,9 @@ SHRINK = 0.5
 LEAST_SHARE = 1e-3
 """Least share of a value in the logits that the generator begins with, so that none is out of its reach."""
 BLOCK = 4096
+"""Rows drawn from the generator at a time, a bound on memory. Not measured."""
 MOST_BATCH = 1 << 10
+"""Most rows of a batch: sums over so many are exact, see the head of this file."""
 SIGMOID = np.rint(expit(np.arange(-DEEPEST * LOGIT, DEEPEST * LOGIT + 1) / LOGIT) * 2.0**20) / 2.0**20
 """sigmoid(k / 64) in steps of 2^-20, for k from -1024 to 1024."""
 

@@ -151,6 +151,7 @@ class Gated(Estimator["GatedModel"]):
     ) -> GatedModel:
         penalty = penalty_rule(rows * mu(tables)) if self.information is None else self.information
         # Of very many public codes a part is enough to fit to; rows are drawn for all of them.
+        # The part is drawn once, so that trials and the last fit look at the same rows.
         some = public.part(LATE_WORK // max(len(public.names), 1), np.random.default_rng(self.seed))
         if effort.rough:
             steps = min(ROUGH, self.steps)
@@ -158,6 +159,7 @@ class Gated(Estimator["GatedModel"]):
         factor, refined = self._choose(domain, tables, rows, some, penalty, effort)
         model = self._descended(domain, tables, rows, some, penalty * factor, self.steps, effort)
         if some is not public:
+            # The gate was fitted to a part of the rows; rows are drawn for all of them.
             model = GatedModel(domain, rows, public, model.gate, model.bias, model.shares)
         names = [] if effort.over else self._choose_refinements(model, tables, refined)
         return self._refine(model, names, tables)
@@ -186,6 +188,7 @@ class Gated(Estimator["GatedModel"]):
         effort: Effort,
     ) -> GatedModel:
         private = [name for name in domain.names if name not in public.names]
+        # Tables of public columns alone say nothing of the private part, so they are left out here.
         targets: Targets = collect_targets(domain, public.names, private, tables, rows)
         rng = np.random.default_rng(self.seed)
         at = start(public, targets, self.components, rng)
@@ -203,6 +206,7 @@ class Gated(Estimator["GatedModel"]):
 
     def _part(self, columns: int) -> int:
         """Distinct rows an early step looks at: `part`, or what work and the memory limit leave."""
+        # Each row's work grows with the public columns.
         part = min(self.part, EARLY_WORK // max(columns, 1))
         if self.max_memory is not None:
             part = min(part, self.max_memory // (20 * self.components))
@@ -229,6 +233,7 @@ class Gated(Estimator["GatedModel"]):
         if effort.over or not pairs or self.information is not None:
             return 1.0, True
         half, judged = halves(judged_tables, np.random.default_rng(self.seed))
+        # The half of split noise is sharper by less data, and the penalty follows as in the mixture.
         cliques, shrink = [table.clique for table in judged], (1.0 + SHARE) ** -0.5
         # Trials look at all public rows once, at their end: only the last fit pays for more.
         small = replace(self, last=1) if len(public.codes) > self._part(len(public.names)) else self
@@ -248,6 +253,7 @@ class Gated(Estimator["GatedModel"]):
         # Nothing to decide, so the fit that would tell is spared.
         if names == asked:
             return factor, True
+        # Where nothing was asked for, the candidate's tables are known already.
         plain = expected if not asked else self._refine(model, asked, half).project_many(cliques)
         return factor, prefers(self._refine(model, names, half).project_many(cliques), plain)
 

@@ -121,11 +121,13 @@ class GatedModel(Model):
         cells: of each distinct row, shape [distinct, ways to put rows into cells], numbered through.
         """
         weights = self.rows.weights.astype(np.float64)
+        # Weights are shares of the rows from here on.
         weights /= weights.sum()
         sums, totals = np.zeros((count, len(self.bias))), np.zeros(len(self.bias))
         for first in range(0, len(weights), CHUNK):
             part = slice(first, first + CHUNK)
             shares = self._gated(self.rows.codes[part]).astype(np.float64)
+            # Single precision leaves sums off by its rounding, which tables of many rows would show.
             shares /= shares.sum(axis=1, keepdims=True)
             sum_by_code(cells[part], weights[part], shares, sums, totals)
         return sums, totals
@@ -152,13 +154,16 @@ class GatedModel(Model):
         known = [name for name in clique if name in self.rows.names]
         drawn = [name for name in clique if name not in self.rows.names]
         cells = np.zeros(len(self.rows.codes), np.int64)
+        # Numbered codes less the attribute's start are the attribute's own codes.
         for name in known:
             u = self.rows.names.index(name)
             cells = cells * self._domain[name] + (self.rows.codes[:, u] - self.rows.starts[u])
+        # Only public cells that occur are summed over; the others stay 0.
         held, places = np.unique(cells, return_inverse=True)
         if drawn:
             blocks = self.block(drawn[0])
             for name in drawn[1:]:
+                # Private attributes are independent given the component, so that their shares multiply.
                 blocks = (blocks[:, None, :] * self.block(name)[None, :, :]).reshape(-1, len(self.bias))
             inner = self._sums(places.astype(np.int32), len(held)) @ blocks.T
         else:
@@ -185,6 +190,7 @@ class GatedModel(Model):
         at = _slices(self._domain, self.rows.names)
 
         def factor(name: str) -> Floats:
+            # S of a public attribute, or Q times N of a private one: either way a table by component.
             return sums[at[name]] if name in at else self.block(name) * totals
 
         def product(one: str, two: str) -> Floats:
@@ -252,6 +258,7 @@ class GatedModel(Model):
                 u = self.rows.names.index(name)
                 fixed[name] = self.rows.codes[chosen, u].astype(np.int64) - self.rows.starts[u]
         keys, sums, totals = self._components(rows, fixed, rng)
+        # Fixed codes are kept; private ones are rounded within their component.
         by, columns = order_by_group(keys, len(self.bias)), dict(fixed)
         free = [name for name in self.private if name not in fixed]
         for name in free:
@@ -273,6 +280,7 @@ class GatedModel(Model):
             public = np.empty((part.stop - part.start, len(self.rows.names)), np.int32)
             for u, (name, start) in enumerate(zip(self.rows.names, self.rows.starts, strict=False)):
                 public[:, u] = columns[name][part] + start
+            # The gate is the prior of the components, which given private codes then weigh.
             logs = np.log(np.maximum(self._gated(public), np.float32(1e-30)))
             for name in others:
                 logs += logs_of[name][columns[name][part]]
@@ -306,6 +314,7 @@ class GatedModel(Model):
             [fixed[n] + s for n, s in zip(self.rows.names, self.rows.starts, strict=False)]
             or [np.zeros(rows, np.int64)]
         ).astype(np.int32)[: len(self.rows.names)]
+        # Rows that are alike in the last public attributes are neighbours, so that their components even out.
         order = np.lexsort(public[-MAX_SORTED:]) if len(public) else np.arange(rows)
         likely = {
             n: np.log(np.maximum(self.block(n), 1e-30)).astype(np.float32) for n in names if n in self._parts
@@ -316,12 +325,14 @@ class GatedModel(Model):
             shares = self._gated(np.ascontiguousarray(public[:, part].T))
             if likely:
                 logs = np.log(np.maximum(shares, np.float32(1e-30)))
+                # Private codes that are given speak of the component as well.
                 for name, block in likely.items():
                     logs += block[fixed[name][part]]
                 shares = np.exp(logs - logs.max(axis=1, keepdims=True))
                 shares /= shares.sum(axis=1, keepdims=True)
             ones = np.ones(len(part), np.float32)
             sum_by_code(np.ascontiguousarray(lines[:, part].T), ones, shares, sums, totals)
+            # In double precision, as single sums of very many rows would stall.
             whole += shares.sum(axis=0, dtype=np.float64)
             each = np.arange(len(part))
             keys[part] = draw_column(each, each, shares.astype(np.float64), rng)
@@ -340,6 +351,7 @@ class GatedModel(Model):
         """Swap free private codes between rows of one component towards the expected tables, in place."""
         names, blocks = self._domain.names, []
         for name, part in _slices(self._domain, names).items():
+            # A given column has the sums of its own rows; a free one follows from the components.
             blocks.append(self.block(name) if name in free else sums[part])
         moving = np.concatenate(
             [np.full(len(b), name in free) for name, b in zip(names, blocks, strict=True)]
@@ -348,6 +360,7 @@ class GatedModel(Model):
         scaled = np.where(moving[:, None], stacked * totals, stacked)
         free_part = np.where(moving[:, None], stacked, 0.0)
         expected = scaled @ free_part.T
+        # Of two free attributes both orders are the same; with a given one the side that was summed counts.
         expected = np.where(moving[None, :], expected, expected.T)
         places = [self._domain.index(name) for name in free]
         moved = balance(
@@ -359,6 +372,7 @@ class GatedModel(Model):
 
     def _choose_rows(self, rows: int, given: Evidence, rng: np.random.Generator) -> Longs:
         """A distinct public row for each row, by weight and by how well it goes with given codes, [rows]."""
+        # As many rows as there are public ones are those very rows, in their order.
         if not given and rows == len(self.rows.places):
             return self.rows.places
         if not by_row(given):
@@ -387,6 +401,7 @@ class GatedModel(Model):
         weights = self.rows.weights[matching].astype(np.float64)
         drawn = [name for name in given if name not in self.rows.names]
         if drawn:
+            # The likelihood of given private codes under each component, which the gate then weighs.
             likely = np.prod([self.block(name)[given[name]] for name in drawn], axis=0)
             for first in range(0, len(matching), CHUNK):
                 part = slice(first, first + CHUNK)

@@ -75,6 +75,7 @@ def collect_targets(
     shapes = codes, (codes[1], codes[1]), (codes[1],)
     values, weights = ([np.zeros(shape) for shape in shapes] for _ in range(2))
 
+    # A pair is added with the precision of what was summed over, and pooled below.
     def add(kind: int, at: tuple[slice, ...], table: Floats, variances: Floats) -> None:
         precision = rows**2 / variances
         values[kind][at] += precision * (table / rows)
@@ -89,14 +90,18 @@ def collect_targets(
         for a, b in combinations(range(len(table.clique)), 2):
             one, two = table.clique[a], table.clique[b]
             others = tuple(axis for axis in range(len(table.clique)) if axis not in (a, b))
+            # Variances of summed cells add up.
             counts, noise = table.values.sum(axis=others), squares.sum(axis=others)
             if one in q and two in q:
                 add(1, (q[one], q[two]), counts, noise)
+                # Private pairs stand on both sides of the diagonal, which the objective's half takes into
+                # account.
                 add(1, (q[two], q[one]), counts.T, noise.T)
             elif one in p and two in q:
                 add(0, (p[one], q[two]), counts, noise)
             elif one in q and two in p:
                 add(0, (p[two], q[one]), counts.T, noise.T)
+    # Sums of value times precision become means.
     for sums, precision in zip(values, weights, strict=True):
         np.divide(sums, precision, out=sums, where=precision > 0)
     starts = np.concatenate([[0], np.cumsum(domain.shape(private), dtype=np.int64)]).astype(np.int64)
@@ -129,6 +134,7 @@ class Point:
 
     def settle(self, starts: NDArray[np.int64]) -> None:
         """Normalise log Q in every attribute and component, and bring Q up to date."""
+        # Bounded below, so that no share underflows in single precision.
         np.maximum(self.logs, np.float32(-30.0), out=self.logs)
         for first, end in pairwise(starts):
             part = self.logs[first:end]
@@ -166,6 +172,7 @@ class Objective:
             self._logs = np.empty_like(self._shares)
         sums, totals = np.zeros_like(at.gate), np.zeros_like(at.bias)
         gate_rows(rows.codes, at.gate, at.bias, self._logs, self._shares)
+        # Each distinct public row counts as often as it occurs.
         sum_by_code(rows.codes, rows.weights, self._shares, sums, totals)
         return sums, totals
 
@@ -173,11 +180,14 @@ class Objective:
         """The value; the gradients are left in `gate`, `bias` and `logs`."""
         t, q = self.targets, at.shares
         sums, totals = self.expect(at)
+        # Residuals of public with private tables, and what they pull: half the pull times the miss is the
+        # square.
         miss = sums @ q.T - t.mixed
         pull = 2.0 * t.mixed_weights * miss
         value = 0.5 * float(np.vdot(pull, miss))
         slopes, logs = pull @ q, pull.T @ sums
         scaled = q * totals
+        # Every private pair stands twice, hence a quarter below in place of a half.
         miss = scaled @ q.T - t.pairs
         pull = 2.0 * t.pair_weights * miss
         value += 0.25 * float(np.vdot(pull, miss))
@@ -186,7 +196,9 @@ class Objective:
         value += 0.5 * float(np.vdot(single, mean - t.ones))
         turned = pull @ q
         logs += turned * totals + np.multiply.outer(single, totals)
+        # N enters the pairs on both sides and the one-ways on one.
         offset = 0.5 * (turned * q).sum(axis=0) + single @ q
+        # Natural: over the component's share, as rare components are to move as readily as frequent ones.
         logs /= np.maximum(totals, FLOOR)
         nats = self._price * (at.logs - np.log(np.maximum(mean, FLOOR))[:, None])
         paid = (q * nats).sum(axis=0)
@@ -199,6 +211,8 @@ class Objective:
             self.rows.codes, self.rows.weights, self._shares, self._logs, slopes, offset, known,
             self._gate_price, self.gate, self.bias,
         )  # fmt: skip
+        # By the code's share in the component: gradients of rare codes are as large as those of frequent
+        # ones.
         self.gate /= np.maximum(sums, FLOOR)
         self.bias /= np.maximum(totals, FLOOR)
         self._centre(logs, q)
@@ -224,11 +238,13 @@ def start(rows: PublicRows, targets: Targets, components: int, rng: np.random.Ge
     logs = np.zeros((codes, components), np.float32)
     for first, end in zip(targets.starts[:-1], targets.starts[1:], strict=True):
         part = slice(int(first), int(end))
+        # Without a measurement all shares begin alike.
         base = np.maximum(targets.ones[part], 1e-6 if targets.one_weights[part].any() else 1.0)
         logs[part] = np.log(base / base.sum())[:, None]
     logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
     width = max(len(rows.names), 1)
     gate = rng.standard_normal((int(rows.starts[-1]), components), dtype=np.float32)
+    # The sum over all public attributes then has a spread that does not grow with their number.
     gate *= SPREAD * 2.0 / np.sqrt(width)
     at = Point(gate, np.zeros(components, np.float32), logs, np.empty_like(logs))
     at.settle(targets.starts)
@@ -246,6 +262,7 @@ class _Moves:
         """Move the array, in place; no entry moves by more than 1."""
         self._mean += (1 - MOMENTUM) * (gradient - self._mean)
         self._square += (1 - MEMORY) * (gradient * gradient - self._square)
+        # Adam's corrections for how few steps there have been.
         scale = np.float32(length / (1.0 - float(MOMENTUM) ** done))
         bias = np.float32(1.0 / (1.0 - float(MEMORY) ** done))
         move = scale * self._mean / (np.sqrt(self._square * bias) + np.float32(1e-12))
@@ -280,6 +297,7 @@ def descend(
     """
     moves = [_Moves(array) for array in (at.gate, at.bias, at.logs)]
     whole = Objective(rows, targets, *penalties)
+    # Early steps only have to find the region, so that a part of the rows is enough for them.
     few = whole if len(rows.codes) <= part else Objective(rows.part(part, rng), targets, *penalties)
     for done in range(1, steps + 1):
         if stop():

@@ -152,6 +152,7 @@ class CalibratedModel(DelegatingModel[MixtureModel]):
         refinements = self.refinements
 
         def draw_rows(count: int, codes: Evidence) -> list[Longs]:
+            # Without refinements the mixture itself draws; with them it proposes.
             if refinements is None:
                 return self.draw_unrefined(count, rng, codes, deadline)
             return refinements.draw(self, count, rng, codes, deadline)
@@ -167,11 +168,14 @@ class CalibratedModel(DelegatingModel[MixtureModel]):
         balanced: bool = True,
     ) -> list[Longs]:
         """Rows in which no attribute is drawn anew, each column of shape [rows]."""
+        # Only codes that differ by row can be drawn along the rows' own components.
         own = {name: codes for name, codes in evidence.items() if not isinstance(codes, int)}
         if rows and not evidence:
             codes = self.rows.codes[self.rows.places[picks(rows, len(self.rows.places), rng)]]
             starts = zip(self.rows.names, codes.T, self.rows.starts, strict=False)
             own = {name: column.astype(np.int64) - start for name, column, start in starts}
+        # Evidence on other attributes than all public ones has no calibrated gate: the mixture conditions
+        # itself.
         elif not rows or set(evidence) != set(self.rows.names) or len(own) < len(evidence):
             return self.inner.draw_unrefined(rows, rng, evidence, deadline, balanced)
         chosen = self._choose_components([np.asarray(own[name], np.int64) for name in self.rows.names], rng)
@@ -183,6 +187,7 @@ class CalibratedModel(DelegatingModel[MixtureModel]):
         starts = self.rows.starts
         lines = np.stack([column + start for column, start in zip(columns, starts, strict=False)])
         lines = lines.astype(np.int32)
+        # Neighbours in the order of codes share their rounding.
         order, keys = np.lexsort(lines), np.empty(lines.shape[1], np.int64)
         sums = np.zeros(self.gate.shape)
         for first in range(0, len(keys), CHUNK):
@@ -192,6 +197,7 @@ class CalibratedModel(DelegatingModel[MixtureModel]):
             gate_rows(codes, self.gate, self.bias, np.empty_like(shares), shares)
             some, totals = np.zeros_like(self.gate), np.zeros_like(self.bias)
             sum_by_code(codes, np.ones(len(part), np.float32), shares, some, totals)
+            # Sums of a chunk are single, those of all chunks double.
             sums += some
             each = np.arange(len(part))
             keys[part] = draw_column(each, each, shares.astype(np.float64), rng)
@@ -229,12 +235,14 @@ def calibrate(
     weights, public = model.weights, PublicRows.read(model.domain, given)
     rows = public.part(MOST_ROWS, np.random.default_rng(seed))
     blocks = [model.block(name) for name in rows.names]
+    # The gate begins at the mixture's own posterior, which is additive in the public codes.
     gate = np.concatenate([np.log(np.maximum(block, 1e-30)) for block in blocks]).astype(np.float32)
     bias = np.log(np.maximum(weights, 1e-30)).astype(np.float32)
     counts = np.zeros(len(gate))
     for u in range(len(rows.names)):
         counts += np.bincount(rows.codes[:, u], rows.weights, minlength=len(gate))
     wanted = [
+        # The mixture's joint table of code and component, brought to the actual counts of codes.
         _rake(block * weights, counts[first:end], weights)
         for block, (first, end) in zip(blocks, pairwise(rows.starts.tolist()), strict=True)
     ]
@@ -245,6 +253,7 @@ def calibrate(
         sums, totals = np.zeros_like(gate), np.zeros_like(bias)
         gate_rows(rows.codes, gate, bias, logs, shares)
         sum_by_code(rows.codes, rows.weights, shares, sums, totals)
+        # Generalised iterative scaling: with U attributes a U-th of the correction each.
         gate += (targets - np.log(sums + np.float32(FLOOR))) / width
     return CalibratedModel(model, public, gate, bias, known)
 
@@ -437,6 +446,7 @@ class PublicAuto(Estimator["protocols.Model"]):
             or sum(domain.size(clique) for clique in cliques) > MAX_KNOWN_CELLS
         ):
             return []
+        # Known tables get the precision of the average measured pair.
         sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
         return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
 
@@ -462,8 +472,10 @@ class PublicAuto(Estimator["protocols.Model"]):
             self._gated.fit(domain, noisy, total=total, effort=effort),
             self._fit_auto(domain, noisy, known, rows, effort),
         ):
+            # Rows of both models are drawn from one seed, so that the comparison sees no other chance.
             drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
             counted.append([tabulate_rows(drawn, domain, table.clique) for table in judged])
+        # A fit that the deadline cut short is not judged.
         if effort.over:
             return False
         return prefer(counted[1], counted[0], judged, total)

@@ -72,7 +72,10 @@ def descend(
         done += 1
         _, by_weight = objective(at)
         objective.centre()
+        # The step falls linearly to LAST times the first.
         length = rate * (1.0 - done / steps + LAST)
+        # Adam's correction (Kingma and Ba 2015, algorithm 1): the means begin at 0 and are too small at
+        # first.
         known = 1.0 - MEMORY**done
         scale, bias = np.float32(length / known), np.float32(1.0 / known)
         moves.step(objective.gradient, scale, bias)
@@ -80,6 +83,7 @@ def descend(
             for move, gradient in zip(own, latent_block.slopes, strict=True):
                 move.step(gradient, scale, bias)
             latent_block.settle()
+        # The weights are a softmax of `weigh`, whose gradient is the weight times what exceeds the mean.
         pull = at.weights * (by_weight - float(at.weights @ by_weight))
         slope += (1.0 - MEMORY) * (pull - slope)
         bend += (1.0 - MEMORY) * (pull * pull - bend)
@@ -104,6 +108,7 @@ class _Moves:
 
 def _gap(objective: Objective, at: Point) -> float:
     """Mean over attributes, and latent blocks' states, of E|natural gradient|, over the penalty per nat."""
+    # Expectation under each conditional, then under the weights: rare codes count as little as they occur.
     moved = float(np.abs(objective.gradient * objective.shares).sum(axis=0, dtype=np.float64) @ at.weights)
     moved += sum(latent_block.moved(at.weights) for latent_block in objective.latent_blocks)
     places = objective.stacked.attributes + len(objective.latent_blocks)
@@ -121,6 +126,7 @@ def _advance(
 ) -> None:
     """One step; no logarithm moves by more than 1."""
     part = np.float32(1.0 - MEMORY)
+    # Python floats would turn the whole inner loop to double precision.
     one = np.float32(1.0)
     for c in range(logs.shape[0]):
         for k in range(logs.shape[1]):
@@ -145,6 +151,7 @@ def make_model(domain: Domain, rows: float, stacked: Stacked, run: Run, penalty:
     weights, shares = run.at.weights.astype(np.float64), _exact(stacked, run.at.shares)
     latent_blocks = [part.latent_block(domain) for part in run.latent_blocks]
     for latent_block, part in zip(latent_blocks, run.latent_blocks, strict=True):
+        # What a latent block's attributes look like outside of it follows from V and U, not from `Q`.
         shares[part.rows] = latent_block.shares
     return MixtureModel(
         domain, rows, weights / weights.sum(), shares, penalty, run.descent, latent_blocks=latent_blocks
@@ -173,6 +180,7 @@ def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float
     at = point(_one_way_logs(stacked), np.zeros(1), stacked.starts)
     for tables in stacked.tied:  # within constraints a product of the one-ways has others
         blocks = np.split(at.shares[tables.rows].astype(np.float64), np.cumsum(tables.constraint.sizes)[:-1])
+        # Within rules, the conditionals are those whose allowed cells have the measured one-ways.
         raked = np.concatenate(rake_block(tables.constraint, blocks, np.ones(1)))
         at.logs[tables.rows] = np.maximum(np.log(np.maximum(raked, 1e-300)), MIN_LOG_PROBABILITY)
     at.settle(stacked.starts)
@@ -185,6 +193,7 @@ def _one_way_logs(stacked: Stacked) -> Singles:
     logs = np.zeros((stacked.codes, 1), np.float32)
     for i in range(stacked.attributes):
         part = slice(stacked.starts[i], stacked.starts[i + 1])
+        # Noise may make counts negative, which have no logarithm.
         base = np.maximum(_one_way(stacked, part), 1e-6)
         logs[part, 0] = np.log(base / base.sum())
     return logs
@@ -195,6 +204,7 @@ def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:
     exact = shares.astype(np.float64)
     for i in range(stacked.attributes):
         part = slice(stacked.starts[i], stacked.starts[i + 1])
+        # The gradient of an attribute without measurements is rounding alone; it is exactly uniform.
         if not (stacked.one_weights[part].any() or stacked.pair_weights[part].any()):
             exact[part] = 1.0
         exact[part] /= exact[part].sum(axis=0)

@@ -78,10 +78,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         information: Penalty per nat; None for the rule and its choice by split noise.
         smoothness: Penalty of unlike neighbours, over that of a nat.
         refinements: Codes that all refined attributes may have together, 0 for none. Refined
-        attributes are the attributes of fewest
-            codes: each is drawn given all others from an additive model fitted to its pairs
-            (`margrave.models._mixture.additive`) instead of from the mixture. Where noise is large, only if
-            split noise finds that better.
+            attributes are the attributes of fewest codes: each is drawn given all others from an additive
+            model fitted to its pairs (`margrave.models._mixture.additive`) instead of from the mixture. Where
+            noise is large, only if split noise finds that better.
         target: An attribute that rows are meant to predict: a refined attribute as well, the last one.
         rate: First step length of the optimiser.
         seed: Of the starting point, the split noise and the refined attributes' reference rows.
@@ -204,6 +203,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         self.admit(domain, [])
         tables = pool(domain, measurements, inferred=True) if tables is None else tables
         domain = resolve_dependencies(domain, tables)
+        # Dependencies are read off the counts code by code, so before codes are put into groups.
         grouping = group_codes(domain, tables, self.largest)
         if grouping is None:
             return self._best(domain, tables, rows, setting, effort)
@@ -223,6 +223,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         # To weigh forbidden cells more takes components away from what is left to learn.
         tables = zero_forbidden(domain, tables, 1.0)
         if effort.rough:
+            # A rough fit only has to rank, so the rule's penalty is taken without trials.
             return self._pilot(ROUGH_STEPS)._fit(
                 domain, tables, rows, self._find_setting(domain, tables, rows), effort
             )
@@ -234,6 +235,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         self, domain: Domain, tables: Sequence[Pooled], rows: float, setting: Setting, effort: Effort
     ) -> MixtureModel:
         model = self.descend_once(domain, stack(domain, tables, rows), rows, setting, effort)
+        # Past the deadline only refined attributes that somebody asked for are worth their time.
         codes = 0 if effort.over else self.refinements
         if len(domain) < 2 or (self.target is None and not codes):
             return model
@@ -284,6 +286,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
 
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Cells of the stacked table, whatever is measured, shape [candidates]."""
+        # Pairs are modelled as one table of all codes, so that a candidate adds nothing to it.
         return np.full(len(candidates), float(sum(domain.sizes)) ** 2)
 
     def _find_setting(
@@ -322,6 +325,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
             descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
             run = Run(at, descent, latent_blocks)
+        # A descent that the deadline cut short may still be worse than no dependence at all.
         if run.descent.steps < self.steps:
             run = prefer_product(stacked, run, penalty, smoothness)
         return make_model(domain, rows, stacked, run, penalty)
@@ -343,14 +347,18 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             return Choice(usual)
         trials = Trials(domain, tables, rows, self.seed, effort)
         pilot = self._pilot(PILOT_STEPS)
+        # The usual setting's fit serves twice: as a candidate, and to say which attributes depend on each
+        # other.
         model = trials.fit_model(pilot, usual)
         dependence = dependences(domain, model.pairs(model.weights), tables, rows)
+        # The target stays out of latent blocks, since it is refined instead.
         groups = group_attributes(domain, dependence, {self.target or ""})
         nested = None
         if groups and self.latent_blocks is not False and self.device is None:
             nested = self._find_setting(domain, tables, rows, groups)
         if nested is not None and self.latent_blocks:
             best = trials.fit(pilot, nested)
+            # A penalty that was given is kept; only the latent blocks were asked for.
             best = best if self.information else search_penalties(trials, pilot, best)
         else:
             best = choose_setting(trials, pilot, trials.enter(model, usual), nested, self.information is None)
@@ -369,6 +377,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         asked, names = (self._choose_refinements(best.model, measured, every) for every in (False, True))
         if names == asked or trials.is_late():
             return best.setting
+        # The judge sees pairs of the refined attributes over finitely many reference rows, off by chance.
         noise = np.mean([float(table.sigma.mean()) for table in measured if len(table.clique) == 2])
         if noise <= 0.5 * trials.rows / math.sqrt(reference_rows(len(trials.domain))):
             return best.setting
@@ -381,4 +390,5 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
 
 def _within(room: int, square: int, code: int) -> int:
     """The most codes n with square n^2 + code n at most room."""
+    # The positive root of the quadratic.
     return int((math.sqrt(code**2 + 4.0 * square * room) - code) / (2 * square))

@@ -9,12 +9,12 @@ m = sum_k w_k Q_k, the value is
 
 with h_c = m_c m_c+1 / (m_c + m_c+1). The second line is the mutual information between component and each
 attribute: a penalty for each nat of dependence. The third asks that likelihood ratios of neighbouring
-    codes be
-alike. Gradients are natural: the derivative by Q_kc over w_k, centred under Q_k, so that rare components and
-rare codes move as readily as frequent ones.
+codes be alike. Gradients are natural: the derivative by Q_kc over w_k, centred under Q_k, so that rare
+components and rare codes move as readily as frequent ones.
 Where a pair was not measured but is held to be about independent, y is m m' of its two attributes, and the
 derivative by m counts.
-Attributes that rules tie together are looked at as the rules leave them: see `rules`.
+Attributes that rules tie together are looked at as the rules leave them: see
+`margrave.models._mixture.constraint_blocks`.
 
 Latent blocks in the objective: attributes that depend strongly on each other share states of their own.
 
@@ -25,14 +25,14 @@ state in component k. Outside, its attributes look like Q_k = V U_k; inside, pai
 with u = U w, whatever the components are. With as many states as components and U the identity this is the
 plain mixture.
 
-Two steps lead from component to attribute, so each pays STEP_PRICE of a nat's penalty:
+Two steps lead from component to attribute, so each pays STEP_PENALTY of a nat's penalty:
 
-    STEP_PRICE * information * (outer * sum_k w_k KL(U_k || u) + sum over attributes of sum_z u_z KL(V_z || V
-    u))
+    STEP_PENALTY * information * (state_penalty * sum_k w_k KL(U_k || u)
+                                + sum over attributes of sum_z u_z KL(V_z || V u))
 
 A step from component to states serves all attributes of a latent block at once. Where the latent blocks are
 strong and little ties them to anything else, that makes it cheap to follow the noise on pairs outside, and
-`state_penalty` should be above 1; `Mixture.look` finds out.
+`state_penalty` should be above 1; `margrave.models.mixture.policy` sets it to STATE_PENALTY.
 
 Gradients are natural, as in `objective`: the derivative by V_z over u_z, that by U_k over w_k.
 
@@ -64,6 +64,7 @@ def normalise_shares(logs: Singles, shares: Singles, starts: Longs) -> None:
     components = logs.shape[1]
     total, shift = np.empty(components, logs.dtype), np.empty(components, logs.dtype)
     for i in range(len(starts) - 1):
+        # Attribute by attribute with components innermost, so that memory is read in order.
         total[:] = 0.0
         for c in range(starts[i], starts[i + 1]):
             for k in range(components):
@@ -82,6 +83,8 @@ def residual(model: Singles, target: Singles, weights: Singles) -> float:
     """Turns the model's table into twice the weighted residuals; returns half their squared sum."""
     value = 0.0
     for a in range(model.shape[0]):
+        # Sums of a row in single precision and of rows in double: fast, and exact enough for values to
+        # compare.
         row = np.float32(0.0)
         for b in range(model.shape[1]):
             miss = model[a, b] - target[a, b]
@@ -89,6 +92,7 @@ def residual(model: Singles, target: Singles, weights: Singles) -> float:
             row += pull * miss
             model[a, b] = np.float32(2.0) * pull
         value += row
+    # Every pair stands twice in the symmetric table, hence the half.
     return 0.5 * value
 
 
@@ -118,6 +122,8 @@ def subtract_products(
                     pull = np.float32(0.0)
                     for b in range(starts[j], starts[j + 1]):
                         pull += model[a, b] * ones[b]
+                    # The target moves with the model, so its derivative is the residual's with the sign
+                    # turned.
                     offset[a] -= pull
 
 
@@ -131,6 +137,7 @@ def pull_shares(gradient: Singles, shares: Singles, offset: Singles) -> Floats:
             pairs[k] += gradient[c, k] * shares[c, k]
             ones[k] += offset[c] * shares[c, k]
             gradient[c, k] += offset[c]
+    # The gradient sums a pair from both its sides, so its product with the shares counts the pair twice.
     return 0.5 * pairs.astype(np.float64) + ones
 
 
@@ -154,6 +161,7 @@ def add_penalties(
     for c in range(logs.shape[0]):
         if not alone[c]:
             continue
+        # m of a code, by which likelihood ratios are taken.
         own = np.log(ones[c])
         for k in range(components):
             # Derivative of Q log(Q / m) in natural coordinates: log Q - log m. That by m vanishes in the sum.
@@ -254,9 +262,11 @@ class Point:
 
     def settle(self, starts: Longs) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
+        # Bounded below, so that no share underflows to 0 in single precision.
         np.maximum(self.logs, np.float32(MIN_LOG_PROBABILITY), out=self.logs)
         np.exp(self.logs, out=self.shares)
         normalise_shares(self.logs, self.shares, starts)
+        # The largest is taken out before exp, which cannot overflow then.
         self.weigh -= self.weigh.max()
         self.weigh -= np.log(np.exp(self.weigh).sum())
         self.weights = np.exp(self.weigh).astype(self.logs.dtype)
@@ -296,11 +306,15 @@ class Objective:
         self._scaled = np.empty_like(self.gradient)
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
         self._constrained = [ConstrainedPart(tables, components, information) for tables in stacked.tied]
+        # Targets of inferred pairs are written anew at every point, so they need a table of their own.
         self._pairs = stacked.pairs if stacked.inferred is None else stacked.pairs.copy()
         self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
         if self.latent_blocks:
+            # Copied before they are changed: both may be views of the measurements.
             self._apart, self._alone = self._apart.copy(), self._alone.copy()
         for latent_block in self.latent_blocks:
+            # Pairs, information and smoothness inside of a latent block are the block's to pay, not the
+            # components'.
             self._apart[np.ix_(latent_block.rows, latent_block.rows)] = 0.0
             self._alone[latent_block.rows] = False
             self._ordered[list(latent_block.members)] = 0
@@ -315,13 +329,16 @@ class Objective:
             part.spread(shares, at.logs)
         for latent_block in self.latent_blocks:
             latent_block.spread(shares)
+        # The square root of the weight on both sides makes M one product of an array with its own transpose.
         np.multiply(shares, np.sqrt(at.weights), out=self._scaled)
         np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
+        # Shares of 0 would have no logarithm below.
         ones = np.maximum(shares @ at.weights, FLOOR)
         if s.inferred is not None:
             write_products(self._pairs, ones, s.inferred, s.starts)
         value = residual(self._model, self._pairs, self._apart)
         np.matmul(self._model, shares, out=self.gradient)
+        # Single codes have squares of their own, beside the pairs'.
         miss = s.one_weights * (ones - s.ones)
         value += float((miss * (ones - s.ones)).sum(dtype=np.float64))
         offset = (2.0 * miss).astype(self.gradient.dtype)
@@ -389,6 +406,7 @@ class LatentBlockPart:
         self._ordered = stacked.ordered[list(members)]
         self._starts = np.concatenate([[0], np.cumsum(np.diff(starts)[list(members)])]).astype(np.int64)
         states = min(components, STATES_A_CODE * len(self.rows))
+        # States start as the first components do, so that block and plain mixture begin alike.
         logs = logs[self.rows, :states]
         self._whole, self._none = np.array([0, states]), np.zeros(1, np.int64)
         self._information = STEP_PENALTY * np.float32(information)
@@ -407,6 +425,7 @@ class LatentBlockPart:
         """Turn derivatives by V U, in `gradient`, into natural ones by V and U; return the latent block's
         value."""
         v, u, outside = self.states.shares, self.state_weights.shares, gradient[self.rows]
+        # u, the share of each state over all components.
         held = np.maximum(u @ weights, FLOOR)
         scaled = v * np.sqrt(held)
         model, ones, offset = scaled @ scaled.T, np.maximum(v @ held, FLOOR), np.zeros(len(v), v.dtype)
@@ -421,7 +440,9 @@ class LatentBlockPart:
             by_v, self.states.logs, v, held, ones, np.ones(len(v), np.bool_),
             self._starts, self._ordered, self._information, self._smoothness, by_state,
         )  # fmt: skip
+        # The chain rule from V U to V, over u for the natural gradient.
         by_v += ((outside * weights) @ u.T) / held
+        # U_k is reached by the attributes outside and by the pairs inside, which see it only through u.
         by_u = v.T @ outside + by_state[:, None].astype(by_v.dtype)
         by_weight += by_state @ u
         value += add_penalties(
@@ -430,6 +451,7 @@ class LatentBlockPart:
         )  # fmt: skip
         centre_gradient(by_v, v, self._starts)
         centre_gradient(by_u, u, self._whole)
+        # The block's own logarithms move instead; those of the plain mixture stand still.
         gradient[self.rows] = 0.0
         self.slopes = (by_v, by_u)
         return value
@@ -461,6 +483,7 @@ class LatentBlockPart:
 
 def _near_own(states: int, components: int, rng: np.random.Generator) -> Singles:
     """Starting log U, [states, components]: each component has mostly one state, states dealt out in turn."""
+    # State z belongs to component z, and to component z + states, and so on.
     own = np.arange(states)[:, None] == (np.arange(components) % states)[None, :]
     logs = np.log(OWN_STATE_SHARE * own + (1.0 - OWN_STATE_SHARE) / states)
     found: Singles = (logs + SPREAD * rng.standard_normal(logs.shape)).astype(np.float32)

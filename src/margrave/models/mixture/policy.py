@@ -77,6 +77,7 @@ def set_policy(codes: int, signal: float, groups: tuple[tuple[int, ...], ...] = 
     """
     penalty = 10.0 * math.sqrt(signal) * min(signal / SPARSE_SIGNAL, 1.0) ** 0.25
     square = max(codes, 1) ** 2
+    # The three cases of the constants above: many codes, few codes, and little noise.
     components = max(
         MIN_COMPONENTS * min(WIDE_CODES / max(codes, 1), 1.0),
         min(COMPONENT_WORK / square, MAX_COMPONENTS),
@@ -140,6 +141,7 @@ class Trials:
         self, domain: Domain, tables: Sequence[Pooled], rows: float, seed: int, effort: Effort
     ) -> None:
         self.domain, self.tables, self.rows, self.effort = domain, tables, rows, effort
+        # The split has a seed of its own, so that all candidates are judged on the same noise.
         self.half, self._judged = halves(tables, np.random.default_rng(seed))
         self._cliques = [table.clique for table in self._judged]
         self._stacked = stack(domain, self.half, rows)
@@ -168,7 +170,8 @@ class Trials:
         return gain + SURE * spread < 0.0
 
     def compare(self, rival: Candidate[Any], default: Candidate[Any]) -> tuple[float, float]:
-        """The rival's estimated error less the default's, and its standard error; see `splitting.compare`."""
+        """The rival's estimated error less the default's, and its standard error; see
+        `margrave.models._base.pooling.compare`."""
         return compare(rival.expected, default.expected, self._judged, self.rows)
 
 
@@ -191,11 +194,13 @@ def choose_setting(
     best, other = plain, None
     if nested is not None and not trials.is_late():
         rival = trials.fit(pilot, nested)
+        # The one that loses is kept, to be tried once more at the penalty that wins.
         best, other = (plain, nested) if trials.prefers(plain, rival) else (rival, plain.setting)
     if not penalties:
         return best
     before = best.setting.penalty
     best = search_penalties(trials, pilot, best)
+    # The other one starts from another penalty; what carries over is by how much it should change.
     factor = best.setting.penalty / before
     if other is not None and factor != 1.0 and not trials.is_late():
         rival = trials.fit(pilot, replace(other, penalty=factor * other.penalty))
@@ -208,6 +213,7 @@ def search_penalties(
 ) -> Candidate[MixtureModel]:
     """The penalty is halved while that gets better; if half of it is no better, it is doubled likewise."""
     first = best
+    # The first direction that helps is followed; the other one is tried only if it does not.
     for factor in (1.0 / STEP, STEP):
         for _ in range(MOST_STEPS):
             if trials.is_late():

@@ -1,11 +1,11 @@
-"""Tensor: the mixture's objective and optimiser on PyTorch, by the formulas of `objective` and `optimise`.
+"""Tensor: the mixture's objective and optimiser on PyTorch, by the formulas of `objective` and `descent`.
 
 Start, steps and formulas are those of the compiled kernels; only sums are added up in another order: in
 double precision both end at the same point. It is untimed on a GPU, so which sizes gain by it is not known;
 bench/runs/device.py measures that. Nothing waits for the device between steps. On a GPU, products are as
 precise as `torch.set_float32_matmul_precision` says: full float32, unless the program has asked for less.
 
-Rules in the objective on PyTorch, by the formulas of `rules`.
+`TensorTie` has rules in the objective, by the formulas of `margrave.models._mixture.constraint_blocks`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,13 @@ class TensorTie:
         self.lowest = tables.constraint.lowest
         self.rows = device.put(tables.rows, device.torch.int64)
         self._known = device.put(tables.measured, dtype)[:, None]
+        # Logarithms of feasible shares are the same for all components.
         self._log_feasible_shares = device.put(np.log(tables.constraint.feasible_shares), dtype)
         member = np.arange(len(tables.rows))[:, None]
         self._member = device.put(sum(member == place[None, :] for place in tables.places), dtype)
         self._pairs = []
+        # Cells outside of the rules have no share, so their residuals are constants and only `rest` is kept
+        # of them.
         for pair in tables.pairs:
             used, own = np.unique(pair.keys, return_inverse=True)
             at = np.arange(len(used))[:, None] == own.ravel()[None, :]
@@ -56,6 +59,8 @@ class TensorTie:
     def spread(self, at: Any, shares: Any) -> Any:
         """Put the one-ways of T in place of Q in `shares`; return what `pull_weights` needs."""
         logs = at.logs.index_select(0, self.rows).clamp_(min=self.lowest).mul_(self._known)
+        # A cell's logarithm is the sum of its codes', one product with the table of which code is in which
+        # cell.
         cells = self._member.T @ logs + self._log_feasible_shares[:, None]
         norms = cells.logsumexp(0)
         cells = cells.sub_(norms).exp_()
@@ -138,7 +143,9 @@ class TensorObjective:
         self._inferred: Any = None
         if stacked.inferred is not None:
             owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
+            # Attributes' table of inferred pairs, spread over their codes.
             self._inferred = device.put(stacked.inferred[np.ix_(owner, owner)], self.dtype)
+            # What was measured of an inferred pair means nothing; its target is the product of the one-ways.
             self._pairs *= 1.0 - self._inferred
         self._constraint_blocks = [
             TensorTie(tables, self.information, device, self.dtype) for tables in stacked.tied
@@ -161,8 +168,10 @@ class TensorObjective:
         ones = (shares @ at.weights).clamp_(min=float(FLOOR))
         miss = (shares * at.weights) @ shares.T
         products = None if self._inferred is None else self._inferred * torch.outer(ones, ones)
+        # Where nothing was inferred the targets are constants.
         miss -= self._pairs if products is None else self._pairs + products
         pull = miss * self._pair_weights
+        # The symmetric table holds every pair twice, hence the half.
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
         gradient = pull.mul_(2.0) @ shares
         by_weight = 0.5 * (gradient * shares).sum(0).to(wide)
@@ -170,6 +179,7 @@ class TensorObjective:
         offset = 2.0 * self._one_weights * short
         value = value + 0.5 * (offset * short).sum().to(wide)
         if self._inferred is not None:
+            # The targets of inferred pairs move with the one-ways, so their pull comes back here.
             offset -= (self._inferred * pull) @ ones
         by_weight += (offset @ shares).to(wide)
         gradient += offset[:, None]
@@ -217,6 +227,7 @@ class TensorObjective:
         lower, upper = shares[self._low], shares[self._high]
         step = upper * high[:, None] - lower * low[:, None]
         pull = (self.smoothness * below * above / both)[:, None] * step
+        # No code stands twice in one of the two lists, so plain additions have one order.
         gradient.index_add_(0, self._high, pull * high[:, None])
         gradient.index_add_(0, self._low, pull * low[:, None], alpha=-1.0)
         cost = 0.5 * (pull * step).sum(0)
@@ -241,6 +252,7 @@ def descend_tensors(
     The device is sent steps ahead of what it has done, so a few more may run after `stop` has said so.
     """
     device, dtype = objective.device, objective.dtype
+    # The device works on copies; what it ends at is written back below.
     on = TensorPoint(
         *(device.put(part, kind) for part, kind in _parts(at, dtype, device.wide)),
     )
@@ -264,6 +276,7 @@ def descend_tensors(
         objective.settle(on)
     value, _, gradient = objective(on)
     objective.centre(gradient)
+    # The caller's arrays are the start and the end, as in `descent.descend`.
     for part, found in ((at.logs, on.logs), (at.shares, on.shares), (at.weigh, on.weigh)):
         part[...] = found.cpu().numpy()
     at.weights = on.weights.cpu().numpy().astype(at.logs.dtype)
@@ -286,6 +299,7 @@ def _parts(at: Point, dtype: Any, wide: Any) -> list[tuple[NDArray[Any], Any]]:
 def _neighbours(stacked: Stacked) -> NDArray[np.int64]:
     """Codes whose next code is their neighbour in an attribute's order."""
     found = [np.zeros(0, np.int64)]
+    # Only leading codes stand in order; missing and other codes behind them have no neighbours.
     for start, count in zip(stacked.starts[:-1], stacked.ordered, strict=True):
         if count > 1:
             found.append(np.arange(start, start + count - 1))

@@ -77,6 +77,7 @@ class Embedding:
                 # A random order of the corners on a line stands for a direction among them: it takes one
                 # number in place of one a code.
                 even = np.tile(((np.arange(self.domain[name]) + 0.5) / self.domain[name])[:, None], count)
+                # Uniform numbers in a random order, stretched by the attribute's part of the sphere.
                 part = rng.permuted(even, axis=0) * part
             parts.append(part)
         return parts
@@ -85,6 +86,7 @@ class Embedding:
         """Each cell's place in each direction, shape [count, cells]."""
         found = np.zeros((directions[0].shape[1], 1))
         for name, part in zip(clique, directions, strict=True):
+            # Scores add up over attributes, so those of all cells follow from those of codes.
             found = (found[:, :, None] + (self.place(name) @ part).T[:, None, :]).reshape(len(found), -1)
         return found
 
@@ -94,6 +96,7 @@ class Embedding:
         if name in self.apart:
             return np.asarray(points.argmax(axis=1), dtype=np.int64)
         if place.shape[1] == 1:
+            # Given places need not rise with the codes.
             order = np.argsort(place[:, 0], kind="stable")
             line = place[order, 0]
             # On a line the nearest code changes half way between two, which sorting finds for all points at
@@ -205,6 +208,7 @@ def project(
         clique = tables[members[0]].clique
         cells = tables[members[0]].values.size
         scores = embedding.scores(clique, embedding.directions(clique, how.directions, rng))
+        # Tables of one kind are projected together, as many as memory allows.
         most = max(AT_ONCE // (cells * how.each), 1)
         for first in range(0, len(members), most):
             part = members[first : first + most]
@@ -229,11 +233,13 @@ def _project_tables(
     # Where rules leave a table no cell at all, none is ruled out: some distribution has to come back.
     barred = barred & ~barred.all(axis=1, keepdims=True)
     order = np.argsort(scores, axis=1, kind="stable")
+    # Gaps between neighbouring cells are what the distribution functions' distance is weighed by.
     gaps = np.diff(np.take_along_axis(scores, order, 1), axis=1)
     orders, lengths = device.put(order, torch.int64), device.put(gaps, torch.float32)
     goal = device.put(signed, torch.float32)
     logits = device.put(_start(signed, barred), torch.float32)
     slope, bend = torch.zeros_like(logits), torch.zeros_like(logits)
+    # The step length falls LEVELS times over all steps, however many there are.
     every = max(how.steps // LEVELS, 1)
     for step in range(1, how.steps + 1):
         if stop():
@@ -249,6 +255,7 @@ def _project_tables(
         size = how.rate * STEP_DECAY ** (step // every)
         logits -= size * (slope / (1 - 0.9**step)) / ((bend / (1 - 0.999**step)).sqrt() + 1e-10)
     shares = torch.softmax(logits, 1).cpu().numpy().astype(np.float64)
+    # Softmax leaves a trace in cells that are ruled out; it is taken away at the end.
     shares = np.where(barred, 0.0, shares)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
@@ -259,11 +266,14 @@ def _pull(torch: Any, miss: Any, orders: Any, lengths: Any) -> Any:
     SW1 is the mean over directions of sum_j |F_j| gap_j with F_j the sum of the j lowest cells, so that
     a cell's derivative is the sum of sign(F_j) gap_j over all j from its own place on.
     """
+    # Distribution functions along each direction, but for the last value, which is 0.
     running = miss[:, orders].cumsum(2)[:, :, :-1]
     signs = torch.sign(running) * lengths
     below = signs.cumsum(2)
+    # Sums from a cell's own place on are the whole less what lies before.
     after = below[:, :, -1:] - below + signs
     whole = torch.cat([after, torch.zeros_like(miss[:, :1])[:, None, :].expand(-1, len(orders), -1)], 2)
+    # From sorted places back to cells.
     found = torch.zeros_like(miss)[:, None, :].expand_as(whole).clone()
     return found.scatter_(2, orders.expand_as(whole), whole).mean(1)
 

@@ -58,6 +58,7 @@ def _move_to_allowed(
 ) -> NDArray[np.int64]:
     """The codes with those of particles in no allowed cell replaced by the nearest cell's."""
     keys = np.ravel_multi_index(tuple(codes), constraint.sizes)
+    # Only particles whose nearest codes are forbidden together are moved.
     wrong = np.flatnonzero(~np.isin(keys, np.ravel_multi_index(tuple(constraint.codes), constraint.sizes)))
     # As many particles at once as their distances to all allowed cells fit into the limit.
     most = max(AT_ONCE // constraint.codes.shape[1], 1)
@@ -67,6 +68,7 @@ def _move_to_allowed(
         for name, own in zip(constraint.names, constraint.codes, strict=True):
             points, places = at[mine, embedding.columns(name)], embedding.place(name)
             each = ((points[:, None, :] - places[None, :, :]) ** 2).sum(axis=2)
+            # Squared distances add up over attributes.
             apart += each[:, own]
         codes[:, mine] = constraint.codes[:, apart.argmin(axis=1)]
     return codes
@@ -269,6 +271,7 @@ class Particles(Estimator[RowModel]):
         ]
         epochs = max(self.epochs // part, 1)
         # Steps as long as a fresh start needs would undo what a warm one knows.
+        # The geometric mean of the first and the last step length.
         rate = self.rate if warm is None else float(np.sqrt(self.rate * self.last))
         steps = Transport(epochs, self.directions, self.batch, rate, self.last, self.kept)
         start = self._start(embedding, warm, rng)

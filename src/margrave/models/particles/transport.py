@@ -296,6 +296,7 @@ def move(
     """
     moved = _Moving(embedding, start, how, device, rng)
     for epoch in range(how.epochs):
+        # From the first length to the last, evenly in the logarithm.
         rate = how.rate * (how.last / how.rate) ** (epoch / max(how.epochs - 1, 1))
         order = rng.permutation(len(goals))
         for first in range(0, len(goals), how.batch):
@@ -349,10 +350,12 @@ class _Moving:
         torch, count = self.device.torch, self.at.shape[1]
         looks = [self._look(goal) for goal in goals]
         scores = torch.cat([own for _, own, _ in looks])
+        # Each goal has directions of its own, but all are sorted in one call.
         # On a line the cheapest transport pairs the lowest with the lowest, so sorting is all there is to
         # it.
         lowest = lowest_first(self.device, scores)
         goal = torch.cat([wanted for _, _, wanted in looks])
+        # Each particle's score less that of its partner, which has the same rank.
         miss = scores - torch.empty_like(scores).scatter_(1, lowest, goal)
         gradient, first = torch.zeros_like(self.at), 0
         for one, (parts, own, _) in zip(goals, looks, strict=True):
@@ -370,10 +373,12 @@ class _Moving:
         parts = {name: self.device.put(part, torch.float32) for name, part in zip(clique, drawn, strict=True)}
         own = sum(part.T @ self.at[self.embedding.columns(name)] for name, part in parts.items())
         filled = np.flatnonzero(goal.counts)
+        # Empty cells have no particle to be matched with.
         cells = self.embedding.scores(clique, drawn)[:, filled]
         order = np.argsort(cells, axis=1, kind="stable")
         lined = self.device.put(np.take_along_axis(cells, order, 1).ravel(), torch.float32)
         counts = self.device.put(goal.counts[filled][order].ravel(), torch.int64)
+        # A cell's place is repeated once for each of its particles, lowest first.
         wanted = torch.repeat_interleave(lined, counts, output_size=len(drawn[0][0]) * self.at.shape[1])
         return parts, own, wanted.reshape(own.shape)
 
@@ -399,6 +404,7 @@ class _Moving:
         self.taken[name] += 1
         slope = MEAN * self.slope[part] + (1 - MEAN) * gradient
         bend = SQUARE * self.bend[part] + (1 - SQUARE) * gradient * gradient
+        # Adam's corrections by how often this attribute has moved, as attributes move at different steps.
         early, young = 1 - MEAN ** self.taken[name], 1 - SQUARE ** self.taken[name]
         length = rate / early * slope / ((bend / young).sqrt() + 1e-12)
         # Only a random part of the entries moves (see `kept`); what Adam remembers of the others stays as
@@ -413,7 +419,7 @@ class _Moving:
 
 
 def _bounds(embedding: Embedding, device: Device) -> tuple[Any, Any]:
-    """The box that particles stay in, a column a dimension: [0, 1], and half as much again around axes."""
+    """The box that particles stay in, a column a dimension: [0, 1], or as far as codes lie beyond it."""
     low = np.concatenate([place.min(axis=0) for place in embedding.places])
     high = np.concatenate([place.max(axis=0) for place in embedding.places])
     single = device.torch.float32

@@ -43,6 +43,7 @@ class History:
 
         It is left out where the function bends too little along it.
         """
+        # The slot of the oldest pair; it is overwritten even if the new pair turns out to be useless.
         k = self.count % MEMORY
         bending = _remember_step(self._moved[k], self._changed[k], length, step, fresh, gradient)
         if bending > 0.0:
@@ -63,6 +64,7 @@ def _remember_step(
     """Fill in one step and gradient change; return their product, 0 if it is not clearly above 0."""
     product, far, wide = 0.0, 0.0, 0.0
     for i in range(len(step)):
+        # Rounded to single precision before the products, so that s'y belongs to the vectors that are kept.
         s, y = np.float32(length * step[i]), np.float32(fresh[i] - gradient[i])
         moved[i], changed[i] = s, y
         product += np.float64(s) * np.float64(y)
@@ -225,6 +227,7 @@ class Dual:
     def __init__(self, inference: Calibration, target: Floats, ridge: Floats) -> None:
         self.inference = inference
         self.ridge = ridge
+        # Tables of rules come last among the layout's and are held fixed, so they have no target.
         known = [start for start in inference.layout.starts if start <= len(target)]  # the rest are held
         self._ends = np.asarray(known, dtype=np.int64)
         self.starts = self._ends[:-1]
@@ -293,12 +296,14 @@ def approach(
     Where the measurements contradict each other or dip below zero, potentials grow like 1 / ridge; a tenth of
     the last ridge is within reach. Where it is not, the last solution is kept and marked as not converged.
     """
+    # Factors above 1 begin with a ridge that is well conditioned and end at the ridge that was asked for.
     factor = max(1.0, WELL_CONDITIONED_RIDGE / float(ridge.max(initial=1e-300)))
     steps = calls = 0
     gap = np.inf
     while True:
         last = factor <= 1.0
         dual = Dual(inference, target, ridge * factor)
+        # Ridges on the way only have to lead near; a thousandth of the probability is near enough.
         near = tolerance if last else max(tolerance, 1e-3)
         found = minimise(dual, theta, max_iterations - steps, near, deadline)
         steps, calls = steps + found.iterations, calls + found.evaluations
@@ -354,6 +359,7 @@ def _start_descent(
     lower, fresh = dual(trial)
     if lower < value:
         return trial, lower, fresh
+    # The trial left the inference at another point, so the state is brought back to theta.
     value, gradient = dual(theta)
     return theta, value, gradient
 
@@ -368,6 +374,7 @@ def _solve_table(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Fl
     base, logs = np.empty(len(mu)), np.empty(len(mu))
     for i in range(len(mu)):
         # Fixed part of the equation for p, and where Newton's method for log p begins.
+        # log m is log mu less the table's own potential, which is what the rest of the model says.
         base[i] = target[i] + ridge[i] * (np.log(max(mu[i], 1e-300)) - theta[i])
         logs[i] = np.log(max(target[i], min(mu[i], ridge[i]), 1e-12))
     shift = 0.0
@@ -390,6 +397,7 @@ def _solve_table(mu: Floats, theta: Floats, target: Floats, ridge: Floats) -> Fl
         shift += min(max(total * np.log(total) / slope, -50.0), 50.0)
         if abs(total - 1.0) < 1e-9:
             break
+    # The stationary point: ridge times theta is what the table leaves unexplained.
     solution: Floats = (target - np.exp(logs)) / ridge
     return solution
 
@@ -413,11 +421,14 @@ def _search(
     for tried in range(25):
         place = ahead(theta, length, step)
         trial, fresh = dual(place)
+        # The derivative of the value along the step.
         end = float(dot(fresh, step))
         # Too far: the value has risen, or fallen by less than the first condition asks. `slack` is what
         # rounding may hide of it.
         if not np.isfinite(trial) or trial > value + 1e-4 * length * slope + slack:
             high = length
+            # A failed trial's slope is of use only if its value is finite; after four trials a tenth of the
+            # bracket is tried.
             near = np.isfinite(trial) and tried < 4
             length = _between(low, high, low_slope, end) if near else low + 0.1 * (high - low)
             continue

@@ -172,6 +172,8 @@ class PGM(Estimator["GraphicalModel"]):
         measured = zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY)
         pooled = _sort_pooled(domain, measured) if aware else measured
         inference = self._open(domain, pooled)
+        # Engine order has the axes by size, so every table is turned before it becomes part of one long
+        # array.
         target = _flat(names, [table.values / rows for table in pooled], pooled)
         ridge = _flat(names, ridges(pooled, self.strength, rows, aware), pooled)
         theta = _flat(names, _warm(domain, pooled, warm), pooled)
@@ -194,6 +196,7 @@ class PGM(Estimator["GraphicalModel"]):
         domain = resolve_dependencies(domain, measured)
         # A fit by least squares, or one from before one-ways were pooled, holds what was released only.
         plain = np.size(state.get("theta", 0)) == sum(table.values.size for table in measured)
+        # Which of the two it was shows in the number of potentials alone, so old releases load as well.
         pooled = measured if plain else _sort_pooled(domain, measured)
         inference = self._open(domain, pooled)
         sizes = [domain.size(table.clique) for table in pooled]
@@ -213,6 +216,7 @@ class PGM(Estimator["GraphicalModel"]):
         Raises:
             InputError: It has more than most_cells cells.
         """
+        # Rules' cliques are part of the tree whether or not anything is measured on them.
         needed = tree_cells(domain, [*cliques, *_rule_cliques(domain)])
         if needed > self.most_cells:
             raise too_large(needed, self.most_cells)
@@ -235,6 +239,7 @@ class PGM(Estimator["GraphicalModel"]):
         sizes = domain.shape(rank_attributes(domain))
         layout = Layout(sizes, measured, self.most_cells)
         device = open_device(self.device)
+        # Rules' tables come last, so that `Held` can append their fixed potentials.
         inference: Calibration = Inference(layout) if device is None else TensorInference(layout, device)
         return Held(inference, forbid_cells(domain, rules)) if rules else inference
 
@@ -243,6 +248,8 @@ class PGM(Estimator["GraphicalModel"]):
     ) -> GraphicalModel:
         inference.run(solution.theta)
         if isinstance(inference, Held):
+            # The model holds its rules' potentials like any others, so that conditioning on codes takes them
+            # along.
             theta = np.concatenate([solution.theta, inference.fixed])
             inference, solution = inference.inner, replace(solution, theta=theta)
         cliques = tuple(table.clique for table in pooled)
@@ -348,6 +355,7 @@ class ConditionalPGM(Estimator[ConditionalModel]):
             InputError: The tables do not fit the domain, total is not positive, or the model is too large.
         """
         known = _count_one_ways(domain, self.given)
+        # The number of rows is public where the rows themselves are.
         if known and self.given is not None:
             total = float(self.given.rows)
         before = warm.inner if isinstance(warm, ConditionalModel) else None

@@ -124,6 +124,7 @@ def rule_tables(domain: Domain) -> list[tuple[Clique, NDArray[np.bool_]]]:
         return []
     taken: list[tuple[Clique, NDArray[np.bool_]]] = []
     for clique, allowed in domain.rules.tables(MAX_RULE_CELLS):
+        # Only attributes that rules speak of are counted: others would add their own cells to the limit.
         used = domain.project([n for n in domain.names if any(n in c for c, _ in taken) or n in clique])
         if tree_cells(used, [*(c for c, _ in taken), clique]) <= MAX_RULE_CELLS:
             taken.append((clique, allowed))
@@ -213,6 +214,7 @@ def _log_sum(
 ) -> None:
     """out[s:s+n] = the log of the sum of exponentials of a source's cells that map there."""
     rows, width, o, i = at[0], at[1], at[3], at[4]
+    # The largest is taken out per target cell, so that at least one exponential is 1 and no sum underflows.
     peak[s : s + n] = -np.inf
     out[s : s + n] = 0.0
     for r in range(rows):
@@ -282,6 +284,7 @@ def splits(layout: Layout, first: int, large: int) -> list[Split]:
     found = []
     for k in np.flatnonzero(layout.nodes[:, CELLS] >= large).tolist():
         node, near = layout.nodes[k], layout.links[layout.first[k] : layout.first[k + 1]]
+        # A node without a parent sends no message, so it has no table of its own to add to.
         own = np.array([[node[OWN], node[SEPARATOR]]])[: int(node[PARENT] >= 0)]
         up = _dealt(layout, k, own, [int(node[LENGTH])] * len(own), first)
         down = _dealt(layout, k, near, [lengths[start] for start in near[:, 1].tolist()], first)
@@ -304,10 +307,13 @@ def _dealt(layout: Layout, k: int, tables: Longs, lengths: list[int], first: int
     cells, width, rows = (int(layout.nodes[k, column]) for column in (CELLS, WIDTH, ROWS))
     shape = _axes(layout, k)
     lacks = _lacking_axes(layout, tables, shape)
+    # One block of all rows, which means that the node is not dealt out.
     best = (float(cells), 1, 1, rows, 1, [False] * len(lengths))
     for i in range(len(shape)):
+        # Every run of neighbouring axes can be dealt out; the codes of that run are the units of sharing.
         for j in range(i + 1, len(shape) + 1):
             times, codes = math.prod(shape[:i]), math.prod(shape[i:j])
+            # Rows that lie together for one code of the run.
             apart = rows // (times * codes)
             # A table that lacks one of the axes dealt out is added to by every block, so each block needs a
             # copy of it.
@@ -337,6 +343,7 @@ def _lacking_axes(layout: Layout, tables: Longs, shape: Sequence[int]) -> NDArra
     """Which axes which table does not have: rows that differ there go to the same cells, [tables, axes]."""
     apart = [math.prod(shape[i + 1 :]) if shape[i] > 1 else 0 for i in range(len(shape))]
     starts, step = layout.maps[tables[:, 0], 3], np.asarray(apart, dtype=np.int64)
+    # Stepping by one along an axis leads to the same target cell if the table lacks that axis.
     same = layout.outer[starts[:, None] + step] == layout.outer[starts][:, None]
     return np.asarray(same & (step > 0))
 
@@ -363,6 +370,7 @@ def _blocks(
             copied.append((int(tables[i, 1]), lengths[i]))
             into[:, i, 1] = first + room
             room += lengths[i]
+    # The copies of one block lie together, and those of different blocks one room apart.
     into[:, lacking, 1] += room * np.arange(blocks)[:, None]
     return Blocks(parts, into, np.asarray(copied, dtype=np.int64).reshape(-1, 2), first, room)
 
@@ -383,6 +391,7 @@ def share_work(work: Callable[[int], None], count: int, threads: int) -> None:
     left = deque(range(count))
 
     def some() -> None:
+        # Threads race for turns, so that a queue that looked filled may be empty by now.
         while left:
             try:
                 turn = left.popleft()
@@ -467,6 +476,7 @@ class Inference:
         # What fell away in a node would have weighed too much, relative to the whole, to be left out.
         if not whole or lost(at.nodes, scale) > MAX_SAFE_LOG:
             return math.nan
+        # The sums are collected anew on the way down; copies behind the tables are cleared block by block.
         sums[: len(tables)] = 0.0
         done = len(at.nodes)
         for split in reversed(self._splits):

@@ -221,6 +221,7 @@ def renew_message(node: Longs, scale: float, tables: Floats, sums: Floats) -> fl
 
     Returns the factor that all of the node is still to be multiplied by.
     """
+    # What the parent now has over the separator, over what this node had told it (Hugin's update).
     for c in range(node[SEPARATOR], node[SEPARATOR] + node[LENGTH]):
         before = tables[c] * scale
         tables[c] = sums[c] / before if before > LOST_PROBABILITY else 0.0
@@ -245,6 +246,7 @@ def raise_part(
     part: rows (first, how many, apart, times): so many rows from the first on, and again so far apart.
     Returns the sum of a root's part.
     """
+    # Whole rows only, about a cache's worth of cells at a time.
     step = max(BLOCK // node[WIDTH], 1)
     rows = np.empty(step)
     everything = 0.0
@@ -369,6 +371,7 @@ def lost(nodes: Longs, scale: Floats) -> float:
     worst = 0.0
     for k in range(len(nodes) - 1, -1, -1):
         parent = nodes[k, PARENT]
+        # A node's loss is raised by its own scale and by those of all nodes up to the root.
         raised[k] = -np.log(scale[k]) + (raised[parent] if parent >= 0 else 0.0)
         worst = max(worst, raised[k])
     return worst

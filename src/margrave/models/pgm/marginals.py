@@ -54,6 +54,7 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
     # First say what is needed: of which tree clique each answer takes which of its attributes.
     for wanted in cliques:
         _guard(layout, wanted)
+        # A clique inside one node is a plain sum over its table; only the others need elimination.
         home = layout.home(wanted)
         steps[wanted] = [] if home >= 0 else _steps(layout, links, wanted)
         for node, needed in [(home, wanted)] if home >= 0 else [step[:2] for step in steps[wanted]]:
@@ -88,6 +89,7 @@ def _steps(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: Clique
         separator = layout.tree.separators[k] if parent in keep else ()
         # Its own table keeps what was wanted, what it sends, and what messages from below join it by.
         needed = tuple(v for v in clique if v in below[k] or v in wanted or v in separator)
+        # What is sent: the separator, by which the parent joins it, and what is wanted of all below.
         out = tuple(sorted(set(separator) | (below[k] | set(clique)) & set(wanted)))
         _guard(layout, out)
         if parent in keep:
@@ -161,6 +163,7 @@ def contract_tables(tables: Sequence[Table], out: tuple[int, ...]) -> Floats:
 
 def _attributes_kept(tables: Sequence[Table], i: int, j: int, out: tuple[int, ...]) -> tuple[int, ...]:
     """The attributes the product of two tables must keep: those wanted and those other tables have."""
+    # An attribute may be summed out as soon as no other table has it and nobody wants it.
     others = {v for k, (_, names) in enumerate(tables) if k not in (i, j) for v in names}
     return tuple(sorted({*tables[i][1], *tables[j][1]} & {*out, *others}))
 
@@ -234,6 +237,7 @@ def _prune_tree(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: s
         k = queue.pop()
         if k not in keep or degree[k] > 1:
             continue
+        # The neighbour that is left, if any; a leaf has one at most.
         near = next((n for n in links[k] if n in keep), -1)
         if held[k] <= set(links[k][near] if near >= 0 else ()):
             keep.discard(k)
@@ -327,6 +331,7 @@ class _Walk:
         self.turn, self.last = [0] * len(tree.cliques), [0] * len(tree.cliques)
         # Depth first, so that all below a node have numbers in a row: from its own turn to `last`.
         count, stack = 0, list(reversed(self.roots))
+        # A node's turn is counted when it is taken off the stack, so parents come before their children.
         while stack:
             k = stack.pop()
             self.turn[k], count = count, count + 1
@@ -344,6 +349,7 @@ class _Walk:
 
     def run(self, rows: set[int]) -> None:
         """Find all far pairs of which the one reached first is one of some attributes."""
+        # Attributes without a partner are carried nowhere.
         self.rows = rows & self.partners.keys()
         tree = self.layout.tree
         # Up: every node sends its parent the rows of attributes below it that somebody later is to meet.
@@ -434,6 +440,7 @@ class _Walk:
         """The columns of some of the attributes of a stack."""
         if len(kept) == len(held):
             return table
+        # A mask over columns: each attribute has as many of them as codes.
         mask = np.repeat([v in kept for v in held], [self.layout.sizes[v] for v in held])
         return np.asarray(table[:, mask])
 
@@ -455,6 +462,7 @@ class _Walk:
             .transpose(axes)
             .reshape(layout.cells(kept), layout.cells(fresh), layout.cells(gone))
         )
+        # p(S, T) / p(S): what the stack is moved by; cells without probability pass nothing on.
         mass = joint.sum(axis=1, keepdims=True)
         given = np.divide(joint, mass, out=np.zeros(joint.shape), where=mass > 0)
         shaped = stacked.reshape(*layout.shape(source), -1)
@@ -485,4 +493,5 @@ class _Walk:
                     start += self.layout.sizes[u]
 
     def _keep(self, u: int, v: int, joint: Floats) -> None:
+        # Keys are ascending pairs, so a table that was met the other way round is turned.
         self.found[min(u, v), max(u, v)] = joint if u < v else joint.T

@@ -115,10 +115,12 @@ class GraphicalModel(Model):
         """The marginals of many cliques at once: all pairs in a few matrix products, the rest together."""
         layout, belief = self._inference.layout, self._inference.belief
         engine = [self._engine(clique) for clique in cliques]
+        # Only pairs share work in a walk, and too few of them do not pay for it.
         pairs = {(c[0], c[1]) for c in engine if len(c) == 2}
         known: dict[tuple[int, ...], NDArray[np.float64]] = {}
         if len(pairs) >= MIN_SHARED_PAIRS:
             known |= {(u, v): table for (u, v), table in pair_marginals(layout, belief, pairs).items()}
+        # Whatever is not a pair found already: larger cliques, single attributes, few pairs.
         known |= marginals(layout, belief, dict.fromkeys(c for c in engine if c not in known))
         return [
             self._shape_table(clique, wanted, known[wanted])
@@ -140,6 +142,7 @@ class GraphicalModel(Model):
             drawn = list(draw_given(layout, belief, codes, rows, rng))
         else:
             evidence = {self._place[n]: c for n, c in given.items() if isinstance(c, int)}
+            # One code for all rows turns the model into a smaller one, which is drawn as usual.
             if evidence:
                 theta, (layout, belief) = (
                     cut(layout, theta, evidence),
@@ -176,6 +179,7 @@ class GraphicalModel(Model):
         """A clique's attributes of more than one code, as the engine numbers them."""
         if len(set(clique)) != len(clique):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
+        # `index` raises the domain's own error for an attribute that it does not have.
         places = [self._place[n] if n in self._place else self._domain.index(n) for n in clique]
         return tuple(sorted(v for v in places if self._inference.layout.sizes[v] > 1))
 
@@ -183,6 +187,7 @@ class GraphicalModel(Model):
         self, clique: Clique, wanted: tuple[int, ...], table: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """A projected table in rows, with the axes a clique asks for."""
+        # Axes of one code are unknown to the engine; the last reshape puts them back.
         asked = [self._place[n] for n in clique if self._domain[n] > 1]
         turned = np.asarray(table.transpose([wanted.index(v) for v in asked]), dtype=np.float64)
         return (turned * self._total).reshape(self._domain.shape(clique))
@@ -277,6 +282,7 @@ def draw(
         # 4. What rounding has left of the measured tables is mended code by code.
         wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
         repair(codes, layout.sizes, layout.measured, np.concatenate([np.zeros(0), *wanted]), theta, rng)
+    # Rows lie in the order of groups by now; the order of a release must not tell how it was drawn.
     order = rng.permutation(rows)
     for column in codes:
         column[:] = column[order]
@@ -343,6 +349,7 @@ def _conditional(
     """
     names = sorted((v, *parents))
     axis = {u: i for i, u in enumerate(names)}
+    # Groups are ordered by the parent that tells most, so that neighbouring groups are alike.
     ordered = sorted(parents, key=lambda u: (-_information(pairs[min(u, v), max(u, v)]), u))
     turned = joint.transpose([axis[u] for u in (*ordered, v)])
     return ordered, np.ascontiguousarray(turned).reshape(-1, joint.shape[axis[v]])
@@ -383,6 +390,7 @@ def distinct(given: Mapping[int, Longs], order: Sequence[int]) -> tuple[Mapping[
         given: Codes by attribute, each of shape [rows].
         order: The elimination order: sets agree longest in what is eliminated last.
     """
+    # What is eliminated last is drawn first, so sets that agree there lie together and share tables.
     names = [v for v in reversed(order) if v in given]
     found, which = np.unique(np.stack([given[v] for v in names]), axis=1, return_inverse=True)
     return dict(zip(names, found, strict=True)), which.ravel()
@@ -435,6 +443,7 @@ class _Work:
         for v in layout.tree.order:
             scope = self._free(v)
             if scope and (v in given or v in self.told):
+                # The first of the free parents to be eliminated is where the message waits.
                 self.told.setdefault(self._next(scope), ())
         for v in self.told:
             self.told[v] = tuple(sorted((v, *self._free(v))))
@@ -533,6 +542,7 @@ class _Work:
         keys = np.zeros(sets, dtype=np.int64)
         for u in fixed:
             keys = keys * self.layout.sizes[u] + held[u]
+        # Sets with the same fixed codes share one slice.
         cells, ids = np.unique(keys, return_inverse=True)
         return Factor(scope, flat[cells], ids.ravel())
 
@@ -541,6 +551,8 @@ class _Work:
         # Sets that share all factors' tables share the product: it is worked out once for each such choice.
         ids, firsts = factors[0].ids, np.arange(len(factors[0].ids))
         for factor in factors[1:]:
+            # One number for the choice of all factors so far; numbered anew each time, so that it cannot
+            # overflow.
             _, ids = np.unique(ids * len(factor.tables) + factor.ids, return_inverse=True)
             ids = ids.ravel()
         _, firsts = np.unique(ids, return_index=True)

@@ -118,6 +118,7 @@ class PMW(Estimator["GraphicalModel"]):
         passes = min(self.passes, ROUGH_PASSES) if effort.rough else self.passes
         logs = []
         for part in parts:
+            # A table's attributes all lie in one part, so the first of them tells which.
             own = [table for table in tables if table.clique[0] in part]
             logs.append(self._part(domain, part, own, rows, passes, effort))
         return _model(domain, parts, logs, rows)
@@ -176,6 +177,7 @@ class PMW(Estimator["GraphicalModel"]):
                 break
             for table in tables:
                 weights = update_weights(weights, part, table.clique, table.values / rows, self.rate)
+            # The average of the second half, as in MWEM, which averages iterates to lower the error.
             if 2 * turn >= passes:
                 mean, averaged = mean + weights, averaged + 1
         shares = mean / averaged if averaged else weights
@@ -194,9 +196,11 @@ def update_weights(weights: Floats, part: Clique, clique: Clique, shares: Floats
     """
     gone = tuple(axis for axis, name in enumerate(part) if name not in clique)
     now = weights.sum(axis=gone)
+    # Divided by the largest cell: a step of MWEM's size relative to what is there; see the class.
     step = rate * (shares - now) / float(now.max())
     wide = [size if name in clique else 1 for size, name in zip(weights.shape, part, strict=True)]
     raised = np.log(np.maximum(weights, 1e-300)) + step.reshape(wide)
+    # Normalised in logarithms, so that cells of tiny share keep their relative weights.
     found = np.exp(raised - raised.max())
     return np.asarray(found / found.sum())
 
@@ -237,6 +241,7 @@ def _allow_cells(domain: Domain, part: Clique) -> Floats:
 
 def _explicit() -> PGM:
     """What holds a table over a whole part: a junction tree with one clique a part."""
+    # By least squares no one-way tables are pooled beside the parts, so theta holds the parts alone.
     return PGM(penalty="squares")
 
 
@@ -249,6 +254,7 @@ def _model(
     """The product of the parts, everything else uniform."""
     ordered = pool(domain, _stand_ins(domain, parts))
     flat = {part: table.ravel() for part, table in zip(parts, logs, strict=True)}
+    # Restored through PGM, whose order of cliques is that of the pooled tables.
     theta = np.concatenate([np.zeros(0), *(flat[table.clique] for table in ordered)])
     state = {"theta": theta, "fit": np.array([rows, 0.0, 0.0, 0.0, 1.0])}
     return _explicit().restore(domain, _stand_ins(domain, parts), state)

@@ -79,6 +79,7 @@ class TensorInference:
         for g, (home, group) in enumerate(zip(layout.groups[:, 0].tolist(), layout.hosts, strict=True)):
             self._hosted[home].append((g, _Fold.of(layout, group, tree.cliques[home])))
         # Measured tables of one node were joined into groups; a member is found by where its group starts.
+        # Groups are known by where they start in the engine's one long array.
         place = {start: g for g, start in enumerate(layout.group_starts[:-1])}
         self._members = [
             (place[start], _Fold.of(layout, clique, layout.hosts[place[start]]))

@@ -124,6 +124,7 @@ def _propose_code(
     if operator == STEP and old < tables.ordered[name]:
         near = old + (1 if uniform(state) < 0.5 else -1)
         return near if 0 <= near < tables.ordered[name] else old
+    # A code at random may be the old one, which is judged as no change.
     return int(uniform(state) * tables.sizes[name])
 
 
@@ -140,6 +141,7 @@ def _fittest(rows: Rows, row: int, name: int, tables: Tables, change: Floats) ->
             # The change of a square, (over + 1)^2 - over^2 less what leaving the own cell saves, up to the
             # same factor for all codes.
             change[code] += weight * (tables.over[start + code * step] - here + 1.0)
+    # The own code needs no move and changes nothing.
     change[own] = 0.0
     return int(np.argmin(change[:size]))
 
@@ -190,6 +192,7 @@ def _change(rows: Rows, row: int, name: int, code: int, tables: Tables) -> float
         to = cell + move * tables.steps[k]
         # (n - 1 - t)^2 - (n - t)^2 + (m + 1 - u)^2 - (m - u)^2
         change += tables.weights[tables.tied[k]] * (tables.over[to] - tables.over[cell] + 1.0)
+    # Squares change by twice the difference of excesses plus one, each weighed by its table.
     return 2.0 * change
 
 
@@ -323,6 +326,7 @@ class Search:
     def __init__(self, wanted: Targets, columns: Rows) -> None:
         self._rows = np.ascontiguousarray(columns.T)
         self._tables = _flat(wanted, columns.shape[1])
+        # Goals in the units of rows; `over` begins at minus the goals and counting adds the rows.
         self._goals = -self._tables.over
         count_rows(self._rows, self._tables)
         self._success = np.ones(OPERATORS)
@@ -346,6 +350,7 @@ class Search:
     @property
     def fitness(self) -> float:
         """The weighted squares, in rows of the table."""
+        # Table by table, as each has a weight of its own.
         parts = np.split(self._tables.over**2, self._tables.offsets[1:])
         return float(np.dot(self._tables.weights, [float(part.sum()) for part in parts]))
 
@@ -355,6 +360,7 @@ class Search:
         for _ in range(BURSTS):
             tally = np.zeros((2, OPERATORS), np.int64)
             fell += search(self._rows, self._tables, self.odds, max(proposals // BURSTS, 1), tally, state)
+            # One success and OPERATORS judgements in advance, so that no rate is 0 or undefined.
             rates = (tally[1] + 1.0) / (tally[0] + OPERATORS)
             self._success = MEMORY * self._success + (1.0 - MEMORY) * rates
         return fell
@@ -381,6 +387,7 @@ def _flat(wanted: Targets, rows: int) -> Tables:
         tied=_longs([t for own in held for t in own]),
         steps=_longs(steps),
         over=-goals * (rows / wanted.total),
+        # Relative to the sharpest table, so that MIN_GAIN means the same everywhere.
         weights=weights / weights.max() if len(weights) else weights,
     )
 

@@ -71,6 +71,7 @@ def update(
     for row in range(rows):
         keys[row] = _cell(columns, attributes, sizes, row)
         firsts[keys[row] + 1] += 1
+    # What each cell is to gain and lose follows from the counts before they become starting points.
     gains, losses, away = _wanted_changes(firsts[1:], target, alpha, fresh)
     for cell in range(cells):
         firsts[cell + 1] += firsts[cell]
@@ -101,6 +102,7 @@ def _place(
 ) -> None:
     """Put victims into cells, empty ones first."""
     taken = 0
+    # Empty cells have no row to copy, so they take the first victims.
     for empty in (True, False):
         for cell in range(len(added)):
             if added[cell] == 0 or (firsts[cell] == firsts[cell + 1]) != empty:
@@ -162,6 +164,7 @@ def _whole(amounts: Floats, state: State) -> Longs:
     """Whole numbers within 1 of the amounts, each expected to be its amount; sums are kept to within 1."""
     found, reached, given = np.zeros(len(amounts), dtype=np.int64), uniform(state), 0
     for cell in range(len(amounts)):
+        # The running sum starts at a uniform number, so that each cell's whole part is right on average.
         reached += amounts[cell]
         found[cell] = int(reached) - given
         given += found[cell]
@@ -175,6 +178,7 @@ def _victims(order: Longs, firsts: Longs, leaving: Longs, state: State) -> Longs
     for cell in range(len(leaving)):
         first, last = firsts[cell], firsts[cell + 1]
         for k in range(min(leaving[cell], last - first)):
+            # The first steps of a shuffle: rows of the cell, drawn without replacement.
             other = first + k + int(uniform(state) * (last - first - k))
             order[first + k], order[other] = order[other], order[first + k]
             found[count] = order[first + k]
@@ -325,12 +329,14 @@ def move_rows(
     """
     places = [np.array([wanted.names.index(n) for n in clique], np.int64) for clique in wanted.cliques]
     sizes = [np.array(wanted.domain.shape(clique), np.int64) for clique in wanted.cliques]
+    # Targets are scaled to the number of rows that are moved.
     goals = [table.ravel() * (columns.shape[1] / max(float(table.sum()), 1e-300)) for table in wanted.tables]
     parts, state = list(zip(places, sizes, goals, strict=True)), fresh_state(rng)
     errors = np.array([distance(columns, *part) for part in parts])
     for t in range(iterations):
         if effort.over:
             break
+        # Every other pass copies whole rows only, which keeps what no table speaks of.
         alpha, copied = DECAY ** (t // ROUNDS_A_DECAY), 1.0 if whole or t % 2 else 0.5
         # The worst table first: rows that are moved for it are then moved as little as possible by the
         # others.

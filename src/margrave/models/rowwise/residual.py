@@ -61,6 +61,7 @@ def residual(table: Floats, clique: Clique, part: Clique) -> Floats:
         [2.0, -2.0]
     """
     summed = table.sum(axis=tuple(axis for axis, name in enumerate(clique) if name not in part))
+    # Centring along every attribute leaves what no smaller set says.
     for axis in range(len(part)):
         summed = summed - summed.mean(axis=axis, keepdims=True)
     return np.asarray(summed)
@@ -84,6 +85,7 @@ def rebuilt(parts: Mapping[Clique, Floats], clique: Clique, shape: tuple[int, ..
     for part in subsets(clique):
         if part in parts:
             wide = [size if name in part else 1 for size, name in zip(shape, clique, strict=True)]
+            # A residual's share of each cell: spread evenly over the attributes that it lacks.
             share = parts[part] / others(table, clique, part)
             table += share.reshape(wide)
     return table
@@ -131,6 +133,7 @@ def combine_tables(tables: Sequence[Pooled], total: float | None = None) -> Resi
     values = {part: value / precisions[part] for part, value in sums.items()}
     # The residual over no attribute is the number of rows.
     if total is not None and () in values:
+        # An exact count has no noise, so nothing may move it.
         values[()], precisions[()] = np.asarray(float(total)), math.inf
     return Residuals(values, precisions)
 
@@ -156,6 +159,7 @@ def local(
         rounds: Steps at most.
         stop: Asked before each.
     """
+    # A negative count matters relative to the rows.
     rows = max(float(best.values.get((), np.zeros(()))), 1.0)
     length = _step(best, shapes)
     now = {clique: np.zeros(shape) for clique, shape in shapes.items()}
@@ -165,6 +169,7 @@ def local(
         negative = max((float(-np.minimum(table, 0.0).sum()) for table in tables.values()), default=0.0)
         if negative <= NEGATIVE_TOLERANCE * rows or stop():
             break
+        # A step along the dual gradient, which is the table itself, and back to multipliers of at least 0.
         after = {c: np.maximum(ahead[c] - length * tables[c], 0.0) for c in shapes}
         # Nesterov's sequence: t' = (1 + sqrt(1 + 4 t^2)) / 2, and a push of (t - 1) / t'.
         faster = 0.5 + math.sqrt(0.25 + pace**2)
@@ -247,6 +252,7 @@ class Residual(RowEstimator):
         if self.rounds < 0:
             raise InputError(invalid("rounds", "at least 0", "Try 300.", got=self.rounds))
         if self.max_memory is not None:
+            # The stricter of both limits holds for whoever makes the rows.
             least = min(m for m in (self.max_memory, self.rows.max_memory) if m is not None)
             object.__setattr__(self, "rows", replace(self.rows, max_memory=least))
 

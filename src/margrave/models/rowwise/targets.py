@@ -56,6 +56,7 @@ def find_shared(cliques: Sequence[Clique]) -> list[Clique]:
     found: dict[frozenset[str], None] = {frozenset(): None}
     fresh = list(sets)
     while fresh and len(found) <= MOST_SHARED:
+        # What is new is intersected with the measured cliques only, which closes the family all the same.
         common = {a & b: None for a in fresh for b in sets if a != b}
         fresh = [s for s in common if s not in found]
         found.update(dict.fromkeys(fresh))
@@ -97,6 +98,7 @@ def make_agree(
         # A cell of the marginal sums cells of the table, so its variance is the sum of theirs, in the mean
         # over cells.
         weights = [m.size / float((tables[k].sigma ** 2).sum()) for k, m in zip(mine, marginals, strict=True)]
+        # The common marginal is the mean of all, weighted by precision.
         target = sum(w * m for w, m in zip(weights, marginals, strict=True)) / (sum(weights) or 1.0)
         for k, marginal in zip(mine, marginals, strict=True):
             cells = _over(rooms[k].astype(np.float64), tables[k].clique, a)
@@ -117,6 +119,7 @@ def consistent(tables: Sequence[Pooled], total: float, rooms: Sequence[Truths] |
         rooms: Cells of each table that may hold anything, where rules leave others empty; all by default.
     """
     open_ = [np.ones(table.values.shape, dtype=np.bool_) for table in tables] if rooms is None else rooms
+    # Noisy counts of cells that rules forbid are dropped at once.
     values = [table.values * room for table, room in zip(tables, open_, strict=True)]
     common = holders([table.clique for table in tables])
     # Agreement makes counts negative and cutting them breaks agreement: both again, until little is cut.
@@ -133,6 +136,7 @@ def _cut(values: Floats, room: Truths, total: float) -> Floats:
     """The counts nearest to a table that are not negative, have room and sum to the total."""
     found = np.zeros(values.shape)
     if room.any():
+        # The nearest distribution, as all cells of a table have like noise.
         found[room] = total * project_simplex(values[room] / total, np.ones(int(room.sum())))
     return found
 
@@ -191,6 +195,7 @@ def targets(domain: Domain, tables: Sequence[Pooled], rows: float) -> Targets:
 def roomy(domain: Domain, tables: Sequence[Pooled]) -> list[NDArray[np.bool_]]:
     """The cells of each table that rules leave room."""
     sharp = zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY)
+    # A forbidden cell is told by its sigma, which `zero_forbidden` has made smaller.
     return [new.sigma >= old.sigma for new, old in zip(sharp, tables, strict=True)]
 
 
@@ -211,6 +216,7 @@ def gather_targets(
         k = next(k for k, table in enumerate(tables) if name in table.clique)
         others = tuple(axis for axis, other in enumerate(tables[k].clique) if other != name)
         one = values[k].sum(axis=others)
+        # A table that rules have emptied says nothing: even shares then.
         ones.append(one / one.sum() if one.sum() > 0 else np.full(len(one), 1.0 / len(one)))
     sets = [set(table.clique) for table in tables]
     # A table inside of another one follows from it, so it is no target of its own.
@@ -242,6 +248,7 @@ def link_rows(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
     Next comes the attribute, with the table, whose mutual information with what is drawn already is
     largest; by its one-way where no table ties it to any: shape [names, rows].
     """
+    # Divided by their sums, which all are the rows but for rounding.
     tables = {c: t / max(float(t.sum()), 1e-300) for c, t in zip(wanted.cliques, wanted.tables, strict=True)}
     drawn: dict[str, NDArray[np.int64]] = {}
     ties: dict[tuple[str, Clique], tuple[float, Clique]] = {}
@@ -259,6 +266,7 @@ def link_rows(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
                 worth = ties[name, clique][0]
                 if best is None or worth > best[0]:
                     best = (worth, name, clique, given)
+        # Nothing that is left shares a table with what is drawn.
         if best is None:
             name = next(name for name in wanted.names if name not in drawn)
             one = wanted.ones[wanted.names.index(name)][None, :]
@@ -282,6 +290,7 @@ def _draw_given(
     sizes = [table.shape[clique.index(other)] for other in given]
     keys = np.zeros(rows, dtype=np.int64)
     for codes, size in zip(given.values(), sizes, strict=True):
+        # The parents' codes as one number, as in `_condition_table`.
         keys = keys * size + codes
     # Where the table has nothing, rounding has put rows all the same: they follow the attribute's own shares.
     empty = flat.sum(axis=1) <= 0.0

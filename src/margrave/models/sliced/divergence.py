@@ -114,6 +114,7 @@ class SlicedDivergence:
         """
         torch = device.torch
         with torch.no_grad():
+            # A part of the rows is enough for a median.
             some = real[:, :MEDIAN_ROWS]
             upper = torch.triu_indices(some.shape[1], some.shape[1], 1, device=real.device)
             apart = torch.cdist(some, some)[:, upper[0], upper[1]]
@@ -122,6 +123,7 @@ class SlicedDivergence:
             middle = torch.where(middle > 0, middle, torch.ones_like(middle))
             scales = torch.stack([width * middle for width in self.widths])
             matrices = torch.stack([_kernel(torch, real, real, scale) for scale in scales])
+            # The ridge makes the kernel matrix invertible where rows are alike.
             matrices.diagonal(dim1=-2, dim2=-1).add_(self.tau)
             return Reference(real, scales, torch.linalg.cholesky(matrices))
 
@@ -134,7 +136,9 @@ class SlicedDivergence:
             made: Made rows with noise of the same law, shape [slices, rows, k]; gradients flow through it.
         """
         torch, real = device.torch, reference.rows
+        # Mean kernel sums: the right side of kernel mean matching, over n' made rows.
         sums = torch.stack([_kernel(torch, real, made, scale).mean(-1) for scale in reference.scales])
+        # The inverse was prepared as Cholesky factors, so that no gradient passes through it.
         ratios = torch.cholesky_solve(sums[..., None], reference.factors)[..., 0] * real.shape[1]
         return ratios.clamp(min=MIN_RATIO).mean(0)
 
@@ -200,5 +204,6 @@ class SlicedWasserstein:
         if made.shape != reference.rows.shape:
             remedy = "Make as many rows as there are real ones."
             raise InputError(invalid("made", "of the shape of the real rows", remedy, got=tuple(made.shape)))
+        # On a line the cheapest plan pairs sorted numbers.
         apart = (made.sort(1).values - reference.rows).abs()
         return (apart**self.power).mean().clamp(min=MIN_POWER) ** (1.0 / self.power)

@@ -138,6 +138,7 @@ class SlicedEstimator(Estimator["SlicedModel"]):
         domain = resolve_dependencies(domain, tables)
         # Only one-ways: pairs are to come from the noisy copies themselves.
         single = [table for table in tables if len(table.clique) == 1]
+        # No attribute is grouped: the copies are indicators of single codes.
         rows, largest = float(len(slices.values)), max(domain.sizes)
 
         def make(inner: Domain, known: Sequence[Pooled], total: float) -> Floats:
@@ -156,6 +157,7 @@ class SlicedEstimator(Estimator["SlicedModel"]):
         if self.from_one_ways:
             ways = device.put(np.log(alone(domain, known, rows)[:, 0]), torch.float32)
             with torch.no_grad():
+                # The last column of the last layer holds its offsets, which alone set the one-ways at first.
                 generator.weights[-1][:, -1] = ways
         real = NoisyRows(device, slices.values, slices.sigma, domain.sizes)
         train_generator(generator, real, self.loss, self.course, lambda: effort.over)

@@ -57,6 +57,7 @@ class Dense:
         found = inputs
         for place, weight in enumerate(given):
             found = torch.nn.functional.linear(found, weight[:, :-1], weight[:, -1])
+            # The last layer's outputs are logits and numbers before softmax, so nothing cuts them.
             if place + 1 < len(given):
                 found = torch.nn.functional.leaky_relu(found, LEAK)
         return found
@@ -150,10 +151,12 @@ class RowGenerator:
         parts, start = [], 0
         for place, size in enumerate(self.sizes):
             block = shares[:, start : start + size].detach()
+            # Inversion: how many cumulated shares the uniform has passed; rounding may pass the last one.
             code = (block.cumsum(1) <= uniform[:, place : place + 1]).sum(1).clamp(max=size - 1)
             parts.append(torch.nn.functional.one_hot(code, size).to(shares.dtype))
             start += size
         parts.append(shares[:, start:].detach())
+        # Forward the drawn row, backward the gradient of the shares.
         return shares + (torch.cat(parts, 1) - shares).detach()
 
 
@@ -198,6 +201,7 @@ class NoisyRows:
         self.device, self._sigma, self._blocks = device, sigma, tuple(blocks)
         self._values = device.put(values, device.torch.float32)
         mean = values.sum(axis=0) / max(len(values), 1)
+        # The covariance of all released rows, noise included.
         spread = values.T @ values / max(len(values), 1) - np.outer(mean, mean)
         self._mean, self._spread = (device.put(found, device.torch.float32) for found in (mean, spread))
 
@@ -217,6 +221,7 @@ class NoisyRows:
         Raises:
             InputError: There are fewer independent features.
         """
+        # Indicators of an attribute sum to 1, so that each attribute has one feature less that is free.
         free = self._values.shape[1] - len(self._blocks)
         if width > free:
             constraint = f"at most the {free} features that can differ between rows"
@@ -230,9 +235,11 @@ class NoisyRows:
         start = 0
         for size in self._blocks:
             part = drawn[:, start : start + size]
+            # Without the mean along an attribute a direction has no part in the noise of its sum.
             part -= part.mean(axis=1, keepdims=True)
             start += size
         put, torch = self.device.put, self.device.torch
+        # Orthonormal columns of a Gaussian matrix are Haar-random.
         directions = put(np.linalg.qr(drawn)[0], torch.float32)
         chosen = self._values[put(places, torch.int64)]
         return directions, chosen @ directions
@@ -386,6 +393,7 @@ def _draw_noise(device: Device, rows: Any, matched: bool, rng: np.random.Generat
 def _update_means(means: Sequence[Any], weights: Sequence[Any], average: float, step: int) -> None:
     """Move running means towards the weights after a step; of few steps it is the mean of all."""
     for mean, weight in zip(means, weights, strict=True):
+        # Of the first steps it is their plain mean, so that the start leaves no trace.
         mean.lerp_(weight, 1.0 - min(average, step / (step + 1.0)))
 
 

@@ -71,6 +71,7 @@ def event_delta(event: Event) -> Fraction:
         UnsupportedEventError: The event's class is unknown.
         InputError: A parameter is out of range or not exact.
     """
+    # Pricing it first checks that the class is known and that its parameters are in range.
     event_rho(event)
     if isinstance(event, PartitionEvent):
         return _exact("delta", event.delta, least=0)
@@ -220,6 +221,8 @@ class GDP(Accountant):
         """
         rho = event_rho(event)
         if isinstance(event, ExponentialEvent):
+            # The zCDP price is epsilon^2 / 8, so eight times it is the epsilon^2 that CHOICE_GDP is per unit
+            # of.
             return rho * 8 * CHOICE_GDP
         if not isinstance(event, GaussianEvent | PartitionEvent) or event.rounded is not True:
             raise UnsupportedEventError(
@@ -238,11 +241,13 @@ def _sampling_error() -> UnsupportedEventError:
 def _below(delta: Fraction) -> float:
     """The largest float at most delta."""
     near = float(delta)
+    # The nearest float may be the next one above, so it is stepped down where it is.
     return math.nextafter(near, -math.inf) if Fraction(near) > delta else near
 
 
 def _exact(name: str, value: object, *, least: int | None = None) -> Fraction:
     """The value as a fraction, once checked: above 0, or at least `least`."""
+    # A bool is an int to Python, and True would pass as a price of 1.
     if isinstance(value, int | Fraction) and not isinstance(value, bool):
         exact = Fraction(value)
         if exact > 0 or (least is not None and exact >= least):

@@ -93,6 +93,8 @@ class Charge:
         """What it counts towards neighbours that lie `count` of its own steps apart: 1 or 2."""
         if count == 1:
             return self
+        # Group privacy multiplies delta by 1 + e^epsilon; the factor covers the rounding of exp, the cap its
+        # overflow.
         grown = math.exp(min(float(self.epsilon), 700.0)) * (1 + 2.0**-40)
         return Charge(2 * self.epsilon, (1 + Fraction(grown)) * self.delta, 4 * self.rho, 2 * self.searches)
 
@@ -106,6 +108,7 @@ def steps(run: Neighbours, cap: Neighbours) -> int | None:
     """
     if run.unit.owner != cap.unit.owner:
         return None
+    # Under this adjacency the public columns and who is in the table are not hidden at all.
     if cap.adjacency == "replace_private":
         if run.adjacency == "replace_private":  # fewer public columns hide more
             return 1 if set(run.public) <= set(cap.public) else None
@@ -137,7 +140,9 @@ def find_standing(charges: Sequence[Charge], epsilon: float, delta: float) -> St
     """How charges stand with the cap (epsilon, delta)."""
     total = _together(charges)
     quarter = delta / 4.0
+    # Half of delta belongs to each account, since which of them admits a run may depend on answers.
     basic = total.delta <= Fraction(delta) / 2
+    # The zCDP account's half is shared by its conversion and its searches.
     zcdp = total.searches <= Fraction(quarter)
     ways = [float(total.epsilon)] if basic else []
     # Rounded up to a float before it is converted: rho may be a fraction of many digits.
@@ -154,6 +159,7 @@ def find_standing(charges: Sequence[Charge], epsilon: float, delta: float) -> St
 def fits(charges: Sequence[Charge], epsilon: float, delta: float) -> bool:
     """Whether the cap (epsilon, delta) allows all these charges together; proof at the head of this file."""
     total = _together(charges)
+    # Compared as exact fractions: rounding a sum of many epsilons could let in one run too many.
     if total.epsilon <= Fraction(epsilon) and total.delta <= Fraction(delta) / 2:
         return True
     quarter = delta / 4.0

@@ -110,6 +110,7 @@ def _zcdp_log_delta(rho: float, epsilon: float) -> float:
     """
     if rho == 0.0:
         return -math.inf
+    # Bounds of ln t between which the derivative of the exponent changes sign.
     low, high = -700.0, math.log(epsilon + 1.0) - math.log(rho) + 2.0
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
@@ -120,6 +121,7 @@ def _zcdp_log_delta(rho: float, epsilon: float) -> float:
             high = middle
         else:
             low = middle
+    # Any order gives a valid bound, so the upper end serves whether or not the search has converged.
     t = math.exp(high)
     # a ln(1 - 1/a) - ln(a - 1) = -(ln(1 + t) + t ln(1 + 1/t)), both terms positive
     entropy = math.log1p(t) + t * math.log1p(1.0 / t)
@@ -135,13 +137,16 @@ def _gdp_log_delta(mu: float, epsilon: float) -> float:
     """
     if mu == 0.0:
         return -math.inf
+    # Beyond 1e150 its square would overflow below, and delta is as good as 0.
     centre = epsilon / mu
     if centre > 1e150:
         return -1e299
     u, v = centre - 0.5 * mu, centre + 0.5 * mu
+    # Mills' ratio would overflow; delta is so near 1 there that 1 is returned.
     if u < -35.0:
         return 0.0
     root = math.sqrt(0.5)
+    # erfcx(x) is exp(x^2) erfc(x), so Mills' ratio at u is sqrt(pi / 2) erfcx(u / sqrt 2).
     first = math.sqrt(0.5 * math.pi) * float(scipy.special.erfcx(u * root))
     second = math.sqrt(0.5 * math.pi) * float(scipy.special.erfcx(v * root))
     # erfcx is good to a few units in the last place; u and v are off by (centre + mu) units at most, and
@@ -156,6 +161,7 @@ def _smallest(safe: Callable[[float], bool]) -> float:
     """A number x >= 0 with safe(x), within rounding of the least; safe is monotone and true for large x."""
     if safe(0.0):
         return 0.0
+    # Doubled until safe; the last unsafe number is the other end of the bracket.
     low, high = 0.0, 1.0
     while not safe(high):
         low, high = high, 2.0 * high
@@ -169,6 +175,7 @@ def _largest(safe: Callable[[float], bool]) -> float:
     low, high = 1.0, 1.0
     while not safe(low):
         low, high = 0.5 * low, low
+        # Nothing down to 1e-290 is safe, so nothing is allowed.
         if low < 1e-290:
             return 0.0
     while high == low or safe(high):
@@ -180,6 +187,7 @@ def _bisect(safe: Callable[[float], bool], bad: float, good: float) -> float:
     """The good end of a bracket shrunk to neighbouring floats: it has passed `safe` itself."""
     for _ in range(1200):
         middle = 0.5 * (bad + good)
+        # No float lies between the ends any more.
         if middle in (bad, good):
             break
         if safe(middle):
@@ -193,6 +201,7 @@ def _up(log_delta: float) -> float:
     """exp, rounded up and at most 1."""
     if log_delta == -math.inf:
         return 0.0
+    # Four units in the last place cover exp's rounding, and the smallest float covers underflow to 0.
     return min(math.exp(log_delta) * (1.0 + 4.0 * _ULP) + 5e-324, 1.0)
 
 
@@ -202,6 +211,7 @@ def _log(delta: float) -> float:
         remedy = "Gaussian noise has no pure epsilon: try delta=1e-9." if delta == 0 else "Try delta=1e-9."
         raise InputError(invalid("delta", "above 0 and below 1", remedy, got=delta))
     value = math.log(delta)
+    # Rounded down, since what is compared with it must not exceed it.
     return value - 4.0 * _ULP * (1.0 + abs(value))
 
 
@@ -284,6 +294,8 @@ def _bound_by_orders(orders: np.ndarray[tuple[int], np.dtype[np.float64]], rho: 
 
     def allow(power: float) -> bool:
         for first, second in ((power, rate), (rate, power)):
+            # The two terms of exp((a - 1) D_a) for a test's two answers: alarm and no alarm, under either
+            # table.
             alarm = orders * math.log(first) + (1.0 - orders) * math.log(second)
             quiet = orders * math.log1p(-first) + (1.0 - orders) * math.log1p(-second)
             if (np.logaddexp(alarm, quiet) > limits).any():

@@ -144,8 +144,10 @@ def event_to_json(event: Event) -> dict[str, object]:
             invalid("event", "of a known class", "Use the events of margrave.privacy.accounting.events.")
         )
     found: dict[str, object] = {"event": _NAMES[type(event)]}
+    # Fields are read from the declaration, so that a new event class needs no code here.
     for field in fields(event):
         value = getattr(event, field.name)
+        # Types are compared as the strings that deferred annotations are.
         if field.type == "Fraction":
             value = Fraction(value)
             found[field.name] = f"{value.numerator}/{value.denominator}"
@@ -167,6 +169,7 @@ def event_from_json(record: Mapping[str, object]) -> Event:
             invalid("event", "of a known class", "Read it with the version of margrave that wrote it.")
         )
     wanted = {field.name: str(field.type) for field in fields(cls)}
+    # A record with a field more or less was written by another version or was damaged.
     if set(record) != {"event", *wanted}:
         raise _damaged_error()
     values: dict[str, Any] = {name: _read(record[name], kind) for name, kind in wanted.items()}
@@ -181,6 +184,7 @@ def _read(value: object, kind: str) -> object:
             raise _damaged_error()
         return found
     types: dict[str, type] = {"str": str, "int": int, "bool": bool}
+    # The exact type, as JSON's true would otherwise pass for the number 1.
     if kind in types and type(value) is types[kind]:
         return value
     raise _damaged_error()
@@ -218,6 +222,8 @@ class Appraisal:
     @property
     def largest(self) -> float:
         """What the noise of the largest of the errors seldom exceeds, in rows."""
+        # The expected maximum of n normal variables is at most sqrt(2 ln n) sigma; one sigma more is seldom
+        # passed.
         return (math.sqrt(2.0 * math.log(max(self.marginals, 1))) + 1.0) * self.sigma
 
 

@@ -99,16 +99,21 @@ def random_delta(
         raise InputError(invalid("epsilon", "a finite number of at least 0", "Try 1.0.", got=epsilon))
     kappa = distance / (sigma * math.sqrt(dimension))
     half = directions / 2.0
+    # The range of t that holds all of its probability but TAIL, half of which is left out at either end.
     low = 2.0 * float(scipy.special.gammaincinv(half, TAIL / 2))
     high = 2.0 * float(scipy.special.gammainccinv(half, TAIL / 2))
     roots = np.linspace(math.sqrt(low), math.sqrt(high), PARTS + 1)
+    # The probability of each part, as a difference of the distribution function at its ends.
     masses = np.diff(scipy.special.gammainc(half, roots**2 / 2.0))
+    # The upper end of each part, at which the Gaussian curve is largest.
     mu = kappa * roots[1:]
     upper = scipy.special.log_ndtr(mu / 2.0 - epsilon / mu)
     lower = epsilon + scipy.special.log_ndtr(-mu / 2.0 - epsilon / mu)
+    # Phi(u) - e^epsilon Phi(l) as Phi(u) (1 - e^(difference of logs)), which does not cancel.
     curve = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0))
     # The lower end counts at the curve's value above it, which is no smaller than its own.
     found = float((masses * curve).sum()) + TAIL * (1.0 + float(curve[0]))
+    # The relative term covers the rounding of twenty thousand sums.
     return min(found * (1.0 + 1e-9), 1.0)
 
 
@@ -125,6 +130,7 @@ def random_epsilon(
     def excess(epsilon: float) -> float:
         return math.log(random_delta(epsilon, sigma, directions, dimension, distance)) - math.log(delta)
 
+    # delta falls as epsilon grows: doubled until it is small enough, then solved for in the bracket.
     if excess(0.0) <= 0:
         return 0.0
     high = 1.0
@@ -172,6 +178,7 @@ def _least(
 
     def price(part: float) -> float:
         beyond = greatest * part
+        # Rounding may bring z to 1, where the logarithm is infinite.
         z = min(beyond * (beyond + 1.0) * squared, 1.0 - 1e-15)
         return (0.5 * directions * growth(z) - math.log(delta)) / beyond
 

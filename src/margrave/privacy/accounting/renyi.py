@@ -113,6 +113,7 @@ def sampled_divergence(order: int, rate: Fraction, ratio: Fraction) -> Fraction:
     if not 0 < rate <= 1:
         raise InputError(invalid("rate", "above 0 and at most 1", "Try Fraction(1, 32).", got=rate))
     if rate == 1 or ratio == 0:
+        # Without sampling the sum is the plain Gaussian's, a s^2 / (2 sigma^2), exact.
         return order * ratio / 2
     # Each of some 10 operations a term is off by 10^-99 relatively, exp(x) - 1 by 10^-99 / x. With ratio
     # and rate above 10^-20 the sum is known to 10^-70 relatively; 10^-40 is added, and the last step rounds
@@ -126,6 +127,7 @@ def sampled_divergence(order: int, rate: Fraction, ratio: Fraction) -> Fraction:
         chance = context.multiply(decimal.Decimal(math.comb(order, k)), chance)
         excess = context.add(excess, context.multiply(chance, grown))
     found = context.divide(context.ln(context.add(excess, 1)), decimal.Decimal(order - 1))
+    # Far more than the error bounded above, and far less than anybody will notice.
     upper = Fraction(found) * (1 + Fraction(1, 10**40))
     return Fraction(math.ceil(upper * _SAMPLING_GRID), _SAMPLING_GRID)
 
@@ -140,6 +142,7 @@ def renyi_allowed(order: int, epsilon: float, delta: float) -> float:
         >>> round(renyi_allowed(20, 1.0, 1e-5), 6)
         0.602986
     """
+    # The terms of the docstring; log1p keeps digits for large orders, where a / (a - 1) is near 1.
     terms = (math.log(delta), order * math.log1p(1.0 / (order - 1)), math.log(order - 1))
     slack = 2.0**-48 * (epsilon + sum(abs(term) for term in terms) + 1.0)
     return epsilon + sum(terms) / (order - 1) - slack
@@ -170,6 +173,7 @@ def least_variance(price: Fraction, l2_squared: int, cost: Callable[[Fraction], 
     Raises:
         InputError: No variance below 2^20 times l2_squared is enough.
     """
+    # Whole multiples of one step keep the variance's denominator small in the ledger.
     step = Fraction(l2_squared, _VARIANCES)
     high: int = 1
     # The price falls as the variance grows, so doubling finds a bracket; the upper end is always one that
@@ -211,14 +215,19 @@ def _noise(orders: NDArray[np.int64], rate: float, allowed: NDArray[np.float64])
     # Only a guess of which order will do best: the price itself is worked out exactly, by
     # `sampled_divergence`.
     a, k = orders[:, None].astype(float), np.arange(2.0, orders.max() + 1.0)
+    # exp and log leave the range of floats at hopeless noise; the comparison below takes infinities as they
+    # are.
     with np.errstate(all="ignore"):
         chances = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)
         chances = chances + k * math.log(rate) + (a - k) * math.log1p(-min(rate, 1 - 1e-12))
+    # Terms of higher order than an order has do not exist; all orders share one table of terms.
     chances[k > a] = -np.inf
+    # Bounds for the logarithm of the noise multiplier, wide enough for a guess.
     low, high = np.full(len(orders), -7.0), np.full(len(orders), 14.0)
     for _ in range(60):
         middle = 0.5 * (low + high)
         x = 0.5 * k * (k - 1) * np.exp(-2 * middle)[:, None]
+        # ln(e^x - 1), which is x for large x, where expm1 would overflow.
         grown = np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30))))
         found = np.logaddexp(0.0, logsumexp(chances + grown, axis=1)) / (orders - 1)
         above = found > allowed
@@ -258,6 +267,7 @@ def objective_divergence(order: int, rows: tuple[int, int], ratio: Fraction, shi
     whole = all(isinstance(number, int) and number >= 1 for number in rows)
     if not whole or not rows[1] <= rows[0] <= 2 * rows[1]:
         raise InputError(invalid("rows", "at least 1, the second at most the first", "Try (1, 1)."))
+    # The factor covers the rounding of float and log1p, so that the grid rounds up from above the true value.
     grown = math.log1p(float(ratio)) * (1.0 + 2.0**-45)
     curved = rows[1] * Fraction(math.ceil(Fraction(grown) * _OBJECTIVE_GRID) + 1, _OBJECTIVE_GRID)
     return curved + order * shift / 2 + rows[0] * _LN2 / (order - 1)
@@ -276,6 +286,7 @@ def choose_objective_order(epsilon: float, delta: float, rows: tuple[int, int], 
     """
 
     def find_rest(order: int) -> float:
+        # From the bound's three terms: what is left over a is half of (m R)^2 / sigma^2.
         allowed = (1.0 - curved) * renyi_allowed(order, epsilon, delta)
         return (allowed - rows[0] * float(_LN2) / (order - 1)) / order
 

@@ -56,6 +56,7 @@ def _draw(scores: NDArray[np.float64], rate: Fraction, source: BitSource, widen:
     """
     word = int(source.words(1)[0])
     uniform = LazyUniform(word, 64, source)
+    # A rate beyond the range of floats becomes infinite, which sends the draw down the exact path below.
     speed = float(rate) if rate < 2**1000 else np.inf
     # In floating point first: the index is certain wherever the draw is further from both neighbours' sums
     # than all rounding together. Doubtful draws go on with more bits of the same uniform number, so that no
@@ -63,9 +64,11 @@ def _draw(scores: NDArray[np.float64], rate: Fraction, source: BitSource, widen:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         gaps = (scores.max() - scores) * speed
         normal = np.isfinite(gaps).all() and (speed > 2.0**-1000 or rate == 0)
+    # Gaps that overflowed or a rate too small to be represented go the exact way at once.
     if normal:
         sums = np.cumsum(np.exp(-gaps))
         target = (word >> 11) * 2.0**-53 * sums[-1]
+        # Bounds of docs/privacy/noise.md, scaled to the sum of the weights.
         error = (len(scores) + 4) * 2.0**-47 * sums[-1] * widen
         index = int(np.searchsorted(sums, target, side="right"))
         inside = index < len(sums) and sums[index] - target > error

@@ -19,6 +19,7 @@ docs/privacy/noise.md."""
 MAX_SCALE = 1 << 40
 """The largest and the least scale: draws stay far inside int64."""
 MIN_SCALE = Fraction(1, 1 << 40)
+"""The least scale, as the inverse of the largest."""
 
 
 def discrete_laplace(scale: Fraction, size: int, source: BitSource) -> NDArray[np.int64]:
@@ -59,6 +60,7 @@ def _draws(scale: Fraction, size: int, source: BitSource, margin: float) -> NDAr
 def _settle(words: list[int], source: BitSource, scale: Fraction) -> int | None:
     """The draw whose word this is, exactly; None when it is a negative zero."""
     uniform = LazyUniform(words[0] >> 2, 62, source)
+    # About twice the word's bits to begin with, doubled while both ends disagree.
     bits = 128
     # The uniform number lies between two ends; once both give the same integer, no further bit can change
     # it.
@@ -81,6 +83,7 @@ def _floor(scale: Fraction, value: int, bits: int, side: int) -> int:
     `decimal` rounds the quotient and ln correctly: with p digits -ln is off by less than
     10^(1-p) (2 + |ln|), and |ln| < bits.
     """
+    # As many decimal digits as the bits hold, and forty more for ln and the product.
     digits = bits // 3 + 40
     context = decimal.Context(prec=digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
     log = -context.ln(context.divide(decimal.Decimal(value), decimal.Decimal(1 << bits)))

@@ -73,12 +73,14 @@ def _settle(
     words: list[int], source: BitSource, table: HalfTable, slack: int, squared: Fraction
 ) -> int | None:
     """The draw whose words these are, exactly; None when it is rejected."""
+    # The same bits of the same words that the kernel read, so that the exact path continues its draw.
     block = table.resolve(words[0] >> 2, source, slack)
     part = LazyUniform(words[1] & ((1 << 50) - 1), 50, source)
     chance = LazyUniform((words[1] >> 50) << 64 | words[2], 78, source)
     if not accept(chance, lambda bits: _density(block, part, bits)):
         return None
     k = _magnitude(squared, block, part)
+    # The sign is the lowest bit of the first word; a rounded 0 is the same number with either sign.
     return -k if words[0] & 1 else k
 
 

@@ -36,6 +36,7 @@ CHUNK = 1 << 14
 MAX_VARIANCE = 1 << 60
 """The largest and the least variance: draws stay inside int64, and the error bounds of the tables hold."""
 MIN_VARIANCE = Fraction(1, 1 << 60)
+"""The least variance, as the inverse of the largest."""
 
 Kernel = Callable[[NDArray[np.uint64], NDArray[np.int64], int], tuple[int, int, bool]]
 Resolve = Callable[[list[int], BitSource], int | None]
@@ -58,6 +59,7 @@ def draw(
     filled = 0
     while filled < size:
         # A few words more than are needed, since some draws take a second attempt.
+        # Bounded, so that a large draw does not hold all its random words at once.
         words = source.words(min((size - filled) * words_each + 16, CHUNK))
         used, enough = 0, True
         while enough and filled < size:
@@ -71,6 +73,7 @@ def draw(
                 if settled is not None:
                     out[filled] = settled
                     filled += 1
+            # A try needs all its words at hand, so the rest of a short chunk is left unused.
             enough = used + words_each <= len(words)
     return out
 
@@ -192,8 +195,10 @@ def invert(uniform: LazyUniform, cumulate: Callable[[int], Cumulated]) -> int:
     while True:
         value = uniform.extend(bits)
         sums = cumulate(bits)
+        # The smallest k whose lower bound on C(k) reaches the uniform's upper end is certain from above.
         upper = -(-(value + 1) * sums.total_high >> uniform.bits)  # rounded up
         k = bisect_left(sums.low, upper)
+        # It must also be certain that the uniform's lower end has passed C(k - 1).
         below = sums.high[k - 1] << uniform.bits if k else 0
         if k < len(sums.low) and value * sums.total_low >= below:
             return k
@@ -227,6 +232,7 @@ class HalfTable:
     def resolve(self, value: int, source: BitSource, slack: int) -> int:
         """The k that a uniform with these first 62 bits falls on, settled exactly near a boundary."""
         k = int(np.searchsorted(self.bounds, value, side="right"))
+        # Away from both boundaries by more than their error the table has decided.
         clear = k < len(self.bounds) and int(self.bounds[k]) - value > slack
         if clear and (k == 0 or value - int(self.bounds[k - 1]) >= slack):
             return k
@@ -274,6 +280,7 @@ def _cumulate_weights(squared: Fraction, halved: bool, bits: int) -> Cumulated:
     factor = 2 if halved else 1
     low, high = [1 << bits], [1 << bits]
     k = 0
+    # Weights fall with k, so the first one that rounds to nothing ends the list; the tail is bounded below.
     while high[-1] > factor or k == 0:
         k += 1
         below, above = exp_bounds(Fraction(k * k) / (2 * squared), bits)
@@ -291,6 +298,7 @@ State = tuple[int, int, bool]
 
 
 def _compile_kernel(kernel: Loop) -> Loop:
+    # Compiled without `fastmath`: the error bounds count each operation in the order that is written.
     return cast(Loop, njit(cache=True, nogil=True)(kernel))
 
 
@@ -298,6 +306,7 @@ def _compile_kernel(kernel: Loop) -> Loop:
 def _find(bounds: Ints, guide: NDArray[np.int32], shift: int, slack: int, value: int) -> int:
     """The first cell whose boundary is above value, or -1 where a boundary is within slack of it."""
     top = value >> shift
+    # The guide narrows the search to the cells that share the value's first bits.
     low, high = guide[top], guide[top + 1]
     while low < high:
         middle = (low + high) >> 1
@@ -435,10 +444,12 @@ def laplace_draws(words: Words, out: Ints, filled: int, scale: float, margin: fl
     while filled < len(out) and used < len(words):
         word = words[used]
         # The middle of the interval that the 62 bits name; its half width is part of the error below.
+        # U is at least half a unit above 0, so the logarithm is finite.
         uniform = np.float64(np.int64(word >> np.uint64(2))) + 0.5
         log = -np.log(uniform * 2.0**-62)
         z = scale * log
         k = _floor(z, scale * (1.0 / uniform + margin) + (z + 1.0) * margin)
+        # Near 0 the logarithm changes without bound inside one interval, so that only more bits can tell.
         if uniform < 1.0 or k < 0:
             return filled, used, True
         used += 1

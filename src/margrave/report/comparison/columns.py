@@ -268,11 +268,14 @@ def _draw_lying(
 
 
 TV_LEVELS = (0.01, 0.02, 0.05, 0.1)
+"""Total variations at which the colour of a pair changes; set for reading, not measured."""
 SIGNED_LEVELS = (-0.4, -0.1, 0.1, 0.4)
+"""Correlations at which the colour of a pair changes; set for reading, not measured."""
 TV_WORDS = ("at most 1%", "to 2%", "to 5%", "to 10%", "above 10%")
 V_WORDS = ("at most 0.05", "to 0.1", "to 0.2", "to 0.4", "above 0.4")
 SIGNED_WORDS = ("at most −0.4", "to −0.1", "to 0.1", "to 0.4", "above 0.4")
 PAIRS_DESCRIBED = 15
+"""Pairs that are described in words under a picture; set for reading, not measured."""
 NO_VALUE = "not computed: too large, or one value only"
 MOST_PAIR_CELLS = 1400
 """Cells of all pictures of a section together, so that the page stays small."""

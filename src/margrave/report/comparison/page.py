@@ -360,6 +360,7 @@ def _definitions(review: Review) -> Markup:
 
 
 SIDE, LEFT, FOOT, RIGHT = 420.0, 46.0, 46.0, 24.0
+"""Side of the square of a curve and its margins, in points of the picture."""
 _Scale = Callable[[float], float]
 OTHERS = {"real rows": "line truth", "shuffled": "line ref"}
 
@@ -486,7 +487,9 @@ def _areas(curves: Curves) -> Markup:
 
 
 PLANE_SIDE = 420
+"""Side of the square that rows are placed in, in points of the picture."""
 EDGE = 8
+"""Points between the square and the outermost rows."""
 
 
 def plane_section(review: Review) -> Markup:

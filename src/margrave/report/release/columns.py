@@ -55,6 +55,7 @@ from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
 MOST_CARDS = 100
+"""Columns that have a picture of their own, at most, so that the page stays small. Not measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,10 +197,15 @@ def _draw_unmeasured(column: Column, place: int, sides: Sides, second: NDArray[n
 
 
 LARGEST_LISTED = 10
+"""Pairs that are listed openly, those of the largest misfit; set for reading, not measured."""
 MOST_CELLS = 250_000
+"""Cells of a table up to which the association of its pair is shown, a bound on time. Not measured."""
 MOST_CELLS_TOTAL = 30_000_000
+"""The same of all pairs together. Not measured."""
 FIT_LEVELS = (0.75, 1.0, 1.25, 2.0)
+"""Misfits over the noise at which the colour of a pair changes; set for reading, not measured."""
 ASSOCIATION_LEVELS = (0.05, 0.1, 0.2, 0.4)
+"""Cramér's V at which the colour of a pair changes; set for reading, not measured."""
 INFERRED = "not measured; the model's value is an inference"
 
 

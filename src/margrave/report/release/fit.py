@@ -183,6 +183,7 @@ def _sum_onto(table: Table, clique: Clique, onto: Clique) -> Table:
 
 
 WORST_LISTED = 8
+"""Tables that are listed, those of the largest misfit over the noise; set for reading, not measured."""
 FIT_HEADS = ("Table", "Cells", "Distance", "Noise floor", "Ratio", "Within noise")
 
 

@@ -133,6 +133,7 @@ def _sigma(variance: Fraction) -> str:
 
 
 MIN_FOLDED = 4
+"""Equal spends in a row from which they are shown as one line; set for reading, not measured."""
 HEADS = ("No.", "Released", "Mechanism", "Sensitivity", "Noise", "ρ", "Share", "Cumulative")
 
 

@@ -176,7 +176,9 @@ def _footer(release: Release) -> Markup:
 
 
 MAX_VALUES_SHOWN = 6
+"""Values of a column that are written out; set for reading, not measured."""
 LEAST_SHARE = 0.005
+"""Share of the values on a grid below which the page does not mention the grid. Not measured."""
 HEADS = ("Column", "Kind", "Origin", "Missing", "Values or bins", "Codes")
 
 
@@ -341,6 +343,7 @@ megabyte."""
 SHADES = 16
 """Shades of grey that are told apart."""
 GAP = 2
+"""Pixels between pictures of a sheet, before they are enlarged."""
 ENLARGE = 3
 """Points a side of each pixel."""
 LINE = 7

@@ -46,6 +46,7 @@ SCARCE_ROWS_OVER_NOISE = 4.0
 MOST_PAIRS = 3000
 """Pairs that are looked at; of more, every so many, in the order of the table."""
 MOST_CELLS = 30_000_000
+"""Cells of all pairs that are looked at, a bound on time. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)

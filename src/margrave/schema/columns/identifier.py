@@ -39,6 +39,7 @@ MAX_CODE_LETTERS = 48
 LONGEST_HEAD = 8
 """Letters in front of the first digit up to which they are part of the shape as they stand."""
 LEAST_HEX = 8
+"""Hexadecimal digits from which a text is taken for a hash or key and not for a word. Not measured."""
 MEANING = set("\\[]{}.^$*+?()|")
 PARTS = re.compile(r"(\[[^\]]*\])(?:\{([0-9]{1,2})\})?|\\(.)|([^\\\[\]{}.^$*+?()|])", re.DOTALL)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -68,6 +68,7 @@ class Restriction(ABC):
             exact: Numbers that are known beside their codes, NaN where not.
         """
         known = tuple(name for name in self.clique if name in columns)
+        # A table that is small enough is looked up; numbers beside the codes tell more than a table of codes.
         if self.cells > MAX_LOOKUP_CELLS or any(name in (exact or {}) for name in known):
             return self.judge_rows(columns, rows, exact)
         found: Truths = self.parts(known)[tuple(columns[name] for name in known)]
@@ -78,6 +79,7 @@ class Restriction(ABC):
         if known not in self._parts:
             table = self.table
             assert table is not None  # noqa: S101 - MAX_LOOKUP_CELLS is below MOST_CELLS
+            # Open attributes are summed out: a cell is possible if any completion of it is allowed.
             gone = tuple(i for i, name in enumerate(self.clique) if name not in known)
             self._parts[known] = np.asarray(table.any(axis=gone))
         return self._parts[known]
@@ -97,6 +99,7 @@ class Listing(Restriction):
     def __init__(self, columns: Mapping[str, Column], rule: Combinations) -> None:
         clique = tuple(name for name in columns if name in rule.names)
         super().__init__(clique, [columns[name].size for name in clique])
+        # A cell's number in mixed radix has to fit into 64 bits.
         if self.cells >= 1 << 62:
             raise SchemaError(invalid("rules", "about fewer values at a time", "Split the rule."))
         self.only = isinstance(rule, Allowed)
@@ -110,6 +113,7 @@ class Listing(Restriction):
             for codes, entry in zip(coded, entries, strict=True)
             if None not in codes and (self.only or all(map(is_own, parts, entry)))
         ]
+        # Each combination once, so that looking them up takes one sorted array.
         self.combinations = np.unique(np.asarray(kept, dtype=np.int64).reshape(-1, len(clique)), axis=0)
         # A list of allowed combinations that never mentions a missing value says nothing of rows that lack
         # it.
@@ -122,6 +126,7 @@ class Listing(Restriction):
         # With an attribute left open some combination is always free: only a few are forbidden.
         if not self.only and len(known) < len(self.clique):
             return np.ones(rows, dtype=np.bool_)
+        # Only the attributes that are known are compared; allowed combinations are cut down to them.
         listed = np.unique(self._keys([self.combinations[:, i] for i in known], known))
         keys = self._keys([np.asarray(columns[self.clique[i]]) for i in known], known)
         found: Truths = np.isin(np.broadcast_to(keys, rows), listed)
@@ -135,6 +140,7 @@ class Listing(Restriction):
     def _keys(self, codes: Sequence[NDArray[Any]], known: Sequence[int]) -> Longs:
         keys = np.zeros(len(codes[0]) if len(codes) else 1, dtype=np.int64)
         for i, column in zip(known, codes, strict=True):
+            # The cells' numbers in mixed radix over the known attributes.
             keys = keys * self.sizes[i] + column
         return keys
 
@@ -162,8 +168,10 @@ class Dependency(Restriction):
         """See `Restriction.judge_rows`."""
         if self.of.name not in columns or self.by.name not in columns:
             return np.ones(rows, dtype=np.bool_)
+        # -1 marks a cause of which the rule says nothing.
         follows, codes = self.lookup[columns[self.by.name]], np.asarray(columns[self.of.name])
         found: Truths = (follows < 0) | (follows == codes)
+        # A missing value obeys unless the table itself speaks of missing ones.
         if self.of.missing_code is not None and not self._speaks():
             found |= codes == self.of.missing_code
         return found
@@ -172,6 +180,7 @@ class Dependency(Restriction):
         """The rule with each line's largest of noisy counts as its table, [codes of by, codes of `of`]."""
         lookup = counts[:, : self.of.present].argmax(axis=1).astype(np.int64)
         lookup[self.by.present :] = -1
+        # Values behind `other` and missing ones are many or unknown, so that nothing follows from them.
         if isinstance(self.by, Listed) and self.by.other_code is not None:
             lookup[self.by.other_code] = -1
         return Dependency(self._columns(), self.rule, lookup)
@@ -187,6 +196,7 @@ class Dependency(Restriction):
         for cause, value in self.rule.pairs:
             code, follows = code_of(self.by, cause), code_of(self.of, value)
             if code is not None and follows is not None and is_own(self.by, cause):
+                # A rule about one value must not bind all values that share its code.
                 lookup[code] = follows
         return lookup
 
@@ -229,6 +239,7 @@ class CodeRules:
 
     def tables(self, most: int = MOST_CELLS) -> list[tuple[Clique, Truths]]:
         """What is allowed, by clique, for restrictions of at most so many cells, small ones first."""
+        # Small tables first: they forbid most for the least work.
         small = sorted((one for one in self.restrictions if one.cells <= most), key=lambda one: one.cells)
         return [(one.clique, one.table) for one in small if one.table is not None]
 
@@ -246,6 +257,7 @@ class CodeRules:
         left, found = list(self.restrictions), []
         while left:
             names = dict.fromkeys(left.pop(0).clique)
+            # Attributes join a group as long as any rule links them to it.
             while near := [one for one in left if any(name in names for name in one.clique)]:
                 names |= dict.fromkeys(name for one in near for name in one.clique)
                 left = [one for one in left if one not in near]
@@ -309,6 +321,7 @@ class CodeRules:
         fixed = {name: np.asarray([number]) for name, number in (exact or {}).items()}
         start = {name: int(code) for name, code in given.items() if name in self.sizes}
         one = {name: np.asarray([code]) for name, code in start.items()}
+        # Given codes that already break a rule leave nothing to search for.
         if not self.possible(one, 1, fixed)[0]:
             return None
         left = [name for name in self.names if name not in start]
@@ -326,6 +339,7 @@ class CodeRules:
         if not left:
             return found
         name, size = left[0], self.sizes[left[0]]
+        # One row for each code of the attribute, all of which continue what was found before.
         columns: dict[str, NDArray[Any]] = {n: np.full(size, code) for n, code in found.items()}
         columns[name] = np.arange(size)
         known = {n: np.broadcast_to(number, size) for n, number in exact.items()}
@@ -335,6 +349,7 @@ class CodeRules:
             open_ &= one.possible({n: columns[n] for n in one.clique if n in columns}, size, known)
         codes = np.flatnonzero(open_)
         # The order of exponential variables over weights is that of draws without replacement.
+        # A code of weight 0 may be the only one that obeys, so that none is ruled out by weight.
         heavy = np.maximum(weights[name][codes], 1e-12 * max(float(weights[name].max(initial=0.0)), 1e-300))
         for code in codes[np.argsort(rng.exponential(size=len(codes)) / heavy)].tolist():
             looks[0] -= 1
@@ -410,6 +425,7 @@ def code_rules(columns: tuple[Column, ...], rules: tuple[Rule, ...]) -> CodeRule
     rng = np.random.default_rng(0)
     for _ in range(WITNESSES):
         codes = found.complete({}, weights, rng)
+        # If no codes obey, no numbers inside them can.
         if codes is None:
             break
         if all(joint.is_solvable(codes) for joint in joints):
@@ -443,6 +459,7 @@ def _read(one: Restriction, tables: Mapping[Clique, NDArray[np.float64]]) -> Res
 
 
 def _pair(tables: Mapping[Clique, NDArray[np.float64]], one: str, two: str) -> NDArray[np.float64] | None:
+    # The smallest clique that holds both has summed the least noise.
     for clique, counts in sorted(tables.items(), key=lambda item: len(item[0])):
         if one in clique and two in clique:
             gone = tuple(i for i, name in enumerate(clique) if name not in (one, two))

@@ -28,12 +28,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""Ticks of a second in each unit of Arrow."""
 MICRO = PER_SECOND["us"]
 MIN_TICKS, MAX_TICKS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 Whole = NDArray[np.int64]
 DAY = 86_400_000_000
 """Microseconds of a day."""
 SECOND = 1_000_000
+"""Microseconds of a second."""
 
 DATE_PARTS = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
 TIME_PARTS = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<part>[0-9]{1,9}))?)?"
@@ -44,6 +46,7 @@ TIME = f"^{TIME_PARTS}$"
 
 Truths = NDArray[np.bool_]
 DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+"""Days of each month, in a leap year."""
 
 
 def is_temporal(kind: Any) -> bool:

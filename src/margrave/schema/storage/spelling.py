@@ -323,6 +323,7 @@ those with an exponent; marks are texts that stand for a missing value. Those of
 vote on them, see `margrave.schema.storage.spelling`."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
+"""Letters of a date, YYYY-MM-DD, in front of the time of a moment."""
 
 
 def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
