@@ -316,9 +316,11 @@ def _solve(equations: _Equations, theta: Floats) -> tuple[Floats, Floats, bool]:
 def _invert(hessian: Floats, free: NDArray[np.int64]) -> Floats:
     """The inverse of a Hessian over the free places, 0 elsewhere, shape [p, p].
 
-    Combinations of less than RIDGE, in units of the diagonal, are left out: collinear columns stay finite.
+    Combinations of less than RIDGE, in units of the diagonal, are left out: collinear columns stay finite. So
+    is a column that is 0 in all rows; its unit is 1, as a tiny one would make rounding of the others large.
     """
-    units = np.sqrt(np.maximum(np.diag(hessian)[free], 1e-300))
+    diagonal = np.diag(hessian)[free]
+    units = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)] / np.outer(units, units))
     steady = np.where(values > RIDGE, values, np.inf)
     found = np.zeros_like(hessian)

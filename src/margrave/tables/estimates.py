@@ -464,9 +464,9 @@ class PooledTables:
 
     def holds(self, clique: Sequence[str]) -> bool:
         """Whether a measured table has all these columns."""
-        return bool(self._holding(clique))
+        return bool(self._find_places(clique))
 
-    def _holding(self, clique: Sequence[str]) -> list[int]:
+    def _find_places(self, clique: Sequence[str]) -> list[int]:
         """Places of the measurements that have all these columns, in order."""
         if not clique:
             return list(range(len(self._measurements)))
@@ -524,7 +524,7 @@ class PooledTables:
             weighted: Floats = np.zeros(self._domain.shape(clique))
             total: Floats = np.zeros(self._domain.shape(clique))
             precisions = {}
-            for place in self._holding(clique):
+            for place in self._find_places(clique):
                 table = self._measurements[place]
                 precision = 1.0 / sum_out(self._variances[place], table.clique, clique)
                 weighted += sum_out(table.values, table.clique, clique) * precision
