@@ -36,7 +36,7 @@ ROOMS = {
     "report": {"errors", "schema", "privacy", "release", "evaluation", "images"},
     "datasets": {"errors"},
     "images": {"errors", "files", "schema"},
-    "regression": {"archive", "errors", "files", "models", "release", "schema", "tables"},
+    "regression": {"archive", "errors", "files", "limits", "models", "release", "schema", "tables"},
     "tables": {"archive", "errors", "files", "models", "release", "schema"},
     "archive": {"errors", "files", "privacy", "release", "schema"},
     "run": BELOW_RUN | {"protocols"},

@@ -95,7 +95,7 @@ def compare(kept: Path, key: str, found: Coefficients) -> dict[str, float]:
         finite = np.isfinite(before) & np.isfinite(values)
         if not (np.isfinite(before) == np.isfinite(values)).all():
             raise SystemExit(f"{key}: other coefficients are determined than before")
-        size = np.maximum(np.abs(before[finite]), np.asarray(known[key]["errors"])[finite])
+        size = np.fmax(np.abs(before[finite]), np.asarray(known[key]["errors"])[finite])
         off[name] = float((np.abs(values - before)[finite] / size).max(initial=0.0))
     return off
 

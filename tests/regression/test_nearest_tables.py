@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 import margrave as mg
 from margrave.regression import linear
-from margrave.regression.design import centre
+from margrave.regression.design import KeptTables, centre
 from margrave.regression.encoding import encode_feature
-from margrave.regression.likelihood import ModelRows
+from margrave.regression.likelihood import ModelRows, _invert
 from margrave.release import NoisyMarginal
 from margrave.schema.encoded import Encoded
 from margrave.tables.estimates import PooledTables, scores_of
@@ -132,6 +132,35 @@ def test_sums_over_rows_by_codes_are_those_of_their_numbers(kinds: dict[str, str
     assert rows.predict(theta) == pytest.approx(numbers @ theta)
     assert rows.sum_weighted(weights) == pytest.approx(1.5 * numbers.T @ weights)
     assert rows.cross(weights) == pytest.approx(1.5 * (numbers.T * weights) @ numbers, abs=1e-8)
+    means = [rng.normal(size=matrix.shape[1]) for matrix in rows.design.matrices]
+    of_codes = [mean[codes] for mean, codes in zip(means, rows.codes, strict=True)]
+    lengths = [len(matrix) for matrix in rows.design.matrices]
+    beside = np.hstack(
+        [np.repeat(each[:, None], n, axis=1) for each, n in zip(of_codes, lengths, strict=True)]
+    )
+    found = rows.sum_codes(means)
+    assert found[0] == pytest.approx(1.5 * ROWS * rows.design.middle)
+    assert found[1:] == pytest.approx(1.5 * (numbers[:, 1:] * beside).sum(axis=0))
+
+
+def test_a_column_that_is_0_in_all_rows_leaves_the_others_their_coefficients() -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(200, 50))
+    empty = rng.choice(50, 5, replace=False)
+    numbers[:, empty] = 0.0
+    others = np.setdiff1d(np.arange(50), empty)
+    wanted = np.zeros((50, 50))
+    wanted[np.ix_(others, others)] = np.linalg.inv(numbers[:, others].T @ numbers[:, others])
+    assert _invert(numbers.T @ numbers, np.arange(50)) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_a_regression_asks_a_model_for_each_table_once() -> None:
+    model = TableModel(SCHEMA.domain, counts_of(SCHEMA, draw(np.random.default_rng(5))))
+    kept = KeptTables(model)
+    pair = kept.project(("school", "ward"))
+    assert kept.project_many([("ward",), ("school", "ward")])[1] is pair
+    assert pair == pytest.approx(model.project(("school", "ward")))
+    assert kept.total == model.total
 
 
 def test_looks_at_the_same_columns_are_pooled_whichever_way_round() -> None:

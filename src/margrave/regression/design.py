@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.regression.encoding import Encoding
+from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded
 
 if TYPE_CHECKING:
@@ -21,6 +22,48 @@ Floats = NDArray[np.float64]
 SMALLEST_SPREAD = 1e-6
 """A level that a log-linear model gives a share of 1e-40 of the rows has a spread of 1e-20: what is computed
 of it is rounding alone. A share of 1e-12 is less than one row of any table."""
+
+
+class Tables(Protocol):
+    """The tables of a model, which has more; see `margrave.protocols.Model`."""
+
+    @property
+    def total(self) -> float:
+        """The number of rows that the model stands for."""
+
+    def project(self, clique: Clique) -> Floats:
+        """The table of a clique, in rows."""
+
+    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """The tables of many cliques."""
+
+
+class KeptTables:
+    """The tables of a model, each worked out once: a regression asks for the same ones several times.
+
+    Args:
+        model: Of the release.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._known: dict[Clique, Floats] = {}
+
+    @property
+    def total(self) -> float:
+        """The number of rows that the model stands for."""
+        return self._model.total
+
+    def project(self, clique: Clique) -> Floats:
+        """The table of a clique, in rows; not to be written to."""
+        return self.project_many([clique])[0]
+
+    def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
+        """The tables of many cliques; not to be written to."""
+        missing = [clique for clique in dict.fromkeys(cliques) if clique not in self._known]
+        if missing:
+            self._known.update(zip(missing, self._model.project_many(missing), strict=True))
+        return [self._known[clique] for clique in cliques]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +136,7 @@ class Design:
 
 
 def centre(
-    model: Model, target: str, labels: Floats, encodings: Sequence[Encoding], intercept: bool
+    model: Tables, target: str, labels: Floats, encodings: Sequence[Encoding], intercept: bool
 ) -> Design:
     """A design centred and scaled by the model's one-way tables.
 

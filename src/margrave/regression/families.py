@@ -41,7 +41,12 @@ class Family:
 
 
 def _logistic(s: Floats) -> Floats:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * s)))
+    small = np.exp(-np.abs(s))  # never above 1, and far sooner than a hyperbolic tangent
+    return np.where(s < 0.0, small, 1.0) / (1.0 + small)
+
+
+def _logistic_cumulant(s: Floats) -> Floats:
+    return np.asarray(np.maximum(s, 0.0) + np.log(1.0 + np.exp(-np.abs(s))))
 
 
 def _logistic_slope(s: Floats) -> Floats:
@@ -55,7 +60,7 @@ def _exponential(s: Floats) -> Floats:
 
 FAMILIES = {
     "linear": Family("linear", lambda s: 0.5 * s**2, np.asarray, np.ones_like, True),
-    "logistic": Family("logistic", lambda s: np.logaddexp(0.0, s), _logistic, _logistic_slope),
+    "logistic": Family("logistic", _logistic_cumulant, _logistic, _logistic_slope),
     "poisson": Family("poisson", _exponential, _exponential, _exponential),
 }
 QUADRATIC = 0.07075746607776871

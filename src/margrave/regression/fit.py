@@ -14,9 +14,10 @@ from scipy.special import ndtri
 
 from margrave.archive import load_release
 from margrave.errors import InputError, invalid
+from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
 from margrave.regression.coefficients import Coefficients, Fit
-from margrave.regression.design import Design, centre
+from margrave.regression.design import Design, KeptTables, Tables, centre
 from margrave.regression.encoding import (
     chosen_encodings,
     encode_feature,
@@ -171,6 +172,7 @@ def poisson(
     return fit(release, target, "poisson", options)
 
 
+@one_blas_thread()
 def fit(released: Released | str | Path, target: str, kind: str, options: Options) -> Coefficients:
     """A regression of a kind; see `linear`."""
     family = family_of(kind, options.likelihood)
@@ -180,13 +182,14 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         model = resolve(release.fitter).restore(release.domain, release.measurements, release.state)
     else:
         release, model = released.release, released.model
-    design, meaning = _design(release, model, target, kind, options)
+    tables = KeptTables(model)
+    design, meaning = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
-    labelled, crossed = model_sums(design, model)
-    sums = _gather_sums(release, model, design, (labelled, crossed))
+    labelled, crossed = model_sums(design, tables)
+    sums = _gather_sums(release, tables, design, (labelled, crossed))
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
-    theta, hessian = _estimate(design, rows, family, sums, (labelled, crossed), model, options.source)
+    theta, hessian = _estimate(design, rows, family, sums, (labelled, crossed), tables, options.source)
     state = Fit(design, family, replace(rows), sums, options.of)  # without what the rows keep for the search
     notes = _notes(sums, options.source)
     directions = find_directions(design, crossed, sums if sums.complete else None)
@@ -231,7 +234,7 @@ def _check(options: Options) -> None:
         raise InputError(invalid("level", "above 0 and below 1", "Try level=0.95.", got=options.level))
 
 
-def _design(release: Release, model: Model, target: str, kind: str, options: Options) -> tuple[Design, str]:
+def _design(release: Release, model: Tables, target: str, kind: str, options: Options) -> tuple[Design, str]:
     """The target and the features as numbers, and what a target of 1 means."""
     schema = release.schema
     release_column(schema, target, "target")
@@ -270,11 +273,11 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     return ModelRows(design, *design.codes(encoded), max(model.total, 1.0) / count)
 
 
-def _gather_sums(release: Release, model: Model, design: Design, own: tuple[Floats, Floats]) -> Sums:
+def _gather_sums(release: Release, model: Tables, design: Design, own: tuple[Floats, Floats]) -> Sums:
     """What the release measured: noisy tables, and moments where it has those of the design's numbers.
 
     Args:
-        release, model: The release and the model fitted to it.
+        release, model: The release and the tables of the model fitted to it.
         design: Target and features.
         own: X'y and X'X of the model.
     """
@@ -315,7 +318,7 @@ def _estimate(
     family: Family,
     sums: Sums,
     own: tuple[Floats, Floats],
-    model: Model,
+    model: Tables,
     source: str,
 ) -> tuple[Floats, Floats]:
     """The coefficients, shape [p], and minus the derivative of the score at those of the model, [p, p].
@@ -324,7 +327,7 @@ def _estimate(
         design, rows, family: Of the regression.
         sums: What was measured.
         own: X'y and X'X of the model.
-        model: Of the release.
+        model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
             For least squares the diagonal of X'X is raised to the standard deviation of its noise where it is
             below: levels of which the model holds hardly a row had coefficients of several ranges of the

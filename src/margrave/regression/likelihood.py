@@ -15,18 +15,21 @@ models nothing remains.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.regression.design import Design
 from margrave.regression.families import Family
 
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
+Places = NDArray[np.int32]
 
 STEPS = 50
 """Most Newton steps; six are enough unless the target is separated from its levels."""
@@ -49,9 +52,45 @@ SEPARATED = 1e-7
 
 COUNTED = 3
 """Numbers a feature has on average from which on X'WX is made of counts of pairs of codes: these take about
-2 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
-MOST_KEPT = 8_000_000
-"""Most codes of pairs of features that are kept for the next X'WX, of 8 bytes each."""
+1 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
+
+
+def _compile(kernel: Kernel) -> Kernel:
+    """Compile with Numba, once a machine: cached on disk, without the interpreter's lock."""
+    return cast(Kernel, njit(cache=True, nogil=True)(kernel))
+
+
+@_compile
+def _add_numbers(lines: Places, numbers: Floats, found: Floats) -> None:
+    """Add the numbers of each row's codes, shape [codes], to what is there of the row: shape [rows]."""
+    for row in range(len(lines)):
+        line, total = lines[row], found[row]
+        for j in range(len(line)):
+            total += numbers[line[j]]
+        found[row] = total
+
+
+@_compile
+def _add_weights(lines: Places, weights: Floats, found: Floats) -> None:
+    """Add each row's weight to each of its codes, shape [codes]."""
+    for row in range(len(lines)):
+        line, weight = lines[row], weights[row]
+        for j in range(len(line)):
+            found[line[j]] += weight
+
+
+@_compile
+def _add_pairs(lines: Places, feature: int, first: int, weights: Floats, found: Floats) -> None:
+    """Add each row's weight to its pairs of one feature's code, from `first` on, with codes of later ones.
+
+    Shape of found: [codes of the feature, all codes]. A row's cells lie apart, so that none waits for the one
+    before it.
+    """
+    for row in range(len(lines)):
+        line, weight = lines[row], weights[row]
+        own = found[line[feature] - first]
+        for k in range(feature + 1, len(line)):
+            own[line[k]] += weight
 
 
 @dataclass(frozen=True)
@@ -72,18 +111,17 @@ class ModelRows:
 
     def predict(self, theta: Floats) -> Floats:
         """The linear predictor x'theta, shape [rows]."""
-        found = np.full(len(self.labels), theta[0])
-        for j, (codes, matrix) in enumerate(zip(self.codes, self.design.matrices, strict=True)):
-            found += (theta[self.design.places(j)] @ matrix)[codes]
+        found, design = np.full(len(self.labels), theta[0]), self.design
+        if design.matrices:
+            numbers = [theta[design.places(j)] @ matrix for j, matrix in enumerate(design.matrices)]
+            _add_numbers(self._lines, np.concatenate(numbers), found)
         return found
 
     def sum_weighted(self, weights: Floats) -> Floats:
         """The sum over rows of x times a weight a row, times `weight`: shape [p]."""
-        found = np.zeros(self.design.size)
-        found[0] = weights.sum()
-        for j, (codes, matrix) in enumerate(zip(self.codes, self.design.matrices, strict=True)):
-            found[self.design.places(j)] = matrix @ np.bincount(codes, weights, matrix.shape[1])
-        return self.weight * found
+        sums = np.zeros(self._starts[-1])
+        _add_weights(self._lines, np.ascontiguousarray(weights), sums)
+        return self.weight * self._sum_tables(float(weights.sum()), sums)
 
     def sum_codes(self, numbers: Sequence[Floats]) -> Floats:
         """The sum over rows of x times a number of the code that it comes from, times `weight`: shape [p].
@@ -91,13 +129,10 @@ class ModelRows:
         Args:
             numbers: Of each feature's codes, shape [codes] each; the constant's is `middle` of the design.
         """
-        found = np.zeros(self.design.size)
-        found[0] = len(self.labels) * self.design.middle
-        for j, (codes, matrix) in enumerate(zip(self.codes, self.design.matrices, strict=True)):
-            found[self.design.places(j)] = matrix @ (
-                np.bincount(codes, minlength=matrix.shape[1]) * numbers[j]
-            )
-        return self.weight * found
+        sums = np.zeros(self._starts[-1])
+        _add_weights(self._lines, np.ones(len(self.labels)), sums)
+        constant = len(self.labels) * self.design.middle
+        return self.weight * self._sum_tables(constant, sums * np.concatenate([np.zeros(0), *numbers]))
 
     def cross(self, weights: Floats) -> Floats:
         """The sum over rows of x x' times a weight a row, times `weight`: shape [p, p]."""
@@ -107,30 +142,41 @@ class ModelRows:
                 [np.ones((1, len(weights))), *(m[:, c] for m, c in zip(matrices, self.codes, strict=True))]
             )
             return np.asarray(self.weight * ((numbers * weights) @ numbers.T))
-        found = np.zeros((design.size, design.size))
-        found[0] = self.sum_weighted(weights) / self.weight
-        for j, (codes, matrix) in enumerate(zip(self.codes, matrices, strict=True)):
-            at = design.places(j)
-            found[at, at] = (matrix * np.bincount(codes, weights, matrix.shape[1])) @ matrix.T
-        for (j, k), codes in self._pairs():
-            shape = (matrices[j].shape[1], matrices[k].shape[1])
-            table = np.bincount(codes, weights, shape[0] * shape[1]).reshape(shape)
-            found[design.places(j), design.places(k)] = matrices[j] @ table @ matrices[k].T
+        found, starts = np.zeros((design.size, design.size)), self._starts
+        weights, sums = np.ascontiguousarray(weights), np.zeros(starts[-1])
+        _add_weights(self._lines, weights, sums)
+        found[0] = self._sum_tables(float(weights.sum()), sums)
+        for j, matrix in enumerate(matrices):
+            at, own = design.places(j), slice(starts[j], starts[j + 1])
+            found[at, at] = (matrix * sums[own]) @ matrix.T
+            tables = np.zeros((matrix.shape[1], starts[-1]))
+            _add_pairs(self._lines, j, int(starts[j]), weights, tables)
+            turned = matrix @ tables[:, own.stop :]
+            for k in range(j + 1, len(matrices)):
+                inside = slice(starts[k] - own.stop, starts[k + 1] - own.stop)
+                found[at, design.places(k)] = turned[:, inside] @ matrices[k].T
         return np.asarray(self.weight * (np.triu(found) + np.triu(found, 1).T))
 
-    def _pairs(self) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
-        """Codes of each pair of features, shape [rows]; worked out once where they are not too many."""
-        features = len(self.codes)
-        few = len(self.labels) * features * (features - 1) // 2 <= MOST_KEPT
-        return iter(self._kept_pairs) if few else self._join_pairs()
+    def _sum_tables(self, constant: float, sums: Floats) -> Floats:
+        """Sums of the constant and of the numbers of codes, of sums by code: shape [p] of [codes]."""
+        found = np.zeros(self.design.size)
+        found[0] = constant
+        for j, matrix in enumerate(self.design.matrices):
+            found[self.design.places(j)] = matrix @ sums[self._starts[j] : self._starts[j + 1]]
+        return found
 
     @cached_property
-    def _kept_pairs(self) -> list[tuple[tuple[int, int], NDArray[np.int64]]]:
-        return list(self._join_pairs())
+    def _starts(self) -> NDArray[np.int64]:
+        """Place of each feature's first code among all, and the number of all codes: shape [features + 1]."""
+        return np.cumsum([0, *(matrix.shape[1] for matrix in self.design.matrices)])
 
-    def _join_pairs(self) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
-        for j, k in combinations(range(len(self.codes)), 2):
-            yield (j, k), self.codes[j] * self.design.matrices[k].shape[1] + self.codes[k]
+    @cached_property
+    def _lines(self) -> Places:
+        """Places of a row's codes among all, shape [rows, features]."""
+        found = np.zeros((len(self.labels), len(self.codes)), dtype=np.int32)
+        for j, codes in enumerate(self.codes):
+            found[:, j] = codes + self._starts[j]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +200,13 @@ def score_at(theta: Floats, design: Design, rows: ModelRows, family: Family) -> 
     The score is b - G gamma - remainder, and minus its derivative is beta G + `curvature_at`.
     """
     predictor = rows.predict(theta)
-    mean, slope = family.mean(predictor), family.slope(predictor)
+    mean = family.mean(predictor)
     off = predictor - predictor.mean() if len(predictor) else predictor
     spread = float(off @ off)
-    flat = float(slope.mean()) if len(slope) else 1.0
-    beta = float(off @ mean) / spread if spread > 1e-12 * max(len(off), 1) else flat
+    if spread > 1e-12 * max(len(off), 1):
+        beta = float(off @ mean) / spread
+    else:
+        beta = float(family.slope(predictor).mean()) if len(predictor) else 1.0
     alpha = float((mean - beta * predictor).mean()) if len(mean) else 0.0
     gamma = beta * theta
     gamma[0] += alpha - design.middle
@@ -205,9 +253,11 @@ def fit_model(
     equations = _Equations(design, rows, family, labelled, crossed, ridge, tuple(means))
     if family.affine:
         return _solve(equations, np.zeros(design.size))[:2]
-    theta, hessian, ended = _solve(equations, _maximise(equations, ROUGH))
+    search = _climb(equations)
+    start = _stop_at(search, ROUGH, np.zeros(design.size))
+    theta, hessian, ended = _solve(equations, start)
     if not ended:
-        theta, hessian, _ = _solve(equations, _maximise(equations, FOUND))
+        theta, hessian, _ = _solve(equations, _stop_at(search, FOUND, start))
     return theta, hessian
 
 
@@ -266,9 +316,11 @@ def _solve(equations: _Equations, theta: Floats) -> tuple[Floats, Floats, bool]:
 def _invert(hessian: Floats, free: NDArray[np.int64]) -> Floats:
     """The inverse of a Hessian over the free places, 0 elsewhere, shape [p, p].
 
-    Combinations of less than RIDGE, in units of the diagonal, are left out: collinear columns stay finite.
+    Combinations of less than RIDGE, in units of the diagonal, are left out: collinear columns stay finite. So
+    is a column that is 0 in all rows; its unit is 1, as a tiny one would make rounding of the others large.
     """
-    units = np.sqrt(np.maximum(np.diag(hessian)[free], 1e-300))
+    diagonal = np.diag(hessian)[free]
+    units = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)] / np.outer(units, units))
     steady = np.where(values > RIDGE, values, np.inf)
     found = np.zeros_like(hessian)
@@ -276,18 +328,24 @@ def _invert(hessian: Floats, free: NDArray[np.int64]) -> Floats:
     return found
 
 
-def _maximise(equations: _Equations, least: float) -> Floats:
-    """The maximum of theta'X'y - sum of A(theta'x) - theta' ridge theta / 2 over the model's rows, by Newton
-    steps that are halved.
+def _stop_at(search: Iterator[tuple[Floats, float]], least: float, start: Floats) -> Floats:
+    """Where the steps of a search gain no more than a share of the likelihood; start if there are none."""
+    reached = start
+    for theta, gain in search:
+        reached = theta
+        if gain <= least:
+            break
+    return reached
+
+
+def _climb(equations: _Equations) -> Iterator[tuple[Floats, float]]:
+    """Newton steps, halved where they are too long, towards the maximum of theta'X'y - sum of A(theta'x) -
+    theta' ridge theta / 2 over the model's rows: theta after each, and the share of the likelihood it gained.
 
     X'y is what these rows have if the labels' mean given each code is the model's: by its own X'y a level of
     few rows could have more labels of 1 than there are rows of it, and a coefficient without bound. A Hessian
     costs more than all else, so it is used again for as long as each step leaves at most SLOW of what there
     was to gain. The first is that of the model's tables, where all rows have one curvature.
-
-    Args:
-        equations: Of the regression.
-        least: Share of the likelihood that a step has to gain for another to follow.
     """
     rows, family, free = equations.rows, equations.family, equations.design.free
     weight, count = rows.weight, len(rows.labels)
@@ -309,12 +367,9 @@ def _maximise(equations: _Equations, least: float) -> Floats:
             step = inverse @ score
         last = float(score @ step)
         along, size = rows.predict(step), 1.0
-        while (
-            size > 1e-6 and value(theta + size * step, predictor + size * along) < best + 1e-4 * size * last
-        ):
+        reached = value(theta + step, predictor + along)
+        while size > 1e-6 and reached < best + 1e-4 * size * last:
             size /= 2.0
-        theta, predictor = theta + size * step, predictor + size * along
-        best = value(theta, predictor)
-        if last <= least * max(abs(best), 1.0):
-            break
-    return theta
+            reached = value(theta + size * step, predictor + size * along)
+        theta, predictor, best = theta + size * step, predictor + size * along, reached
+        yield theta, last / max(abs(best), 1.0)

@@ -12,19 +12,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
-from typing import TYPE_CHECKING, Protocol
+from itertools import combinations, combinations_with_replacement
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.regression.design import Design
+from margrave.regression.design import Design, Tables
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, project_simplex
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables
-
-if TYPE_CHECKING:
-    from margrave.protocols import Model
 
 Floats = NDArray[np.float64]
 
@@ -68,17 +65,17 @@ class Sums(Protocol):
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the variances of its noise, shape [p]; and which of it was measured."""
 
-    def sharpen(self, model: Model) -> Sharpened:
+    def sharpen(self, model: Tables) -> Sharpened:
         """What tables that are not below 0 say beyond the model's, in X'y."""
 
     def square_deviations(self) -> Floats:
         """The standard deviation of the noise of the diagonal of X'X in tables of one column, shape [p]."""
 
-    def correction(self, model: Model) -> Floats:
+    def correction(self, model: Tables) -> Floats:
         """What tables of one column say beyond the model's, in X'X: shape [p, p]."""
 
 
-def model_sums(design: Design, model: Model) -> tuple[Floats, Floats]:
+def model_sums(design: Design, model: Tables) -> tuple[Floats, Floats]:
     """X'y with the centred labels, shape [p], and X'X, shape [p, p], of the model's tables.
 
     Where rows without a target are left out, X'X still has all rows; see `likelihood.fit_model`.
@@ -106,7 +103,7 @@ def model_sums(design: Design, model: Model) -> tuple[Floats, Floats]:
     return with_target, crossed
 
 
-def label_means(design: Design, model: Model) -> tuple[Floats, ...]:
+def label_means(design: Design, model: Tables) -> tuple[Floats, ...]:
     """The mean label, not centred, given each code of each feature: shape [codes] each.
 
     By the model's tables; that of all rows where the model has none of a code.
@@ -224,7 +221,7 @@ class MeasuredSums:
             known[design.places(j)] = self._tables.holds((name, design.target))
         return self._sum(scores), self._variances(scores), known
 
-    def sharpen(self, model: Model) -> Sharpened:
+    def sharpen(self, model: Tables) -> Sharpened:
         """What tables that are not below 0 say of X'y beyond the model; of pairs that were measured.
 
         Linear functions of noisy tables do not know that no cell is below 0. Where most cells of a feature
@@ -269,7 +266,7 @@ class MeasuredSums:
                 found[design.places(j)] = np.sqrt(matrix**4 @ self._tables.variances((name,)))
         return found
 
-    def correction(self, model: Model) -> Floats:
+    def correction(self, model: Tables) -> Floats:
         """What noisy tables of one column say beyond the model's, in X'X: shape [p, p].
 
         Each cell's difference is shrunk by twice the part of its square that is noise (James and Stein 1961,
@@ -296,7 +293,10 @@ class MeasuredSums:
 
     def _clique(self, u: int, w: int) -> Clique:
         """The columns of T_uw; the constant is in every table."""
-        return tuple(name for name in dict.fromkeys((self._columns[u], self._columns[w])) if name is not None)
+        one, two = self._columns[u], self._columns[w]
+        if one is None or two is None or u == w:
+            return tuple(name for name in (one or two,) if name is not None)
+        return one, two
 
     def _held(self, u: int, w: int) -> bool:
         return self._tables.holds(self._clique(u, w))
@@ -324,17 +324,20 @@ class MeasuredSums:
             u: tuple(size if axis == held else 1 for axis, size in enumerate(sizes))
             for u, held in columns.items()
         }
-        part = _Part(measured.sigmas**2, columns, {0: (1,) * len(sizes)} | shapes, {})
-        for u, w in product((0, *columns), repeat=2):
+        part = _Part(measured.sigmas**2, {0: (1,) * len(sizes)} | shapes, {}, {})
+        known: dict[Clique, Floats] = {}
+        for u, w in combinations_with_replacement((0, *sorted(columns)), 2):
+            kept = [columns[column] for column in dict.fromkeys((u, w)) if column]
+            lost = tuple(axis for axis in range(len(sizes)) if axis not in kept)
+            part.sides[u, w] = lost, len(kept) == 2 and kept[0] > kept[1]
             if u == w == 0 and self._public_rows is not None:
                 continue
             clique = self._clique(u, w)
-            share = self._tables.shares(clique)[place]
-            shape = [1] * measured.values.ndim
-            for name, codes in zip(clique, share.shape, strict=True):
-                shape[inside[name]] = codes
-            in_order = [clique.index(name) for name in measured.clique if name in clique]
-            part.weights[u, w] = share.transpose(in_order).reshape(shape)
+            if clique not in known:
+                share = self._tables.shares(clique)[place]
+                shape = tuple(1 if axis in lost else size for axis, size in enumerate(sizes))
+                known[clique] = (share.T if part.sides[u, w][1] else share).reshape(shape)
+            part.weights[u, w] = part.weights[w, u] = known[clique]
         return part
 
     def _scores(self, gamma: Floats, labelled: bool) -> list[Floats]:
@@ -361,9 +364,11 @@ class MeasuredSums:
         used = {w for w, score in enumerate(scores) if score.any()}
         for part in self._noise_parts():
             fields: dict[int, Floats] = {}
+            turned = {w: scores[w].reshape(shape) for w, shape in part.shapes.items() if w in used}
             for (u, w), weights in part.weights.items():
-                if u < last and w in used:
-                    fields[u] = fields.get(u, 0.0) + scores[w].reshape(part.shapes[w]) * weights
+                if u < last and w in turned:
+                    add = turned[w] * weights
+                    fields[u] = fields[u] + add if u in fields else add
             yield part, fields
 
     def _variances(self, scores: Sequence[Floats]) -> Floats:
@@ -399,15 +404,15 @@ class _Part:
 
     Args:
         variances: Of its cells, shape of the table.
-        axes: Axis of each of the regression's columns that it holds, by the column's index.
         shapes: Of numbers of a column's codes along the table's axes, by the column's index.
         weights: Of its cells in the pooled T_uw, by (u, w), with one axis an attribute of the table.
+        sides: By (u, w) with u <= w, the axes of other columns, and whether w's axis comes first.
     """
 
     variances: Floats
-    axes: dict[int, int]
     shapes: dict[int, tuple[int, ...]]
     weights: dict[tuple[int, int], Floats]
+    sides: dict[tuple[int, int], tuple[tuple[int, ...], bool]]
 
     def spread(self, scores: Floats, column: int) -> Floats:
         """Numbers of a column's codes, [n, codes], along the table's axes: [n, 1 or codes of each]."""
@@ -418,7 +423,6 @@ class _Part:
 
         Or [codes of w] where they are the same or u is the constant, [1] where both are.
         """
-        kept = [self.axes[column] for column in dict.fromkeys((u, w)) if column]
-        lost = tuple(axis for axis in range(cells.ndim) if axis not in kept)
-        summed = np.atleast_1d(cells.sum(axis=lost) if lost else cells)
-        return np.asarray(summed.T if len(kept) == 2 and kept[0] > kept[1] else summed)
+        lost, turn = self.sides[u, w]
+        summed = np.asarray(np.add.reduce(cells, axis=lost) if lost else cells)
+        return summed.reshape(1) if not summed.ndim else summed.T if turn else summed

@@ -422,15 +422,20 @@ def _pool_looks(measurements: Sequence[NoisyMarginal]) -> tuple[NoisyMarginal, .
         first = same[0]
         if len(same) > 1:
             turned = [[table.clique.index(name) for name in first.clique] for table in same]
-            parts = [table.sigmas.transpose(axes) ** -2.0 for table, axes in zip(same, turned, strict=True)]
-            weighted = sum(
-                table.values.transpose(axes) * part
-                for table, axes, part in zip(same, turned, parts, strict=True)
-            )
-            precision: Floats = np.sum(parts, axis=0)
+            weighted: Floats = np.zeros(first.values.shape)
+            precision: Floats = np.zeros(())
+            for table, axes in zip(same, turned, strict=True):
+                part = _turn(np.asarray(table.sigma), axes) ** -2.0
+                weighted += table.values.transpose(axes) * part
+                precision = precision + part
             first = NoisyMarginal(first.clique, weighted / precision, precision**-0.5)
         found.append(first)
     return tuple(found)
+
+
+def _turn(sigma: Floats, axes: Sequence[int]) -> Floats:
+    """Deviations of a table's cells in another order of its axes; one number stays as it is."""
+    return sigma.transpose(axes) if sigma.ndim else sigma
 
 
 class PooledTables:
@@ -445,7 +450,11 @@ class PooledTables:
         self._domain = domain
         self._measurements = _pool_looks(measurements)
         self._sets = [frozenset(table.clique) for table in self._measurements]
-        self._held: dict[frozenset[str], bool] = {}
+        self._places = {name: set[int]() for table in self._measurements for name in table.clique}
+        for place, table in enumerate(self._measurements):
+            for name in table.clique:
+                self._places[name].add(place)
+        self._variances = [table.sigmas**2 for table in self._measurements]
         self._pooled: dict[Clique, tuple[Floats, dict[int, Floats], Floats]] = {}
 
     @property
@@ -455,10 +464,13 @@ class PooledTables:
 
     def holds(self, clique: Sequence[str]) -> bool:
         """Whether a measured table has all these columns."""
-        wanted = frozenset(clique)
-        if wanted not in self._held:
-            self._held[wanted] = any(wanted <= names for names in self._sets)
-        return self._held[wanted]
+        return bool(self._find_places(clique))
+
+    def _find_places(self, clique: Sequence[str]) -> list[int]:
+        """Places of the measurements that have all these columns, in order."""
+        if not clique:
+            return list(range(len(self._measurements)))
+        return sorted(set.intersection(*(self._places.get(name, set()) for name in clique)))
 
     def table(self, clique: Clique) -> Floats:
         """The best unbiased estimate of a clique's table in rows, shape domain.shape(clique).
@@ -504,17 +516,21 @@ class PooledTables:
 
     def _pool(self, clique: Clique) -> tuple[Floats, dict[int, Floats], Floats]:
         """The pooled table, the weight of each measurement's cells in it by its place, and its variances."""
+        turned = clique[::-1]
+        if clique not in self._pooled and turned in self._pooled:
+            values, shares, noise = self._pooled[turned]
+            self._pooled[clique] = (values.T, {place: part.T for place, part in shares.items()}, noise.T)
         if clique not in self._pooled:
             weighted: Floats = np.zeros(self._domain.shape(clique))
             total: Floats = np.zeros(self._domain.shape(clique))
-            shares, wanted = {}, frozenset(clique)
-            for place, table in enumerate(self._measurements):
-                if self._sets[place] >= wanted:
-                    precision = 1.0 / sum_out(table.sigmas**2, table.clique, clique)
-                    weighted += sum_out(table.values, table.clique, clique) * precision
-                    total += precision
-                    shares[place] = precision
-            parts = {place: part / total for place, part in shares.items()}
+            precisions = {}
+            for place in self._find_places(clique):
+                table = self._measurements[place]
+                precision = 1.0 / sum_out(self._variances[place], table.clique, clique)
+                weighted += sum_out(table.values, table.clique, clique) * precision
+                total += precision
+                precisions[place] = precision
+            parts = {place: part / total for place, part in precisions.items()}
             self._pooled[clique] = (weighted / total, parts, 1.0 / total)
         return self._pooled[clique]
 
@@ -528,7 +544,7 @@ class PooledTables:
             shape = [size if name in term.clique else 1 for name, size in self._sizes(table)]
             turned = (term.weights * share).transpose(0, *(axis + 1 for axis in axes))
             spread.append((np.searchsorted(used, term.rows), turned.reshape(len(term.rows), *shape)))
-        sizes, variances = table.values.shape, table.sigmas**2
+        sizes, variances = table.values.shape, self._variances[place]
         first = sizes[0] if sizes else 1
         step = max(1, BLOCK * first // max(len(used) * table.values.size, 1))
         within = np.zeros((len(used), len(used)))

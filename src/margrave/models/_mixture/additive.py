@@ -294,7 +294,9 @@ def drawn_from(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
         # Neighbours in this order have like probabilities, so that their roundings make up for each other.
         order = np.argsort(shares[:, 1], kind="stable")
     else:
-        order = np.lexsort((shares.max(axis=1), shares.argmax(axis=1)))
+        order = np.argsort(shares.max(axis=1), kind="stable")
+        likeliest = shares.argmax(axis=1).astype(np.min_scalar_type(shares.shape[1]))
+        order = order[np.argsort(likeliest[order], kind="stable")]
     return pivotal(shares, order, rng)
 
 

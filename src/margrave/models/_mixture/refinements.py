@@ -274,8 +274,9 @@ class Refinements:
 
         The refined attribute drawn last counts by its probabilities, all else by the rows' codes.
         """
-        place = max(self.names.index(name) for name in clique if name in self.names)
-        last, shares = self.names[place], self._shares[place]
+        refined = self.names
+        place = max(refined.index(name) for name in clique if name in refined)
+        last, shares = refined[place], self._shares[place]
         others = [name for name in clique if name != last]
         shape = self._domain.shape(others)
         cells = np.zeros(len(shares), dtype=np.int64)
@@ -310,12 +311,9 @@ class Refinements:
         for turn in range(ROUNDS):
             if not len(left):
                 break
-            # Later turns draw more rows for each one that is missing: the easy ones are found by now.
             owners = np.resize(left, min(len(left) << (turn + 1), MAX_PROPOSAL_ROWS + len(left)))
             fresh = self._joint(model, len(owners), rng, pick_evidence(rest, owners), deadline)
             have = self._key(dict(zip(self._domain.names, fresh, strict=True)), asked)
-            # Without codes that differ by row a drawn row fits any owner, so it goes to one that wants its
-            # codes.
             if not by_row(rest):
                 owners = _owners(have, left, wanted)
             good = np.flatnonzero((owners >= 0) & (have == wanted[owners]))
@@ -562,11 +560,13 @@ def _settle_codes(
     expected = [_expected_counts(column, shares, domain[name]) for name, column in rest.items()]
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
     # who takes the first rows with a refined attribute would get those.
-    tie_order = rng.permutation(len(drawn))
-    if shares.shape[1] == 2:
-        order = np.lexsort((tie_order, shares[:, 1]))
-    else:
-        order = np.lexsort((tie_order, shares.max(axis=1), shares.argmax(axis=1)))
+    order = np.empty(len(drawn), dtype=np.int64)
+    order[rng.permutation(len(drawn))] = np.arange(len(drawn))
+    two = shares.shape[1] == 2
+    order = order[np.argsort((shares[:, 1] if two else shares.max(axis=1))[order], kind="stable")]
+    if not two:
+        likeliest = shares.argmax(axis=1).astype(np.min_scalar_type(shares.shape[1]))
+        order = order[np.argsort(likeliest[order], kind="stable")]
     codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))
     balance_column(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
