@@ -15,19 +15,17 @@ models nothing remains.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from margrave.models._base.compiled import compile_kernel
 from margrave.regression.design import Design
 from margrave.regression.families import Family
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
 
@@ -55,12 +53,7 @@ COUNTED = 3
 1 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
 
 
-def _compile(kernel: Kernel) -> Kernel:
-    """Compile with Numba, once a machine: cached on disk, without the interpreter's lock."""
-    return cast(Kernel, njit(cache=True, nogil=True)(kernel))
-
-
-@_compile
+@compile_kernel
 def _add_numbers(lines: Places, numbers: Floats, found: Floats) -> None:
     """Add the numbers of each row's codes, shape [codes], to what is there of the row: shape [rows]."""
     for row in range(len(lines)):
@@ -70,7 +63,7 @@ def _add_numbers(lines: Places, numbers: Floats, found: Floats) -> None:
         found[row] = total
 
 
-@_compile
+@compile_kernel
 def _add_weights(lines: Places, weights: Floats, found: Floats) -> None:
     """Add each row's weight to each of its codes, shape [codes]."""
     for row in range(len(lines)):
@@ -79,7 +72,7 @@ def _add_weights(lines: Places, weights: Floats, found: Floats) -> None:
             found[line[j]] += weight
 
 
-@_compile
+@compile_kernel
 def _add_pairs(lines: Places, feature: int, first: int, weights: Floats, found: Floats) -> None:
     """Add each row's weight to its pairs of one feature's code, from `first` on, with codes of later ones.
 
