@@ -24,7 +24,7 @@ SMALLEST_SPREAD = 1e-6
 of it is rounding alone. A share of 1e-12 is less than one row of any table."""
 
 
-class Tables(Protocol):
+class ModelTables(Protocol):
     """The tables of a model, which has more; see `margrave.protocols.Model`."""
 
     @property
@@ -136,7 +136,7 @@ class Design:
 
 
 def centre(
-    model: Tables, target: str, labels: Floats, encodings: Sequence[Encoding], intercept: bool
+    model: ModelTables, target: str, labels: Floats, encodings: Sequence[Encoding], intercept: bool
 ) -> Design:
     """A design centred and scaled by the model's one-way tables.
 

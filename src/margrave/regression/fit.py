@@ -17,7 +17,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
 from margrave.regression.coefficients import Coefficients, Fit
-from margrave.regression.design import Design, KeptTables, Tables, centre
+from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
     chosen_encodings,
     encode_feature,
@@ -234,7 +234,9 @@ def _check(options: Options) -> None:
         raise InputError(invalid("level", "above 0 and below 1", "Try level=0.95.", got=options.level))
 
 
-def _design(release: Release, model: Tables, target: str, kind: str, options: Options) -> tuple[Design, str]:
+def _design(
+    release: Release, model: ModelTables, target: str, kind: str, options: Options
+) -> tuple[Design, str]:
     """The target and the features as numbers, and what a target of 1 means."""
     schema = release.schema
     release_column(schema, target, "target")
@@ -273,7 +275,7 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     return ModelRows(design, *design.codes(encoded), max(model.total, 1.0) / count)
 
 
-def _gather_sums(release: Release, model: Tables, design: Design, own: tuple[Floats, Floats]) -> Sums:
+def _gather_sums(release: Release, model: ModelTables, design: Design, own: tuple[Floats, Floats]) -> Sums:
     """What the release measured: noisy tables, and moments where it has those of the design's numbers.
 
     Args:
@@ -318,7 +320,7 @@ def _estimate(
     family: Family,
     sums: Sums,
     own: tuple[Floats, Floats],
-    model: Tables,
+    model: ModelTables,
     source: str,
 ) -> tuple[Floats, Floats]:
     """The coefficients, shape [p], and minus the derivative of the score at those of the model, [p, p].

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.regression.design import Design, Tables
+from margrave.regression.design import Design, ModelTables
 from margrave.regression.encoding import encode_feature
 from margrave.regression.sums import MeasuredSums, Sharpened
 from margrave.release import NoisySums
@@ -89,7 +89,7 @@ class MomentSums:
     """
 
     def __init__(
-        self, design: Design, sums: NoisySums, model: Tables, labelled: Floats, crossed: Floats
+        self, design: Design, sums: NoisySums, model: ModelTables, labelled: Floats, crossed: Floats
     ) -> None:
         self._sums = sums
         names = [*design.names, design.target]
@@ -114,7 +114,7 @@ class MomentSums:
 
     @classmethod
     def find(
-        cls, design: Design, sums: NoisySums | None, model: Tables, labelled: Floats, crossed: Floats
+        cls, design: Design, sums: NoisySums | None, model: ModelTables, labelled: Floats, crossed: Floats
     ) -> MomentSums | None:
         """The moments, where they were measured of these columns in numbers that make the design's."""
         if sums is None or not design.whole or not sums.numbers.constant:
@@ -179,7 +179,7 @@ class PooledSums:
         values, noise = self.residual(np.zeros(self._design.size))
         return values, np.diag(noise), np.ones(self._design.size, dtype=np.bool_)
 
-    def sharpen(self, model: Tables) -> Sharpened:
+    def sharpen(self, model: ModelTables) -> Sharpened:
         """As `MeasuredSums.sharpen`."""
         return self._tables.sharpen(model)
 
@@ -187,7 +187,7 @@ class PooledSums:
         """As `MeasuredSums.square_deviations`."""
         return self._tables.square_deviations()
 
-    def correction(self, model: Tables) -> Floats:
+    def correction(self, model: ModelTables) -> Floats:
         """As `MeasuredSums.correction`."""
         return self._tables.correction(model)
 
@@ -255,7 +255,7 @@ def _express(matrix: Floats, own: Floats) -> tuple[Floats, float]:
     return np.asarray(found), float((off / ranges).max(initial=0.0))
 
 
-def _sum_products(model: Tables, names: Sequence[str], matrices: Sequence[Floats]) -> Floats:
+def _sum_products(model: ModelTables, names: Sequence[str], matrices: Sequence[Floats]) -> Floats:
     """The model's Z'Z, the constant's first: shape [q, q]."""
     pairs: list[Clique] = list(combinations(names, 2))
     tables = model.project_many([*((name,) for name in names), *pairs])

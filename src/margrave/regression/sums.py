@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.regression.design import Design, Tables
+from margrave.regression.design import Design, ModelTables
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, project_simplex
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables
@@ -65,17 +65,17 @@ class Sums(Protocol):
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the variances of its noise, shape [p]; and which of it was measured."""
 
-    def sharpen(self, model: Tables) -> Sharpened:
+    def sharpen(self, model: ModelTables) -> Sharpened:
         """What tables that are not below 0 say beyond the model's, in X'y."""
 
     def square_deviations(self) -> Floats:
         """The standard deviation of the noise of the diagonal of X'X in tables of one column, shape [p]."""
 
-    def correction(self, model: Tables) -> Floats:
+    def correction(self, model: ModelTables) -> Floats:
         """What tables of one column say beyond the model's, in X'X: shape [p, p]."""
 
 
-def model_sums(design: Design, model: Tables) -> tuple[Floats, Floats]:
+def model_sums(design: Design, model: ModelTables) -> tuple[Floats, Floats]:
     """X'y with the centred labels, shape [p], and X'X, shape [p, p], of the model's tables.
 
     Where rows without a target are left out, X'X still has all rows; see `likelihood.fit_model`.
@@ -103,7 +103,7 @@ def model_sums(design: Design, model: Tables) -> tuple[Floats, Floats]:
     return with_target, crossed
 
 
-def label_means(design: Design, model: Tables) -> tuple[Floats, ...]:
+def label_means(design: Design, model: ModelTables) -> tuple[Floats, ...]:
     """The mean label, not centred, given each code of each feature: shape [codes] each.
 
     By the model's tables; that of all rows where the model has none of a code.
@@ -221,7 +221,7 @@ class MeasuredSums:
             known[design.places(j)] = self._tables.holds((name, design.target))
         return self._sum(scores), self._variances(scores), known
 
-    def sharpen(self, model: Tables) -> Sharpened:
+    def sharpen(self, model: ModelTables) -> Sharpened:
         """What tables that are not below 0 say of X'y beyond the model; of pairs that were measured.
 
         Linear functions of noisy tables do not know that no cell is below 0. Where most cells of a feature
@@ -266,7 +266,7 @@ class MeasuredSums:
                 found[design.places(j)] = np.sqrt(matrix**4 @ self._tables.variances((name,)))
         return found
 
-    def correction(self, model: Tables) -> Floats:
+    def correction(self, model: ModelTables) -> Floats:
         """What noisy tables of one column say beyond the model's, in X'X: shape [p, p].
 
         Each cell's difference is shrunk by twice the part of its square that is noise (James and Stein 1961,

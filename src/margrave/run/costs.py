@@ -47,8 +47,8 @@ INFERENCE, ROUGH_INFERENCES = 6e-9, 120
 REFERENCE = 32_561
 """Rows of the shipped Adult: `Work.reach` is 1 at epsilon 1 on as many."""
 ROUNDS_A_COLUMN, CLEARNESS, WIDENED = 0.55, 20.0, 0.07
-"""Of AIM: rounds a column that each e-fold of signal over noise adds to the first, the signal over noise that
-counts as 1, and columns that each round beyond a tree's adds to the largest clique, for each column there is.
+"""Of AIM: rounds a column that each e-fold of signal over noise adds to the first, what signal over noise is
+multiplied by for that, and columns that each round beyond one a column adds to the largest clique.
 Chosen on 17 tables of the nursery's choosing half at epsilon 0.2, 1 and 5, so that no run takes three times
 what is told and the median half of it (bench/LOG.md)."""
 PAIR_FITTED, MOST_BOUGHT = 5e-2, 16
@@ -293,7 +293,7 @@ def _aim_rounds(strategy: Any, work: Work) -> float:
     if columns < 2:
         return 1.0
     # Noise of a round that is one of 16 a column, over a table of two columns.
-    cells = (sum(work.sizes) ** 2 - sum(size**2 for size in work.sizes)) / (columns * (columns - 1))
+    cells = count_cells(work.sizes, 2) / work.pairs
     clear = CLEARNESS * work.mu * work.rows / (cells * math.sqrt(columns))
     return min(columns * (1.0 + ROUNDS_A_COLUMN * math.log1p(clear)), strategy.rounds or 16 * columns)
 

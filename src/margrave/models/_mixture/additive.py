@@ -290,14 +290,24 @@ def drawn_from(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
         shares: Of each code in each row, shape [rows, codes].
         rng: Source of randomness.
     """
-    if shares.shape[1] == 2:
-        # Neighbours in this order have like probabilities, so that their roundings make up for each other.
-        order = np.argsort(shares[:, 1], kind="stable")
-    else:
-        order = np.argsort(shares.max(axis=1), kind="stable")
-        likeliest = shares.argmax(axis=1).astype(np.min_scalar_type(shares.shape[1]))
-        order = order[np.argsort(likeliest[order], kind="stable")]
-    return pivotal(shares, order, rng)
+    # Neighbours in this order have like probabilities, so that their roundings make up for each other.
+    return pivotal(shares, sort_alike(shares, np.arange(len(shares))), rng)
+
+
+def sort_alike(shares: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of like probabilities side by side: by the likeliest code, then by its probability, shape [rows].
+
+    Args:
+        shares: Of each code in each row, shape [rows, codes]. Of two codes the second one's says all.
+        order: The rows; those with the same probabilities stay in this order.
+    """
+    two = shares.shape[1] == 2
+    order = order[np.argsort((shares[:, 1] if two else shares.max(axis=1))[order], kind="stable")]
+    if two:
+        return order
+    likeliest = shares.argmax(axis=1).astype(np.min_scalar_type(shares.shape[1]))
+    found: NDArray[np.int64] = order[np.argsort(likeliest[order], kind="stable")]
+    return found
 
 
 def _dual(

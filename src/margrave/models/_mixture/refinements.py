@@ -30,7 +30,7 @@ from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways
-from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive
+from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, sort_alike
 from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock, dependence
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._sampling.balance import balance_column
@@ -562,11 +562,7 @@ def _settle_codes(
     # who takes the first rows with a refined attribute would get those.
     order = np.empty(len(drawn), dtype=np.int64)
     order[rng.permutation(len(drawn))] = np.arange(len(drawn))
-    two = shares.shape[1] == 2
-    order = order[np.argsort((shares[:, 1] if two else shares.max(axis=1))[order], kind="stable")]
-    if not two:
-        likeliest = shares.argmax(axis=1).astype(np.min_scalar_type(shares.shape[1]))
-        order = order[np.argsort(likeliest[order], kind="stable")]
+    order = sort_alike(shares, order)
     codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))
     balance_column(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
