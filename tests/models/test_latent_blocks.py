@@ -4,6 +4,7 @@ attributes."""
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,6 +144,17 @@ def test_nests_find_the_strongly_dependent_pairs_and_say_more_than_products(fitt
     assert isinstance(flat, MixtureModel)
     assert error(fitted, 2) < 0.7 * error(flat, 2)
     assert error(fitted, 3) < 0.7 * error(flat, 3)
+
+
+def test_attributes_share_no_states_where_tables_share_their_noise() -> None:
+    """Split noise would take it for dependence; who asks for latent blocks has them."""
+    fitter = Mixture(components=24, steps=20, refinements=0, dependent_noise=True)
+    model = fitter.fit(DOMAIN, measured(10.0))
+    assert isinstance(model, MixtureModel)
+    assert not model.latent_blocks
+    asked = replace(fitter, latent_blocks=True).fit(DOMAIN, measured(10.0))
+    assert isinstance(asked, MixtureModel)
+    assert asked.latent_blocks
 
 
 def test_marginals_are_those_of_the_whole_distribution(fitted: MixtureModel) -> None:

@@ -1,4 +1,4 @@
-"""Strategies of noisy copies: what pairs are moved by, and what is refused before anything is spent."""
+"""Strategies of noisy copies: what a model is given, and what is refused before anything is spent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import margrave as mg
 import margrave.select.from_rows as slices
 from margrave.errors import InputError
 from margrave.measure.mechanisms.slices import bound_change
+from margrave.models import Mixture
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import NoisySlices
 from margrave.schema.domain import Domain
@@ -54,25 +55,70 @@ def test_noise_alone_is_as_many_squares_as_a_table_has_cells() -> None:
         assert np.mean(shares) == pytest.approx(1.0, abs=0.25), clique
 
 
-def test_pairs_that_say_nothing_go_towards_products_and_those_that_do_stay() -> None:
-    """Of a 3 x 5 table 15 squares are noise and 8 are taken off, which leaves (7 / 15)^2 of the error."""
-    before = after = 0.0
-    for seed in range(40):
-        codes = _independent(seed)
-        tables = _release(codes, 5.0, seed).tables()
-        for table, moved in zip(tables, slices.shrink_pairs(tables, ROWS), strict=True):
-            if table.clique == ("b", "c"):
-                truth = _truth(codes, table.clique)
-                before += float(((table.values - truth) ** 2).sum())
-                after += float(((moved.values - truth) ** 2).sum())
-    assert after < 0.4 * before
+def test_the_noise_that_a_model_is_told_is_that_of_the_dependence() -> None:
+    """Beside the product of the noisy single attributes, squares in units of it are degrees of freedom."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for seed in range(150):
+        copies = _release(_independent(seed), 5.0, seed).tables()
+        weighed = slices.weigh_copies(copies, ROWS)
+        ones = {table.clique[0]: table.values for table in weighed if len(table.clique) == 1}
+        for table in weighed:
+            if len(table.clique) == 2:
+                product = np.multiply.outer(*(ones[name] for name in table.clique)) / ROWS
+                squared = float(((table.values - product) ** 2 / table.sigmas**2).sum())
+                freedom = (product.shape[0] - 1) * (product.shape[1] - 1)
+                found.setdefault(table.clique, []).append(squared / freedom)
+    for clique, shares in found.items():
+        assert np.mean(shares) == pytest.approx(1.0, abs=0.25), clique
+
+
+def test_single_attributes_become_possible_and_pairs_sum_to_them() -> None:
+    codes = _independent(0)
+    codes[:, 1], codes[:, 2] = codes[:, 0], 0
+    copies = _release(codes, 5.0, 0).tables()
+    assert min(table.values.min() for table in copies if len(table.clique) == 1) < 0
+    weighed = slices.weigh_copies(copies, ROWS)
+    ones = {table.clique[0]: table for table in weighed if len(table.clique) == 1}
+    for before, table in zip(copies, weighed, strict=True):
+        if len(table.clique) == 1:
+            assert table.values.min() >= 0
+            assert table.values.sum() == pytest.approx(ROWS)
+            np.testing.assert_allclose(table.sigmas, 0.5 * before.sigmas)
+        else:
+            for axis, name in enumerate(reversed(table.clique)):
+                np.testing.assert_allclose(table.values.sum(axis=axis), ones[name].values, atol=1e-6 * ROWS)
+
+
+def test_dependence_that_is_known_well_is_kept_as_it_is() -> None:
     codes = _independent(0)
     codes[:, 1] = codes[:, 0]
-    tables = _release(codes, 0.3, 0).tables()
-    for table, moved in zip(tables, slices.shrink_pairs(tables, ROWS), strict=True):
-        if table.clique == ("a", "b"):
-            np.testing.assert_allclose(moved.values, table.values, atol=0.02 * ROWS)
-            np.testing.assert_allclose(moved.sigmas, table.sigmas, rtol=0.02)
+    copies = _release(codes, 0.3, 0).tables()
+    for before, table in zip(copies, slices.weigh_copies(copies, ROWS), strict=True):
+        np.testing.assert_allclose(table.values, before.values, atol=0.002 * ROWS)
+
+
+def test_attributes_of_one_code_have_no_dependence_to_weigh() -> None:
+    domain = Domain(("a", "b"), (1, 3))
+    vectors = np.concatenate([np.ones((60, 1)), np.eye(3)[np.arange(60) % 3]], axis=1)
+    copies = NoisySlices(RowNumbers.indicate_codes(domain), vectors, 1.0).tables()
+    for table in slices.weigh_copies(copies, 60.0):
+        assert np.isfinite(table.sigmas).all()
+        assert table.values.sum() == pytest.approx(60.0)
+
+
+def test_a_model_is_told_that_one_noisy_row_enters_all_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    fit = Mixture.fit
+
+    def listen(self: Mixture, *args: Any, **options: Any) -> Any:
+        told.append(self.dependent_noise)
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(Mixture, "fit", listen)
+    _fit("slicing", 60, tmp_path, a=2, b=3)
+    assert told == [True]
 
 
 def _fit(method: str, rows: int, path: Path, **sizes: int) -> Any:

@@ -261,7 +261,10 @@ class Slices(_NoisyCopies):
         on_step(Step("fit", "tables of all pairs", 0, 1.0))
         effort = Effort(deadline=deadline)
         total = curator.public_rows
-        tables = shrink_pairs(curator.measurements, total or 1.0)
+        tables = weigh_copies(curator.measurements, total or 1.0)
+        if "dependent_noise" in fitter.options:
+            # One noisy row enters all tables.
+            fitter = fitter.with_options(dependent_noise=True)
         return fitter.fit(curator.domain, tables, total=total, effort=effort)
 
 
@@ -302,53 +305,55 @@ class SliceTraining(_NoisyCopies):
         )
 
 
-FLOOR = 0.001
-"""Part of a table's noise that an estimate is said to keep at least, so that weights are finite. On survey-a,
-tax-a, visits-a and parities-a of the choosing half .001, .05 and .3 gave the same errors within the noise of
-one fit."""
+ONE_WAY_SHARE = 0.5
+"""Of its noise, what a single attribute's table is said to have beside tables of pairs: where these disagree
+with a model, it gives way in them rather than in the single attributes, which are known far better. On six
+tables of the choosing half, mu 1.133 and 1.579, columns and pairs agree better by .0010 and .0012 with a half
+than with all of it, by .0011 and .0009 with a quarter (bench/LOG.md)."""
 
 
-def shrink_pairs(measurements: Sequence[NoisyMarginal], total: float) -> list[NoisyMarginal]:
-    """Tables of single attributes as they are, and those of pairs moved towards the product of the two.
+def weigh_copies(measurements: Sequence[NoisyMarginal], total: float) -> list[NoisyMarginal]:
+    """Tables from noisy copies as a model takes them, which counts the noise of all cells as independent.
 
-    Noise of a pair's table that is not that of its two attributes sums to 0 along both, and has in each of
-    the m m' cells the variance that the table says: m m' / f of it in each of f = (m - 1)(m' - 1) degrees of
-    freedom. Of the squared difference from the product, in units of a cell's noise, m m' are expected of
-    noise alone. The difference is multiplied by 1 - f / (squared difference), not below 0: the positive-part
-    James-Stein estimator with f^2 / (m m') for its constant, with which for f of three or more the expected
-    squared error is never larger than without; for fewer it is for some tables. That is less than all of the
-    noise: the model that is fitted averages over pairs, and taking m m' off left it further from the truth
-    (bench/LOG.md). The same factor is the part of the noise's variance that the difference keeps; the product
-    has, to first order, the variance of its two factors.
+    A table of one attribute becomes the nearest one with no negative count, n_a, at ONE_WAY_SHARE of its
+    noise. A table of a pair that sums to the noisy tables of its attributes keeps what it has beside their
+    product, and is given the product of the nearest ones in place of theirs:
+
+        n_a n_b / n + (table - product of the noisy two).
+
+    The noise of that difference sums to 0 along both attributes. It has the variance that the table says in
+    each of the m m' cells, and (m - 1)(m' - 1) degrees of freedom. Independent noise of
+
+        m m' / ((m - 1)(m' - 1))
+
+    times that variance looks the same there, and that is what the table is given: with what it says itself, a
+    model would take noise for dependence, the more so the fewer codes there are (4 times the variance for two
+    attributes of two codes).
 
     Args:
         measurements: Noisy tables, of every single attribute that is in a pair among them.
         total: The number of rows.
 
     Returns:
-        Tables with the standard deviations of the estimates, in the order given.
+        Tables with the standard deviations to weigh them by, in the order given.
     """
-    single = {table.clique[0]: table for table in measurements if len(table.clique) == 1}
-    ones = {
-        name: total * project_simplex(table.values / total, np.ones(table.values.shape))
-        for name, table in single.items()
+    single = {table.clique[0]: table.values for table in measurements if len(table.clique) == 1}
+    nearest = {
+        name: total * project_simplex(values / total, np.ones(values.shape))
+        for name, values in single.items()
     }
     found = []
     for table in measurements:
-        if len(table.clique) != 2:
-            found.append(table)
+        if len(table.clique) == 1:
+            name = table.clique[0]
+            found.append(NoisyMarginal((name,), nearest[name], ONE_WAY_SHARE * table.sigmas))
             continue
-        (first, second), (one, other) = table.clique, (single[name] for name in table.clique)
-        expected = np.multiply.outer(ones[first], ones[second]) / total
-        uncertain = np.multiply.outer(one.sigmas**2, ones[second] ** 2)
-        uncertain += np.multiply.outer(ones[first] ** 2, other.sigmas**2)
-        difference = table.values - expected
-        freedom = (table.values.shape[0] - 1) * (table.values.shape[1] - 1)
-        squared = float((difference**2 / table.sigmas**2).sum())
-        kept = max(1.0 - freedom / squared, 0.0) if squared > 0 else 0.0
-        variance = kept * table.sigmas**2 + (1.0 - kept) * uncertain / total**2
-        sigma = np.sqrt(np.maximum(variance, FLOOR * table.sigmas**2))
-        found.append(NoisyMarginal(table.clique, expected + kept * difference, sigma))
+        first, second = table.clique
+        beside = table.values - np.multiply.outer(single[first], single[second]) / total
+        values = np.multiply.outer(nearest[first], nearest[second]) / total + beside
+        # An attribute of one code leaves no freedom, and no difference to weigh.
+        freedom = max((values.shape[0] - 1) * (values.shape[1] - 1), 1)
+        found.append(NoisyMarginal(table.clique, values, table.sigmas * math.sqrt(values.size / freedom)))
     return found
 
 
