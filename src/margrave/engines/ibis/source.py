@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import ibis
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts, sum_counts
+from margrave.engines.counts import Counts, PrivateRows, sum_counts
 from margrave.engines.files import Choose, all_columns, chosen_columns
 from margrave.engines.frames import (
     check_bounds,
@@ -98,7 +98,7 @@ def _find_instants(table: Any) -> frozenset[str]:
 
 
 @final
-class PushdownSource:
+class PushdownSource(PrivateRows):
     """A private table that its own backend counts (the `Source` of protocols). **Not private.**
 
     Only grouped counts come here. For text those are the rows of each distinct value, however many there are,
@@ -447,9 +447,6 @@ class PushdownSource:
 
     def __repr__(self) -> str:
         return f"PushdownSource({list(self._schema.names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
 def _weigh_look(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:

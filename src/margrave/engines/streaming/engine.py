@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NoReturn, final
+from typing import Any, final
 from weakref import finalize
 
 import numpy as np
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts, sum_counts
+from margrave.engines.counts import Counts, PrivateRows, sum_counts
 from margrave.engines.files import text_table
 from margrave.engines.frames import (
     check_bounds,
@@ -63,7 +63,7 @@ MAX_CODE_BYTES = 1 << 31
 
 
 @final
-class StreamSource:
+class StreamSource(PrivateRows):
     """A private table read in batches (the `Source` of protocols). **Not private.**
 
     Every look is one pass over the columns it is about, and `bind` one over all, batch by batch with the
@@ -382,9 +382,6 @@ class StreamSource:
 
     def __repr__(self) -> str:
         return f"StreamSource({list(self._names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
 def nameless() -> Any:

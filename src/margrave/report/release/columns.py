@@ -37,7 +37,6 @@ from margrave.report.pictures import (
     picture,
     tail_of,
     triangle,
-    triangle_legend,
 )
 from margrave.report.release.fit import (
     FIT_HEADS,
@@ -87,7 +86,9 @@ def columns_section(schema: Schema, sides: Sides) -> Markup:
         for place, column in enumerate(columns)
     ]
     left = len(schema.attributes) - len(columns)
-    second = sides.name if shares is not None else None
+    colours = [("s1", "released, with ±2σ of noise")]
+    if shares is not None:
+        colours.append(("s2", sides.name))
     return join(
         tag(
             "p",
@@ -98,7 +99,7 @@ def columns_section(schema: Schema, sides: Sides) -> Markup:
                 "they are. Each bar is one value or one bin, and bins may differ in width."
             ),
         ),
-        legend("released, with ±2σ of noise", second),
+        legend(colours),
         figures(cards),
         tag("p", f"{count(left)} more columns are in the release and not drawn here.") if left else None,
     )
@@ -350,7 +351,7 @@ def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
         tag("strong", "Fit of the measured pairs. "),
         "Distance over noise floor: about 1 is noise alone.",
     )
-    return tag("figure", caption, drawn, triangle_legend(entries))
+    return tag("figure", caption, drawn, legend(entries))
 
 
 def _strength_figure(names: tuple[str, ...], strengths: dict[Clique, float], measured: set[Clique]) -> Markup:
@@ -387,7 +388,7 @@ def _strength_figure(names: tuple[str, ...], strengths: dict[Clique, float], mea
         tag("strong", "Association in the fitted distribution. "),
         "Cramér's V: 0 none, 1 complete.",
     )
-    return tag("figure", caption, drawn, triangle_legend(entries))
+    return tag("figure", caption, drawn, legend(entries))
 
 
 def _largest(fits: dict[Clique, Fit]) -> Markup | None:
