@@ -43,6 +43,7 @@ from margrave.privacy.ledger.system_files import open_binary
 SUFFIX = ".progress"
 """Appended to the book's name."""
 COUNTED_TABLES = ("runs", "attempts", "events")
+"""Tables whose rows are never deleted, so that their greatest numbers tell how far a book has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Progress:
 
     Args:
         key: The book's own, so that the file of another book of the same name is not heeded.
-        rows: The greatest numbers of a row in `TABLES`.
+        rows: The greatest number of a row in each of COUNTED_TABLES, 0 for an empty one.
     """
 
     key: str

@@ -172,7 +172,7 @@ def _stairs(n: int, bars: Sequence[Bar], body: Sequence[int], frame: Frame) -> l
     """A line of steps over the bins, with a few marks so that it is told from others without its colour."""
     if not body:
         return []
-    steps = []
+    steps: list[str] = []
     for place in body:
         x, width = frame.spans[place]
         y = frame.at(bars[place].second or 0)
