@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.numeric import Look
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Integer, Listed, Relative
@@ -311,7 +312,7 @@ class Dependencies:
         self,
         source: Source,
         gaussian: Gaussian,
-        look: Callable[[str, Callable[[], Longs], Fraction, bool], tuple[Array, float]],
+        look: Look,
         fixed: Collection[str] = (),
     ) -> None:
         self._source = source
