@@ -19,6 +19,7 @@ from margrave.engines.frames import (
     check_owner,
     lone_owner,
     read_table,
+    unknown_column,
     unknown_owner,
 )
 from margrave.entropy import fresh_generator
@@ -271,8 +272,7 @@ class MemorySource(PrivateRows):
             return self._written[name]
         place = self._table.schema.get_field_index(name)  # a list of all names takes as long as a short look
         if place < 0:
-            names = self._table.column_names
-            raise InputError(invalid(param, f"one of {list(names)}", "Check the spelling.", got=name))
+            raise unknown_column(name, self._table.column_names, param)
         return self._table.column(place)
 
     def __repr__(self) -> str:

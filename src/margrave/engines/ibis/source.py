@@ -22,6 +22,7 @@ from margrave.engines.frames import (
     read_table,
     rounded_owner,
     rows_elsewhere,
+    unknown_column,
     unknown_owner,
 )
 from margrave.engines.ibis.codings import FAULTS, Coding, code_column, comparison_cell, relative_code
@@ -442,8 +443,7 @@ class PushdownSource(PrivateRows):
 
     def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._schema.names:
-            names = list(self._schema.names)
-            raise InputError(invalid(param, f"one of {names}", "Check the spelling.", got=name))
+            raise unknown_column(name, self._schema.names, param)
 
     def __repr__(self) -> str:
         return f"PushdownSource({list(self._schema.names)})"

@@ -31,6 +31,7 @@ from margrave.engines.frames import (
     lone_owner,
     read_table,
     rows_elsewhere,
+    unknown_column,
     unknown_owner,
 )
 from margrave.engines.memory import MemoryEngine, MemorySource
@@ -378,7 +379,7 @@ class StreamSource(PrivateRows):
 
     def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._names:
-            raise InputError(invalid(param, f"one of {list(self._names)}", "Check the spelling.", got=name))
+            raise unknown_column(name, list(self._names), param)
 
     def __repr__(self) -> str:
         return f"StreamSource({list(self._names)})"
