@@ -99,7 +99,7 @@ class Stored:
             return ibis.cases((self.value, 1.0), (~self.value, 0.0), else_=ibis.null("float64"))
         return self.value.cast("float64")
 
-    def reading(self, read: str) -> Stored:
+    def read_numbers(self, read: str) -> Stored:
         """The numbers that cells are read as, as `schema.queries.readings` has them.
 
         Raises:

@@ -223,7 +223,7 @@ class PushdownSource(PrivateRows):
         grids(pa.array([], held.kind), steps, read, column)
         if held.form == "text":
             return self._weigh_values(column, lambda array: grids(array, steps, read, column))
-        table, (number,) = self._select_values([held.reading(read)])
+        table, (number,) = self._select_values([held.read_numbers(read)])
         place: Any = ibis.literal(len(steps), type="int64")
         # From the finest step to the coarsest, so that the coarsest that divides a number wins.
         for index in reversed(range(len(steps))):
@@ -279,7 +279,7 @@ class PushdownSource(PrivateRows):
                 column, lambda array: histogram(array, edges, read, column, absent=absent)
             )
         cells = len(edges) - 1
-        table, (number,) = self._select_values([held.reading(read)])
+        table, (number,) = self._select_values([held.read_numbers(read)])
         place = interval(number, np.asarray(edges)[1:-1], range(cells))
         if absent:
             place = ibis.coalesce(place, ibis.literal(cells, type="int32"))
@@ -377,7 +377,7 @@ class PushdownSource(PrivateRows):
         held = self._stored_column(column.name)
         if isinstance(column, Relative):
             return relative_code(held, [self._stored_column(name) for name in column.bases], column)
-        return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
+        return held.read_numbers(column.read) if isinstance(column, Binned) and held.form != "text" else held
 
     def _select_values(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:
         """A table of the columns' values alone, so that what is made of one works it out once."""

@@ -236,7 +236,7 @@ class BookFile:
     def _check_newest(self) -> None:
         """Refuse a book that was put back from an older copy, unless it has been retired."""
         stated = read_progress(self.path)  # before the book itself is read: it can only have gone on since
-        with self.reading() as db:
+        with self.begin_read() as db:
             behind = progress_of(db).behind(stated)
             if behind and db.execute("SELECT count(*) FROM retired").fetchone() == (0,):
                 raise InputError(invalid("ledger", "the newest state of its book", OLDER_COPY))
@@ -266,7 +266,7 @@ class BookFile:
                     self._connection.execute("ROLLBACK")
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def begin_read(self) -> Iterator[sqlite3.Connection]:
         """A transaction that sees one state of the file.
 
         Raises:

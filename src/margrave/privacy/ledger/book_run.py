@@ -310,7 +310,7 @@ class BookRun:
 
     def __init__(self, file: BookFile, run: int, token: str, attempt: int) -> None:
         self._file, self.run, self._token, self._attempt = file, run, token, attempt
-        with file.reading() as db:
+        with file.begin_read() as db:
             events = [event for event, _ in recorded_events(db, run)]
             answers = {}
             query = "SELECT first, events, body, seal FROM answers WHERE run = ? ORDER BY first"

@@ -123,7 +123,7 @@ def card(name: str, facts: Markup, drawn: Markup, numbers: Markup) -> Markup:
 
 
 def _column(column: Column, place: int, sides: Sides, model: NDArray[np.float64] | None) -> Markup:
-    estimate = sides.released.told((column.name,))
+    estimate = sides.released.estimate((column.name,))
     second = model
     if sides.synthetic is not None:
         second = rows_share(sides.synthetic, (column.name,))
@@ -282,7 +282,7 @@ def _fits(sides: Sides) -> dict[Clique, Fit]:
         return {}
     fits = {}
     for pair, share in zip(pairs, shares, strict=True):
-        estimate = sides.released.told(pair)
+        estimate = sides.released.estimate(pair)
         if estimate is not None:
             fits[pair] = sides.released.fit(estimate, share)
     return fits
