@@ -23,7 +23,7 @@ from margrave.measure.discovery.kinds import (
     votes_on_numbers,
 )
 from margrave.measure.discovery.links import may_relate
-from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
+from margrave.measure.discovery.numeric import SHARES, NumericDiscovery, is_narrow
 from margrave.measure.discovery.relations import SHARE, Relations
 from margrave.measure.discovery.text import DiscoveryBudget, TextSearch
 from margrave.measure.discovery.values import steps_of
@@ -358,7 +358,7 @@ class Discovery:
         text = isinstance(self._stored.get(column.name), Unknown)
         (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
         looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
-        known, marginal = Looking(self._source, column, *looks).run()
+        known, marginal = NumericDiscovery(self._source, column, *looks).run()
         if not text or not isinstance(known, Binned):
             return known, marginal
         ask = functools.partial(self._look, every_row=False)

@@ -1,4 +1,4 @@
-"""Looking: the looks of discovery at one column of numbers, dates or times."""
+"""NumericDiscovery: the looks of discovery at one column of numbers, dates or times."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _Multiples:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Looking:
+class NumericDiscovery:
     """The looks at one column that has bins; see `Discovery` for what each is and why it is private.
 
     Args:

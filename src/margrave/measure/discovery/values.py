@@ -12,7 +12,7 @@ nearly every distribution follows a generalised Pareto law, P(X > u + x) = (1 + 
 
 **Grids** say which round numbers all other values of a column are on, from a noisy look at their multiples.
 
-Everything here is post-processing of released noisy counts; the looks are those of `Looking`.
+Everything here is post-processing of released noisy counts; the looks are those of `NumericDiscovery`.
 """
 
 from __future__ import annotations
