@@ -40,12 +40,17 @@ from margrave.report.pictures import (
     frame_bars,
     key_of,
     largest_bars,
-    legend,
     line_class,
     mark,
-    triangle,
 )
-from margrave.report.release.columns import ASSOCIATION_LEVELS, card, figures, level
+from margrave.report.release.columns import (
+    ASSOCIATION_LEVELS,
+    ASSOCIATION_WORDS,
+    card,
+    figures,
+    level,
+    pair_figure,
+)
 
 if TYPE_CHECKING:
     from margrave.evaluation.comparison import ColumnPair
@@ -208,7 +213,6 @@ TV_LEVELS = (0.01, 0.02, 0.05, 0.1)
 SIGNED_LEVELS = (-0.4, -0.1, 0.1, 0.4)
 """Correlations at which the colour of a pair changes; set for reading, not measured."""
 TV_WORDS = ("at most 1%", "to 2%", "to 5%", "to 10%", "above 10%")
-V_WORDS = ("at most 0.05", "to 0.1", "to 0.2", "to 0.4", "above 0.4")
 SIGNED_WORDS = ("at most −0.4", "to −0.1", "to 0.1", "to 0.4", "above 0.4")
 PAIRS_DESCRIBED = 15
 """Pairs that are described in words under a picture; set for reading, not measured."""
@@ -264,7 +268,7 @@ def correlation_section(review: Review) -> Markup:
             v,
             ASSOCIATION_LEVELS,
             "q",
-            V_WORDS,
+            ASSOCIATION_WORDS,
             f"v{at}",
             f"Cramér's V: {name}",
             among=len(values),
@@ -336,9 +340,7 @@ def _figure(
         shown = f"{100 * value:.0f}" if shares else _short(value) if signed else fraction(value)
         spoken = percent(value) if shares else format_fixed(value)
         cells[names[i], names[j]] = Cell(level(value, levels), shown, f"{text}: {spoken}")
-    drawn = triangle(names, cells, palette, key, title, _describe_largest(cells))
-    entries = [(f"{palette}{at}", text) for at, text in enumerate(words)]
-    return tag("figure", tag("figcaption", tag("strong", f"{title}.")), drawn, legend(entries))
+    return pair_figure(names, cells, palette, key, title, _describe_largest(cells), words)
 
 
 def _short(value: float) -> str:
