@@ -14,7 +14,7 @@ import pytest
 import margrave.measure.mechanisms.gaussian as door
 from margrave import Schema
 from margrave.auditing import audit, audit_in_one_run, generated, worlds_of
-from margrave.auditing.canary import best_detector, runner, together
+from margrave.auditing.canary import _Game, best_detector, runner, together
 from margrave.auditing.shadow import shadow_attack
 from margrave.auditing.world import Evidence
 from margrave.errors import InputError
@@ -114,6 +114,14 @@ def test_one_run_finds_copies_and_not_noise(adjacency: Adjacency) -> None:
     assert noisy.statistic == "released cells"
     assert not noisy.violated
     assert json.loads(json.dumps(noisy.to_json()))["guesses"] == noisy.guesses == 50
+
+
+def test_a_row_that_differs_in_every_of_many_columns_is_not_alike() -> None:
+    world, rng = generated(sizes={f"c{place}": 2 for place in range(256)}, rows=4), np.random.default_rng(0)
+    game = _Game(world, 10, rng)
+    opposite = tuple(1 - game.canaries.column(name)[:1] for name in world.schema.domain.names)
+    scores = game.scores(Encoded(world.schema.domain, opposite), rng)
+    assert scores["rows alike"][0] == scores["rows near"][0] == 0
 
 
 def test_a_world_of_a_table_holds_a_rare_canary() -> None:

@@ -180,7 +180,7 @@ def test_what_cannot_be_judged_is_said() -> None:
     schema = schema.replace([Integer(name=n, lower=0, upper=9, missing=False) for n in schema.names])
     table = pa.table({"low": [1, 2, 9], "high": [3, 1, 9]})
     exact = Rows.of(table, schema)
-    coded = Rows.coded(exact.encoded, schema)
+    coded = Rows.from_codes(exact.encoded, schema)
     rules = [Ordered("low", "high"), Ordered("low", "absent"), Determines("low", "high")]
     assert [broken(rule, coded, schema) for rule in rules] == [None, None, None]
     score = score_metrics(Task(coded, coded, schema, rules=rules), ["rules"])[0]

@@ -74,7 +74,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
     assert "one value of rich" in str(draw_curves(same, {"a": rows}, SCHEMA, "rich"))
     assert "too few rows" in str(draw_curves(made(9, 0), {"a": rows}, SCHEMA, "rich"))
     alone = Schema((SCHEMA["town"],))
-    coded = Rows.coded(_only(rows, "town"), alone)
+    coded = Rows.from_codes(_only(rows, "town"), alone)
     assert "no other column" in str(draw_curves(coded, {"a": coded}, alone, "town"))
 
 

@@ -173,7 +173,7 @@ def test_rows_known_by_bins_only_say_what_is_left_out() -> None:
         )
     )
     table = pa.table({"a": [1, 2, 3], "b": pa.array(["x", "y", "x"]).dictionary_encode()})
-    rows = Rows.coded(encode(table, schema), schema)
+    rows = Rows.from_codes(encode(table, schema), schema)
     score = score_metrics(Task(rows, rows, schema), ["first_look"])[0]
     assert "known by their bins only" in score.note
     assert {name.partition(":")[0] for name in score.parts} == {"codes", "new values"}

@@ -41,11 +41,11 @@ def test_codes_alone_stand_for_the_middle_of_their_bin() -> None:
         )
     )
     codes = Encoded(schema.domain, (np.array([0, 1, 2], np.uint8), np.array([1, 0, 0], np.uint8)))
-    rows = Rows.coded(codes, schema)
+    rows = Rows.from_codes(codes, schema)
     np.testing.assert_array_equal(rows.numbers["n"], [0.5, 5.5, np.nan])
     np.testing.assert_array_equal(rows.numbers["x"], [2.5, 0.5, 0.5])
     with pytest.raises(InputError, match="encoded must be under the schema's domain"):
-        Rows.coded(codes, SCHEMA)
+        Rows.from_codes(codes, SCHEMA)
 
 
 def test_counting_here_and_by_an_engine_agree() -> None:

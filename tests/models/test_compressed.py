@@ -136,3 +136,8 @@ def test_it_is_resolved_by_name_and_refuses_what_it_cannot_do() -> None:
             Compressed(sigmas=sigmas)
     with pytest.raises(InputError, match="max_memory"):
         Compressed(Independent(), max_memory=10**9)
+
+
+def test_columns_that_the_fitter_was_told_of_are_named() -> None:
+    assert Compressed(Mixture(target="few")).named_columns == {"few"}
+    assert Compressed(PGM()).named_columns == frozenset()

@@ -18,7 +18,7 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import Event, GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.history import Answer, History, Replay
 from margrave.privacy.ledger.journal import read_ledger
-from margrave.privacy.ledger.ledger import Ledger, Purse
+from margrave.privacy.ledger.ledger import Budget, Ledger
 from margrave.privacy.ledger.location import Place
 from margrave.privacy.unit import Neighbours
 
@@ -141,23 +141,23 @@ def test_lost_deltas_shrink_too(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.fractions(0, 1, max_denominator=1000)), max_size=8))
 def test_a_plan_that_fits_always_can_be_paid(steps: list[tuple[bool, Fraction]]) -> None:
     """Whatever is lost on the way: shares of what is planned cost no more than what is left."""
-    purse = Purse(Fraction(3, 7))
+    budget = Budget(Fraction(3, 7))
     for lost, share in steps:
-        if purse.exhausted:
+        if budget.exhausted:
             with pytest.raises(BudgetError):
-                purse.price(purse.planned, "rho")
+                budget.price(budget.planned, "rho")
             return
-        cost = purse.price(purse.planned * share, "rho")
-        assert 0 <= cost <= purse.left
+        cost = budget.price(budget.planned * share, "rho")
+        assert 0 <= cost <= budget.left
         if lost:
-            before = purse.planned
-            purse.lose(cost)
-            assert purse.planned == before
+            before = budget.planned
+            budget.lose(cost)
+            assert budget.planned == before
         else:
-            purse.spend(cost)
-        assert 0 <= purse.left <= purse.total
-    if not purse.exhausted:
-        assert purse.price(purse.planned, "rho") <= purse.left
+            budget.spend(cost)
+        assert 0 <= budget.left <= budget.total
+    if not budget.exhausted:
+        assert budget.price(budget.planned, "rho") <= budget.left
 
 
 def test_another_call_than_the_recorded_one_is_refused(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def _released(*marginals: NoisyMarginal, total: float = 1000.0) -> Released:
 def test_repeated_measurements_are_averaged_by_precision() -> None:
     first = NoisyMarginal(("a",), np.array([10.0, 20.0]), 1.0)
     second = NoisyMarginal(("a",), np.array([20.0, 10.0]), 3.0)
-    estimate = _released(first, second).measured(("a",))
+    estimate = _released(first, second).estimate_measured(("a",))
     np.testing.assert_allclose(estimate.values, [(9 * 10 + 20) / 10, (9 * 20 + 10) / 10])
     np.testing.assert_allclose(estimate.sigmas, math.sqrt(9 / 10))
 
@@ -31,7 +31,7 @@ def test_larger_tables_tell_smaller_ones() -> None:
     table = np.arange(24.0).reshape(4, 2, 3)
     sigma = np.linspace(1, 2, 24).reshape(4, 2, 3)
     released = _released(NoisyMarginal(("c", "a", "b"), table, sigma))
-    estimate = released.told(("b", "c"))
+    estimate = released.estimate(("b", "c"))
     assert estimate is not None
     np.testing.assert_allclose(estimate.values, table.sum(axis=1).T)
     np.testing.assert_allclose(estimate.sigmas, np.sqrt((sigma**2).sum(axis=1)).T)
@@ -41,7 +41,7 @@ def test_larger_tables_tell_smaller_ones() -> None:
 
 def test_what_was_not_measured_is_not_told() -> None:
     released = _released(NoisyMarginal((), np.array(5.0), 1.0), NoisyMarginal(("a",), np.ones(2), 1.0))
-    assert released.told(("b",)) is None
+    assert released.estimate(("b",)) is None
     assert released.cliques == (("a",),)
 
 
@@ -53,7 +53,7 @@ def test_the_noise_floor_is_what_noise_gives() -> None:
     for _ in range(4000):
         noisy = NoisyMarginal(("b", "c"), 1000 * share + rng.normal(0, sigma), sigma)
         released = _released(noisy)
-        fits.append(released.fit(released.measured(("b", "c")), share))
+        fits.append(released.fit(released.estimate_measured(("b", "c")), share))
     floor = math.sqrt(2 / math.pi) * sigma.sum() / 2000
     assert fits[0].floor == pytest.approx(floor)
     distances = np.array([fit.distance for fit in fits])
@@ -64,7 +64,7 @@ def test_the_noise_floor_is_what_noise_gives() -> None:
 
 def test_a_wrong_distribution_is_beyond_the_noise() -> None:
     released = _released(NoisyMarginal(("a",), np.array([500.0, 500.0]), 5.0))
-    fit = released.fit(released.measured(("a",)), np.array([0.6, 0.4]))
+    fit = released.fit(released.estimate_measured(("a",)), np.array([0.6, 0.4]))
     assert fit.distance == pytest.approx(0.1)
     assert not fit.within
 

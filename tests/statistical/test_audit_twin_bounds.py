@@ -9,7 +9,7 @@ import pytest
 from twin_runs import COLUMNS, audited, fitting
 from twin_tables import KINDS, bounded, pair
 
-from margrave.measure.discovery.numeric import Looking
+from margrave.measure.discovery.numeric import NumericDiscovery
 from margrave.privacy.unit import Adjacency
 
 pytestmark = pytest.mark.slow
@@ -37,17 +37,17 @@ def test_no_odd_row_moves_a_look_by_more_than_it_pays_for(adjacency: Adjacency, 
 
 
 def test_cells_that_follow_from_the_rows_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Looking._between
+    honest = NumericDiscovery._between
 
-    def peeking(self: Looking, edges: Any) -> Any:
+    def peeking(self: NumericDiscovery, edges: Any) -> Any:
         rows = float(honest(self, edges).sum())
         return honest(self, np.linspace(0.0, rows, len(edges)))
 
-    monkeypatch.setattr(Looking, "_between", peeking)
+    monkeypatch.setattr(NumericDiscovery, "_between", peeking)
     assert any(_findings(kind, "add_remove", 0)[1] for kind in KINDS)
 
 
 def test_rows_that_count_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Looking._between
-    monkeypatch.setattr(Looking, "_between", lambda self, edges: 2 * honest(self, edges))
+    honest = NumericDiscovery._between
+    monkeypatch.setattr(NumericDiscovery, "_between", lambda self, edges: 2 * honest(self, edges))
     assert "sensitivity" in set().union(*(_findings(kind, "add_remove", 0)[1] for kind in KINDS))

@@ -435,10 +435,10 @@ class _Game:
         found["rows near"] = found["rows alike"] + (unlike == 1).sum(axis=1)
         return found
 
-    def _unlike(self, rows: Encoded, place: int) -> NDArray[np.int8]:
-        """In how many columns each synthetic row differs from a canary."""
+    def _unlike(self, rows: Encoded, place: int) -> NDArray[np.int16]:
+        """In how many columns each synthetic row differs from a canary, [rows]."""
         names = rows.domain.names
-        total = np.zeros(rows.rows, dtype=np.int8)
+        total = np.zeros(rows.rows, dtype=np.int16)
         for name in names:
             total += rows.column(name) != self.canaries.column(name)[place]
         return total

@@ -9,11 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class PrivateRows:
+    """What holds private rows or exact answers about them: it has no pickle.
+
+    So it gets neither into a file nor into another process by accident, as what is public of it may.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} is private and cannot be pickled. Release it through a Curator."
+        )
+
+
 @final
-class Counts:
+class Counts(PrivateRows):
     """Exact counts. **Not private**: only the door and `evaluate` may call `reveal`.
 
-    Its repr shows the shape alone and it refuses to be pickled or copied to text.
+    Its repr shows the shape alone.
     """
 
     __slots__ = ("_values",)
@@ -35,9 +49,6 @@ class Counts:
 
     def __repr__(self) -> str:
         return f"Counts(shape={self.shape})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Counts are private and cannot be pickled. Release them through a Curator.")
 
 
 def sum_counts(parts: Iterable[Counts]) -> Counts:

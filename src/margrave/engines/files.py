@@ -252,9 +252,6 @@ def _normalise_cells(column: Any, absent: Any, name: str, text: TextFormat) -> A
     return pa.DictionaryArray.from_arrays(pc.take(kept.indices, coded.indices), kept.dictionary)
 
 
-CELL_TEXT = pa.dictionary(pa.int32(), pa.large_string())
-
-
 def read_sheet(
     path: Path, sheet: str | None, missing: Sequence[str], text: TextFormat, *, most: int | None = None
 ) -> Any:

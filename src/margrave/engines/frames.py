@@ -192,6 +192,11 @@ def lone_owner(owner: str) -> InputError:
     return InputError(invalid("owner", "beside another column", "Keep a column to release.", got=owner))
 
 
+def unknown_column(name: str, names: Sequence[str], param: str = "column") -> InputError:
+    """The error about a column that the table does not have."""
+    return InputError(invalid(param, f"one of {list(names)}", "Check the spelling.", got=name))
+
+
 def unknown_owner(owner: str) -> InputError:
     """The error for an owner column in which a row has no value."""
     constraint = "a column without missing values"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.engines.counting import count_tables
-from margrave.engines.counts import Counts
+from margrave.engines.counts import Counts, PrivateRows
 from margrave.engines.cover import check_clique
 from margrave.engines.files import DEFAULT_TEXT_FORMAT, Choose, all_columns
 from margrave.engines.frames import (
@@ -19,6 +19,7 @@ from margrave.engines.frames import (
     check_owner,
     lone_owner,
     read_table,
+    unknown_column,
     unknown_owner,
 )
 from margrave.entropy import fresh_generator
@@ -72,7 +73,7 @@ def open_source(
 
 
 @final
-class MemorySource:
+class MemorySource(PrivateRows):
     """A private table in memory (the `Source` of protocols). **Not private.**
 
     Its repr shows names only and it refuses to be pickled.
@@ -271,15 +272,11 @@ class MemorySource:
             return self._written[name]
         place = self._table.schema.get_field_index(name)  # a list of all names takes as long as a short look
         if place < 0:
-            names = self._table.column_names
-            raise InputError(invalid(param, f"one of {list(names)}", "Check the spelling.", got=name))
+            raise unknown_column(name, self._table.column_names, param)
         return self._table.column(place)
 
     def __repr__(self) -> str:
         return f"MemorySource({list(self._table.column_names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
 def _bounded_rows(codes: NDArray[np.int32], max_rows: int, key: bytes | None) -> NDArray[np.int64]:
@@ -296,7 +293,7 @@ def _bounded_rows(codes: NDArray[np.int32], max_rows: int, key: bytes | None) ->
 
 
 @final
-class MemoryEngine:
+class MemoryEngine(PrivateRows):
     """Exact counts over an encoded table (the `Engine` of protocols). **Not private.**
 
     Its repr shows the domain's names only and it refuses to be pickled.
@@ -349,6 +346,3 @@ class MemoryEngine:
 
     def __repr__(self) -> str:
         return f"MemoryEngine({list(self.domain.names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")

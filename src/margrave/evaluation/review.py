@@ -62,7 +62,7 @@ def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> 
         >>> from margrave.schema.schema import Schema
         >>> schema = Schema.from_sizes({"a": 2, "b": 2})
         >>> codes = Encoded(schema.domain, (np.array([0, 1, 1], np.uint8), np.array([1, 0, 0], np.uint8)))
-        >>> rows = Rows.coded(codes, schema)
+        >>> rows = Rows.from_codes(codes, schema)
         >>> [score.value for score in score_metrics(Task(rows, rows, schema), ["average_tv", "k_marginal"])]
         [0.0, 1000.0]
     """
@@ -165,7 +165,7 @@ def held_rows(source: Source, raw: Any, schema: Schema) -> Rows:
         return Rows.of(raw, schema, engine)
     held: _Held = engine
     counts: Engine = engine
-    return Rows.coded(held.encoded, schema, counts)
+    return Rows.from_codes(held.encoded, schema, counts)
 
 
 SCORED = ("dependence_invented", "dependence_kept", "rank_slope")

@@ -277,7 +277,7 @@ class Rows:
         return cls(encode(table, schema), numbers, engine, spelt=spelt)
 
     @classmethod
-    def coded(cls, encoded: Encoded, schema: Schema, engine: Engine | None = None) -> Rows:
+    def from_codes(cls, encoded: Encoded, schema: Schema, engine: Engine | None = None) -> Rows:
         """Rows of which only the codes are known: the middle of a bin stands for its numbers.
 
         Raises:

@@ -194,7 +194,7 @@ class Task:
                     values = metric.of(clique, real, tables[1], self)
                     self._values[metric.facts.name][clique] = values
 
-    def kept(self, metric: Counted) -> Values:
+    def values_of(self, metric: Counted) -> Values:
         """What a metric kept of each clique."""
         self.survey([metric])
         return self._values[metric.facts.name]

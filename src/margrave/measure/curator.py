@@ -261,7 +261,15 @@ class Curator:
         See `margrave.measure.mechanisms.choose` for the proof; costs rho (rounded down to an exact
         parameter).
 
-        rivals: a public table each, whose own L1 error is taken off the score, or None.
+        Args:
+            cliques: Candidates.
+            expected: A table each, in rows.
+            rho: What the choice may cost, above 0.
+            weights, penalties: A number each; 1 and 0 by default.
+            rivals: A public table each, whose own L1 error is taken off the score, or None.
+
+        Returns:
+            The index of the candidate that was drawn.
         """
         cliques = self._check_cliques(cliques, expected)
         if rivals is not None and len(rivals) == len(cliques):

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.estimator import Estimator
+from margrave.models._base.estimator import DelegatingEstimator
+from margrave.models._base.model import pack_inner, unpack_inner
 from margrave.models._base.pooling import one_ways, pool, rows_of
 from margrave.models._grouping import CodeGrouping, GroupedModel, groups_from_state, merge_rare_codes
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 
 if TYPE_CHECKING:
     from margrave import protocols
@@ -25,20 +26,17 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-INNER_PREFIX = "inner_"
-"""What the names of the inner model's arrays begin with: it may have groups of its own."""
-
 
 class CompressedModel(GroupedModel["protocols.Model"]):
     """A model over groups of codes, made by `Compressed`; see `GroupedModel`."""
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `Compressed.restore` builds the same model again."""
-        return {INNER_PREFIX + key: part for key, part in self.inner.state().items()} | self.grouping.state()
+        return pack_inner(self.inner) | self.grouping.state()
 
 
 @dataclass(frozen=True, slots=True)
-class Compressed(Estimator["protocols.Model"]):
+class Compressed(DelegatingEstimator["protocols.Model"]):
     """Domain compression (McKenna, Miklau and Sheldon 2021, section 5) as post-processing, for any fitter.
 
     Codes whose best one-way count, pooled from all tables that hold them, is below `sigmas` standard
@@ -76,9 +74,7 @@ class Compressed(Estimator["protocols.Model"]):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sigmas) and self.sigmas > 0):
             raise InputError(invalid("sigmas", "a finite number above 0", "Try 3.", got=self.sigmas))
-        if self.max_memory is not None and "max_memory" not in self.fitter.options:
-            remedy = f"{self.fitter.name!r} has no limit of its own."
-            raise InputError(invalid("max_memory", "left out with this fitter", remedy))
+        self._check_memory()
 
     def fit(
         self,
@@ -117,38 +113,12 @@ class Compressed(Estimator["protocols.Model"]):
         Raises:
             ReleaseError: The state is not that of a model of these measurements.
         """
-        own = {
-            key.removeprefix(INNER_PREFIX): part
-            for key, part in state.items()
-            if key.startswith(INNER_PREFIX)
-        }
+        own = unpack_inner(state)
         grouping = groups_from_state(domain, state) if own else None
         if grouping is None:
             return self._inner.restore(domain, measurements, state)
         summed = self._sum_to_groups(grouping, domain, measurements)
         return CompressedModel(self._inner.restore(grouping.inner, summed, own), grouping)
-
-    def prepare(self) -> None:
-        """See the fitter's `prepare`."""
-        self._inner.prepare()
-
-    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
-        """See the fitter's `count_codes`."""
-        return self._inner.count_codes(sizes)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """See the fitter's `admit`: which codes will be merged is not known beforehand."""
-        self._inner.admit(domain, cliques)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """See the fitter's `cells`, shape [candidates]."""
-        return self._inner.cells(domain, cliques, candidates)
-
-    @property
-    def _inner(self) -> Fitter:
-        if self.max_memory is None:
-            return self.fitter
-        return self.fitter.with_options(max_memory=self.max_memory)
 
     def _sum_to_groups(
         self, grouping: CodeGrouping, domain: Domain, measurements: Sequence[NoisyMarginal]

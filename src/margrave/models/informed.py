@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.estimator import Estimator
-from margrave.models._base.model import DelegatingModel
+from margrave.models._base.estimator import DelegatingEstimator
+from margrave.models._base.model import DelegatingModel, pack_inner, unpack_inner
 from margrave.models._base.pooling import Pooled, halves, pool, prefer, rows_of
 from margrave.models._base.public_rows import pack_tables, tabulate_rows, unpack_tables
 from margrave.models.registry import resolve
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-INNER_PREFIX = "inner_"
-"""What the names of the inner model's arrays begin with."""
 NAME = "informed_inner"
 """The array that holds the inner estimator's name."""
 SAMPLINGS = tuple(4.0**power for power in range(8))
@@ -55,13 +53,12 @@ class InformedModel(DelegatingModel["protocols.Model"]):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `Informed.restore` builds the same model again."""
-        inner = {INNER_PREFIX + key: part for key, part in self.inner.state().items()}
         name = np.frombuffer(self.name.encode(), dtype=np.uint8)
-        return inner | pack_tables(self.domain, self.prior) | {NAME: name}
+        return pack_inner(self.inner) | pack_tables(self.domain, self.prior) | {NAME: name}
 
 
 @dataclass(frozen=True, slots=True)
-class Informed(Estimator["InformedModel"]):
+class Informed(DelegatingEstimator["InformedModel"]):
     """Another family, fitted to measured tables that public rows of another year or place have sharpened.
 
     With n the rows and m public rows, P = (n / m) * (public counts) of a measured table y with noise of
@@ -111,15 +108,7 @@ class Informed(Estimator["InformedModel"]):
         if "marginals" not in self.fitter.learns_from:
             remedy = "Leave public_table out, or take another method."
             raise InputError(invalid("model", "one that learns from marginals", remedy, got=self.fitter.name))
-        if self.max_memory is not None and "max_memory" not in self.fitter.options:
-            remedy = f"{self.fitter.name!r} has no limit of its own."
-            raise InputError(invalid("max_memory", "left out with this fitter", remedy))
-
-    @property
-    def _inner(self) -> Fitter:
-        return (
-            self.fitter if self.max_memory is None else self.fitter.with_options(max_memory=self.max_memory)
-        )
+        self._check_memory()
 
     def fit(
         self,
@@ -154,11 +143,7 @@ class Informed(Estimator["InformedModel"]):
             ReleaseError: The state is not that of a model of these measurements.
         """
         prior = unpack_tables(domain, state)
-        own = {
-            key.removeprefix(INNER_PREFIX): part
-            for key, part in state.items()
-            if key.startswith(INNER_PREFIX)
-        }
+        own = unpack_inner(state)
         # The name comes from a file: only names of the registry are looked up, nothing is imported by it.
         try:
             name = bytes(np.asarray(state[NAME], dtype=np.uint8)).decode()
@@ -168,27 +153,6 @@ class Informed(Estimator["InformedModel"]):
             raise ReleaseError(invalid("state", "of a model over a known estimator", remedy)) from None
         known = join_prior(domain, measurements, prior)
         return InformedModel(inner.restore(domain, known, own), name, prior)
-
-    def prepare(self) -> None:
-        """See the fitter's `prepare`."""
-        self._inner.prepare()
-
-    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
-        """See the fitter's `count_codes`."""
-        return self._inner.count_codes(sizes)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """See the fitter's `admit`."""
-        self._inner.admit(domain, cliques)
-
-    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
-        """See the fitter's `cells`, shape [candidates]."""
-        return np.asarray(self._inner.cells(domain, cliques, candidates))
-
-    @property
-    def named_columns(self) -> frozenset[str]:
-        """The fitter's."""
-        return self.fitter.named_columns
 
     def _choose_factor(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort

@@ -195,30 +195,41 @@ def picture(distribution: Distribution, key: str, title: str, names: tuple[str, 
         title: What a screen reader announces.
         names: What the two distributions are called.
     """
-    drawn, height = (_upright if distribution.ordered else _draw_lying)(distribution.bars, names)
-    described = "; ".join(_spoken(bar, names) for bar in _main(distribution.bars))
+    bars = distribution.bars
+    frame = frame_bars(distribution, _range(bars))
+    draw = _draw_upright if distribution.ordered else _draw_lying
+    described = [_spoken(bars[place], names) for place in largest_bars(bars)]
+    return enclose_bars(frame, draw(bars, frame, names), described, key, title)
+
+
+def enclose_bars(
+    frame: Frame, drawn: Sequence[Markup], described: Sequence[str], key: str, title: str
+) -> Markup:
+    """The SVG element of a picture of bars.
+
+    Args:
+        frame: Its frame, which is drawn first.
+        drawn: What stands in the frame.
+        described: What a screen reader says of the largest bars.
+        key: Prefix of the ids of its title and description, unique on the page.
+        title: What a screen reader announces.
+    """
     return tag(
         "svg",
         tag("title", title, id=f"{key}-t"),
-        tag("desc", f"Largest first: {described}.", id=f"{key}-d"),
-        drawn,
-        viewbox=f"0 0 {WIDTH:g} {height:g}",
+        tag("desc", f"Largest first: {'; '.join(described)}.", id=f"{key}-d"),
+        *frame.drawn,
+        *drawn,
+        viewbox=f"0 0 {WIDTH:g} {frame.height:g}",
         role="img",
         aria_labelledby=f"{key}-t {key}-d",
         class_="bars",
     )
 
 
-def legend(first: str, second: str | None) -> Markup:
-    """What the two colours mean."""
-    marks = [tag("span", tag("span", class_="swatch s1", aria_hidden="true"), first)]
-    if second is not None:
-        marks.append(tag("span", tag("span", class_="swatch s2", aria_hidden="true"), second))
-    return tag("p", *marks, class_="legend")
-
-
-def _main(bars: Sequence[Bar]) -> list[Bar]:
-    return sorted(bars, key=lambda bar: -bar.first)[:5]
+def largest_bars(bars: Sequence[Bar]) -> list[int]:
+    """The places of the five bars of largest first share, from the largest down."""
+    return sorted(range(len(bars)), key=lambda place: -bars[place].first)[:5]
 
 
 def _spoken(bar: Bar, names: tuple[str, str | None]) -> str:
@@ -256,36 +267,70 @@ def _tooltip(bar: Bar, names: tuple[str, str | None]) -> Markup:
     return tag("title", text if bar.second is None else f"{text}, {names[1]} {percent(bar.second, 2)}")
 
 
-def _upright(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, float]:
-    low, high, step = _range(bars)
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The frame of a picture of bars: its grid, its labels, and where shares and bars lie.
+
+    Args:
+        drawn: Lines of the grid and all labels.
+        at: Where a share lies, in points along the axis of shares.
+        spans: The room of each bar, in points along the other axis: where it begins and how wide it is.
+        slot: Width of a bar's room, in points, of bars that do not stand apart.
+        height: Height of the picture, in points.
+    """
+
+    drawn: tuple[Markup, ...]
+    at: _Scale
+    spans: tuple[tuple[float, float], ...]
+    slot: float
+    height: float
+
+    def middle(self, place: int) -> float:
+        """The middle of a bar's room."""
+        start, width = self.spans[place]
+        return start + width / 2
+
+
+def frame_bars(distribution: Distribution, scale: tuple[float, float, float]) -> Frame:
+    """The frame of upright bars where the column has an order, of lying bars where it has none.
+
+    Args:
+        distribution: Whose bars they are.
+        scale: The least and greatest share to show and the step of the grid, as `extent` has them.
+    """
+    return (_frame_upright if distribution.ordered else _frame_lying)(distribution.bars, scale)
+
+
+def _frame_upright(bars: Sequence[Bar], scale: tuple[float, float, float]) -> Frame:
+    low, high, _ = scale
     floor = HEIGHT - BOTTOM
 
     def at(share: float) -> float:
         return floor - (share - low) / (high - low) * (floor - TOP)
 
-    parts = [
+    drawn = [
         tag(
             "g",
             _segment(LEFT, at(value), WIDTH, at(value), "zero" if value == 0 else "grid"),
             tag("text", text, x=LEFT - 6, y=f"{at(value) + 4:.1f}", text_anchor="end"),
         )
-        for value, text in grid(low, high, step)
+        for value, text in grid(*scale)
     ]
-    body = [bar for bar in bars if not bar.apart]
+    # Bars that stand apart are the last ones of a column with an order.
     apart = [bar for bar in bars if bar.apart]
+    body = bars[: len(bars) - len(apart)]
     slot = (WIDTH - LEFT - 4 - APART * len(apart)) / max(len(body), 1)
-    thick = min(slot * 0.42, 18.0)
-    for place, bar in enumerate(body):
-        parts.append(_pair(bar, names, LEFT + 4 + slot * (place + 0.5), thick, at))
+    spans = [(LEFT + 4 + slot * place, slot) for place in range(len(body))]
     for place, bar in enumerate(apart):
-        middle = WIDTH - APART * (len(apart) - place - 0.5)
-        parts.append(_pair(bar, names, middle, min(max(thick, 5.0), 12.0), at))
-        parts.append(tag("text", shorten(bar.tick, 9), x=f"{middle:.1f}", y=HEIGHT - 8, text_anchor="middle"))
-    parts += ticks(body, slot, WIDTH - APART * len(apart) * 0.95)
-    return join(*parts), HEIGHT
+        start = WIDTH - APART * (len(apart) - place - 0.25)
+        spans.append((start, APART / 2))
+        middle = start + APART / 4
+        drawn.append(tag("text", shorten(bar.tick, 9), x=f"{middle:.1f}", y=HEIGHT - 8, text_anchor="middle"))
+    drawn += _ticks(body, slot, WIDTH - APART * len(apart) * 0.95)
+    return Frame(tuple(drawn), at, tuple(spans), slot, HEIGHT)
 
 
-def ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
+def _ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
     """A few labels under the axis, far enough apart to be read."""
     if not body:
         return []
@@ -305,6 +350,41 @@ def ticks(body: Sequence[Bar], slot: float, end: float) -> list[Markup]:
         for place in range(first, len(body), every)
         if LEFT + 4 + slot * (place + 0.5) + widest / 2 - 7 <= end
     ]
+
+
+def _frame_lying(bars: Sequence[Bar], scale: tuple[float, float, float]) -> Frame:
+    low, high, _ = scale
+    foot = TOP + ROW * len(bars)
+
+    def at(share: float) -> float:
+        return NAMES + (share - low) / (high - low) * (WIDTH - NAMES - 22)
+
+    drawn = [
+        tag(
+            "g",
+            _segment(at(value), TOP, at(value), foot, "zero" if value == 0 else "grid"),
+            tag("text", text, x=f"{at(value):.1f}", y=f"{foot + 16:.1f}", text_anchor="middle"),
+        )
+        for value, text in grid(*scale)
+    ]
+    for place, bar in enumerate(bars):
+        y, css = f"{TOP + ROW * (place + 0.5) + 4:.1f}", "apart" if bar.apart else None
+        drawn.append(tag("text", shorten(bar.label, 20), x=NAMES - 8, y=y, text_anchor="end", class_=css))
+    spans = tuple((TOP + ROW * place, ROW) for place in range(len(bars)))
+    return Frame(tuple(drawn), at, spans, ROW, foot + 24)
+
+
+def _draw_upright(bars: Sequence[Bar], frame: Frame, names: tuple[str, str | None]) -> list[Markup]:
+    thick = min(frame.slot * 0.42, 18.0)
+    widths = [min(max(thick, 5.0), 12.0) if bar.apart else thick for bar in bars]
+    return [
+        _pair(bar, names, frame.middle(place), width, frame.at)
+        for place, (bar, width) in enumerate(zip(bars, widths, strict=True))
+    ]
+
+
+def _draw_lying(bars: Sequence[Bar], frame: Frame, names: tuple[str, str | None]) -> list[Markup]:
+    return [_lying_pair(bar, names, frame.middle(place), frame.at) for place, bar in enumerate(bars)]
 
 
 def _pair(bar: Bar, names: tuple[str, str | None], middle: float, thick: float, at: _Scale) -> Markup:
@@ -329,38 +409,6 @@ def _column(x: float, width: float, zero: float, end: float, css: str) -> Markup
 
 def _segment(x1: float, y1: float, x2: float, y2: float, css: str) -> Markup:
     return tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=css)
-
-
-def _draw_lying(bars: Sequence[Bar], names: tuple[str, str | None]) -> tuple[Markup, float]:
-    low, high, step = _range(bars)
-    foot = TOP + ROW * len(bars)
-
-    def at(share: float) -> float:
-        return NAMES + (share - low) / (high - low) * (WIDTH - NAMES - 22)
-
-    parts = [
-        tag(
-            "g",
-            _segment(at(value), TOP, at(value), foot, "zero" if value == 0 else "grid"),
-            tag("text", text, x=f"{at(value):.1f}", y=f"{foot + 16:.1f}", text_anchor="middle"),
-        )
-        for value, text in grid(low, high, step)
-    ]
-    for place, bar in enumerate(bars):
-        middle = TOP + ROW * (place + 0.5)
-        css = "apart" if bar.apart else None
-        parts.append(
-            tag(
-                "text",
-                shorten(bar.label, 20),
-                x=NAMES - 8,
-                y=f"{middle + 4:.1f}",
-                text_anchor="end",
-                class_=css,
-            )
-        )
-        parts.append(_lying_pair(bar, names, middle, at))
-    return join(*parts), foot + 24
 
 
 def _lying_pair(bar: Bar, names: tuple[str, str | None], middle: float, at: _Scale) -> Markup:
@@ -448,8 +496,8 @@ def triangle(
     )
 
 
-def triangle_legend(entries: Sequence[tuple[str, str]]) -> Markup:
-    """What the colours mean: colour class and words."""
+def legend(entries: Sequence[tuple[str, str]]) -> Markup:
+    """What the colours of a picture mean: colour class and words."""
     return tag(
         "p",
         *[

@@ -314,7 +314,7 @@ def check_release(synthesis: Synthesis, wanted: Mapping[str, float]) -> tuple[Ch
         released = Released(synthesis.release)
         shares = Fitted(synthesis.model, None).shares(released.cliques) or []
         pairs = zip(released.cliques, shares, strict=True)
-        fits = [released.fit(released.measured(clique), share) for clique, share in pairs]
+        fits = [released.fit(released.estimate_measured(clique), share) for clique, share in pairs]
         usable = [fit.floor <= MAX_USABLE_NOISE for fit in fits]
         within = [fit.within for fit in fits]
         for name, good in (("usable_tables", usable), ("fitted_tables", within)):

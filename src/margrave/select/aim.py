@@ -131,12 +131,9 @@ class AIM(Strategy):
             done += 1
             note = "; time is nearly up, this was the last round" if early else ""
             on_step(Step("select", " x ".join(chosen) + note, done, curator.progress))
-            effort = pace.full if last else pace.rough
-            pace.fitting(cells[chosen])
-            model = fitter.fit(
-                domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
+            model = pace.fit_round(
+                fitter, curator, curator.measurements, model, last=last, cells=cells[chosen]
             )
-            pace.fitted()
             # A table that did not move the model by more than its noise was not worth its price: four times
             # as much buys half the noise.
             moved = float(np.abs(model.project(chosen) - before).sum())

@@ -131,12 +131,7 @@ class Batched(Strategy):
             note = "; time is nearly up, this was the last round" if early else ""
             on_step(Step("select", f"{len(batch)} pairs{note}", turn, curator.progress))
             if bought:
-                effort = pace.full if last else pace.rough
-                pace.fitting(cells)
-                model = fitter.fit(
-                    domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
-                )
-                pace.fitted()
+                model = pace.fit_round(fitter, curator, curator.measurements, model, last=last, cells=cells)
         return model
 
     def _one_ways(self, curator: Curator, on_step: OnStep) -> None:

@@ -412,9 +412,7 @@ class PrivMRF(Strategy):
         first = self._cliques_that_fit(curator, fitter, first)
         if first:
             curator.measure(first, each)
-        pace.fitting(1.0)
-        model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
-        pace.fitted()
+        model = pace.fit_round(fitter, curator, curator.measurements)
         return self._rounds(
             curator, fitter, model, useful_subsets(domain, cliques, most, self.degree), on_step, pace
         )
@@ -474,12 +472,7 @@ class PrivMRF(Strategy):
                 del open_[clique]
             self._buy(curator, batch, turns - turn, look, last)
             on_step(Step("select", f"{len(batch)} marginals", turn, curator.progress))
-            effort = pace.full if last else pace.rough
-            pace.fitting(1.0)
-            model = fitter.fit(
-                domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
-            )
-            pace.fitted()
+            model = pace.fit_round(fitter, curator, curator.measurements, model, last=last)
             if last:
                 break
         return model

@@ -148,10 +148,7 @@ class VerticalRounds(Strategy):
                 history += curator.measure([chosen], left)
             elif chosen not in {m.clique for m in history if isinstance(m, KnownMarginal)}:
                 history.append(self._count_known(domain, chosen))
-            effort = pace.full if last else pace.rough
-            pace.fitting(1.0)
-            model = fitter.fit(domain, history, total=curator.public_rows, warm=model, effort=effort)
-            pace.fitted()
+            model = pace.fit_round(fitter, curator, history, model, last=last)
             if last:
                 break
         return model
@@ -277,10 +274,7 @@ class JAM(Strategy):
                 history += curator.measure([chosen], left)
             else:
                 history.append(KnownMarginal(chosen, taken, sigma))
-            effort = pace.full if last else pace.rough
-            pace.fitting(1.0)
-            model = fitter.fit(domain, history, total=curator.public_rows, warm=model, effort=effort)
-            pace.fitted()
+            model = pace.fit_round(fitter, curator, history, model, last=last)
             if last:
                 break
         return model

@@ -194,8 +194,7 @@ class Pace:
         self._rounds: list[float] = []
         self._fits: list[float] = []
         self._cells: list[float] = []
-        self._size = 1.0
-        self._before = self._started = self._left
+        self._before = self._left
 
     @property
     def _left(self) -> float:
@@ -217,18 +216,36 @@ class Pace:
         end = 0.5 * self._left
         return lambda: self._left < end
 
-    def fitting(self, cells: float) -> None:
-        """Note that a fit of so many cells begins."""
-        self._size, self._started = max(cells, 1.0), self._left
+    def fit_round(
+        self,
+        fitter: Fitter,
+        curator: Curator,
+        history: Sequence[NoisyMarginal],
+        model: Model | None = None,
+        *,
+        last: bool = False,
+        cells: float = 1.0,
+    ) -> Model:
+        """The model of all that is known at the end of a round; how long the fit and the round took is noted.
 
-    def fitted(self) -> None:
-        """Note that it is over, and the round with it."""
+        Args:
+            fitter: Makes it.
+            curator: Of the run.
+            history: What was released, and what is public.
+            model: That of the round before, from which some families start; None for the first.
+            last: Whether it is the run's last fit, which is done to full precision.
+            cells: Of the model, where its cost follows from them.
+        """
+        started, effort = self._left, self.full if last else self.rough
+        total = curator.public_rows
+        found = fitter.fit(curator.domain, history, total=total, warm=model, effort=effort)
         if self._deadline is not None:
             left = self._left
-            self._fits.append(self._started - left)
-            self._cells.append(self._fits[-1] / self._size)
+            self._fits.append(started - left)
+            self._cells.append(self._fits[-1] / max(cells, 1.0))
             self._rounds.append(self._before - left)
             self._before = left
+        return found
 
 
 def _latest(costs: list[float]) -> float:

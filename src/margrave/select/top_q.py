@@ -143,12 +143,7 @@ class TopQ(Strategy):
             left = curator.remaining if last else share * (1 - Fraction(self.choosing))
             curator.measure(chosen, left / len(chosen))
             on_step(Step("select", ", ".join(" x ".join(c) for c in chosen), turn, curator.progress))
-            effort = pace.full if last else pace.rough
-            pace.fitting(1.0)
-            model = fitter.fit(
-                domain, curator.measurements, total=curator.public_rows, warm=model, effort=effort
-            )
-            pace.fitted()
+            model = pace.fit_round(fitter, curator, curator.measurements, model, last=last)
             if last:
                 break
         return model

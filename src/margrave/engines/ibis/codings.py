@@ -101,7 +101,7 @@ def code_column(column: Column, stored: Stored, distinct: Distinct) -> Coding:
         if stored.form == "text":
             # Text is read as numbers by rules that SQL has no words for, so distinct values are read here.
             return _looked_up(column, stored, distinct, absent)
-        return _code_bins(column, stored.reading(column.read), absent)
+        return _code_bins(column, stored.read_numbers(column.read), absent)
     values = column.values or ()
     if stored.form == "text" and not column.stems and all(isinstance(value, str) for value in values):
         faults = _find_faults(column, stored)
@@ -222,7 +222,7 @@ def _add_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
     """The base: one column, or the sum of several, null where one of them is."""
     if not comparison.summed:
         return bases[0]
-    terms = [base.reading(comparison.base_read) for base in bases]
+    terms = [base.read_numbers(comparison.base_read) for base in bases]
     if comparison.whole:
         # Each term is bounded so that no sum of MOST_TERMS of them leaves int64.
         held = [_to_whole(term).clip(-(LIMIT // MOST_TERMS), LIMIT // MOST_TERMS) for term in terms]
@@ -249,12 +249,12 @@ def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: i
 def _compare_columns(column: Stored, base: Stored, comparison: Comparison) -> Stored:
     """The difference or quotient, null where a side is missing."""
     # A date and a moment are compared as whichever the comparison reads.
-    left = column.reading(comparison.read)
+    left = column.read_numbers(comparison.read)
     same = comparison.base_read == comparison.read or {comparison.base_read, comparison.read} == {
         "date",
         "moment",
     }
-    right = base.reading(comparison.read if same else comparison.base_read)
+    right = base.read_numbers(comparison.read if same else comparison.base_read)
     if comparison.whole:
         value = _to_whole(left) - _to_whole(right)
         form = "int" if left.form == right.form == "int" else "float"

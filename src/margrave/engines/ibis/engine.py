@@ -31,14 +31,14 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import ibis
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts
+from margrave.engines.counts import Counts, PrivateRows
 from margrave.engines.cover import check_clique, merge_cliques
 from margrave.engines.ibis.codings import Coding
 from margrave.engines.ibis.expressions import Stored, text_bytes
@@ -186,7 +186,7 @@ Members = tuple[int, ...]
 
 
 @final
-class PushdownEngine:
+class PushdownEngine(PrivateRows):
     """Exact counts of a table that its backend groups (the `Engine` of protocols). **Not private.**
 
     The cliques asked for are summed out of fewer, larger tables (`engines.cover.merge_cliques`). Those are
@@ -280,9 +280,6 @@ class PushdownEngine:
 
     def __repr__(self) -> str:
         return f"PushdownEngine({list(self._domain.names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
 def _numpy(column: Any) -> NDArray[np.int64]:

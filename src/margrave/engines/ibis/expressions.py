@@ -28,7 +28,7 @@ def _of_moment(moment):  # type: ignore[no-untyped-def]  # ibis reads the names 
     """Stands for a function of the backend."""
 
 
-def _spelt(moment, pattern):  # type: ignore[no-untyped-def]
+def _spell_moment(moment, pattern):  # type: ignore[no-untyped-def]
     """Stands for a function of the backend."""
 
 
@@ -42,7 +42,7 @@ NANOS = _builtin(_of_moment, "epoch_ns", "timestamp")
 """DuckDB's nanoseconds of a moment."""
 INSTANT = _builtin(_of_moment, "unix_micros", "timestamp")
 """Spark's microseconds of an instant."""
-SPELT = _builtin(_spelt, "date_format", "timestamp", "string", gives="string")
+SPELT = _builtin(_spell_moment, "date_format", "timestamp", "string", gives="string")
 """Spark's spelling of a moment; its ibis backend takes no microseconds out of one."""
 
 
@@ -99,7 +99,7 @@ class Stored:
             return ibis.cases((self.value, 1.0), (~self.value, 0.0), else_=ibis.null("float64"))
         return self.value.cast("float64")
 
-    def reading(self, read: str) -> Stored:
+    def read_numbers(self, read: str) -> Stored:
         """The numbers that cells are read as, as `schema.queries.readings` has them.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import ibis
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts, sum_counts
+from margrave.engines.counts import Counts, PrivateRows, sum_counts
 from margrave.engines.files import Choose, all_columns, chosen_columns
 from margrave.engines.frames import (
     check_bounds,
@@ -22,6 +22,7 @@ from margrave.engines.frames import (
     read_table,
     rounded_owner,
     rows_elsewhere,
+    unknown_column,
     unknown_owner,
 )
 from margrave.engines.ibis.codings import FAULTS, Coding, code_column, comparison_cell, relative_code
@@ -98,7 +99,7 @@ def _find_instants(table: Any) -> frozenset[str]:
 
 
 @final
-class PushdownSource:
+class PushdownSource(PrivateRows):
     """A private table that its own backend counts (the `Source` of protocols). **Not private.**
 
     Only grouped counts come here. For text those are the rows of each distinct value, however many there are,
@@ -222,7 +223,7 @@ class PushdownSource:
         grids(pa.array([], held.kind), steps, read, column)
         if held.form == "text":
             return self._weigh_values(column, lambda array: grids(array, steps, read, column))
-        table, (number,) = self._select_values([held.reading(read)])
+        table, (number,) = self._select_values([held.read_numbers(read)])
         place: Any = ibis.literal(len(steps), type="int64")
         # From the finest step to the coarsest, so that the coarsest that divides a number wins.
         for index in reversed(range(len(steps))):
@@ -278,7 +279,7 @@ class PushdownSource:
                 column, lambda array: histogram(array, edges, read, column, absent=absent)
             )
         cells = len(edges) - 1
-        table, (number,) = self._select_values([held.reading(read)])
+        table, (number,) = self._select_values([held.read_numbers(read)])
         place = interval(number, np.asarray(edges)[1:-1], range(cells))
         if absent:
             place = ibis.coalesce(place, ibis.literal(cells, type="int32"))
@@ -376,7 +377,7 @@ class PushdownSource:
         held = self._stored_column(column.name)
         if isinstance(column, Relative):
             return relative_code(held, [self._stored_column(name) for name in column.bases], column)
-        return held.reading(column.read) if isinstance(column, Binned) and held.form != "text" else held
+        return held.read_numbers(column.read) if isinstance(column, Binned) and held.form != "text" else held
 
     def _select_values(self, columns: list[Stored]) -> tuple[Any, list[Stored]]:
         """A table of the columns' values alone, so that what is made of one works it out once."""
@@ -442,14 +443,10 @@ class PushdownSource:
 
     def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._schema.names:
-            names = list(self._schema.names)
-            raise InputError(invalid(param, f"one of {names}", "Check the spelling.", got=name))
+            raise unknown_column(name, self._schema.names, param)
 
     def __repr__(self) -> str:
         return f"PushdownSource({list(self._schema.names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
 def _weigh_look(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:

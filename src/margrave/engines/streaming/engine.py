@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NoReturn, final
+from typing import Any, final
 from weakref import finalize
 
 import numpy as np
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from margrave.engines.counts import Counts, sum_counts
+from margrave.engines.counts import Counts, PrivateRows, sum_counts
 from margrave.engines.files import text_table
 from margrave.engines.frames import (
     check_bounds,
@@ -31,6 +31,7 @@ from margrave.engines.frames import (
     lone_owner,
     read_table,
     rows_elsewhere,
+    unknown_column,
     unknown_owner,
 )
 from margrave.engines.memory import MemoryEngine, MemorySource
@@ -63,7 +64,7 @@ MAX_CODE_BYTES = 1 << 31
 
 
 @final
-class StreamSource:
+class StreamSource(PrivateRows):
     """A private table read in batches (the `Source` of protocols). **Not private.**
 
     Every look is one pass over the columns it is about, and `bind` one over all, batch by batch with the
@@ -378,13 +379,10 @@ class StreamSource:
 
     def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._names:
-            raise InputError(invalid(param, f"one of {list(self._names)}", "Check the spelling.", got=name))
+            raise unknown_column(name, list(self._names), param)
 
     def __repr__(self) -> str:
         return f"StreamSource({list(self._names)})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A private table cannot be pickled. Release it through a Curator.")
 
 
 def nameless() -> Any:

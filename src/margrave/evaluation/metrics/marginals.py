@@ -72,7 +72,7 @@ class MeanDistance:
 
     def run(self, task: Task) -> Score:
         """The mean over cliques; its parts are the means of each width, and of pairs each pair."""
-        kept = task.kept(self)
+        kept = task.values_of(self)
         scope = f"{len(kept)} {', '.join(WORDS.get(w, f'{w}-way') for w in self.widths)}"
         notes = [text for width in self.widths if (text := task.width(width)[1])]
         if not kept:
@@ -219,7 +219,7 @@ class SlicedTransport:
 
     def run(self, task: Task) -> Score:
         """The mean over pairs; each pair is a part."""
-        kept = task.kept(self)
+        kept = task.values_of(self)
         scope, note = f"{len(kept)} pairs, {self.directions} directions", task.width(2)[1]
         if not kept:
             return self.facts.undefined_score(scope, "there is no pair of columns")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.numeric import Look
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Integer, Listed, Relative
@@ -174,12 +175,12 @@ def find_pairs(
     while most > len(best):
         noise = sigma(most)
         # Fewer tables mean less noise on each: the number that leaves most pairs readable is kept.
-        best = max(best, _fitting([pair for pair in open_pairs if _tells(*pair, noise)], most), key=len)
+        best = max(best, _take_fitting([pair for pair in open_pairs if _tells(*pair, noise)], most), key=len)
         most //= 2
     return best
 
 
-def _fitting(pairs: Sequence[tuple[Side, Side]], most: int) -> list[tuple[Side, Side]]:
+def _take_fitting(pairs: Sequence[tuple[Side, Side]], most: int) -> list[tuple[Side, Side]]:
     """The first pairs whose tables are not more than so many, nor have too many cells."""
     kept: list[tuple[Side, Side]] = []
     tables: set[frozenset[str]] = set()
@@ -311,7 +312,7 @@ class Dependencies:
         self,
         source: Source,
         gaussian: Gaussian,
-        look: Callable[[str, Callable[[], Longs], Fraction, bool], tuple[Array, float]],
+        look: Look,
         fixed: Collection[str] = (),
     ) -> None:
         self._source = source
@@ -366,7 +367,7 @@ class Dependencies:
         shapes = [tuple(columns[name].size for name in names) for names in tables]
         parts = np.split(noisy, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
         held = {n: part.reshape(shape) for n, part, shape in zip(tables, parts, shapes, strict=True)}
-        return [_turned(held, by, of) for by, of in pairs], sigma, rho
+        return [_orient_table(held, by, of) for by, of in pairs], sigma, rho
 
     def _count(self, columns: Mapping[str, Column], cliques: Sequence[tuple[str, ...]]) -> list[Longs]:
         """Exact counts of the codes of some columns; called inside `Gaussian.ask` only."""
@@ -390,7 +391,7 @@ class Dependencies:
         return read_function(link.by, link.of, pooled, sigma * math.sqrt(weight))
 
 
-def _turned(held: Mapping[tuple[str, ...], Array], by: Side, of: Side) -> Array:
+def _orient_table(held: Mapping[tuple[str, ...], Array], by: Side, of: Side) -> Array:
     """The table of a pair, the determining column first, without missing values."""
     names = by.column.name, of.column.name
     table = held[names] if names in held else held[names[::-1]].T

@@ -23,9 +23,9 @@ from margrave.measure.discovery.kinds import (
     votes_on_numbers,
 )
 from margrave.measure.discovery.links import may_relate
-from margrave.measure.discovery.numeric import SHARES, Looking, is_narrow
+from margrave.measure.discovery.numeric import SHARES, NumericDiscovery, is_narrow
 from margrave.measure.discovery.relations import SHARE, Relations
-from margrave.measure.discovery.text import Purse, TextSearch
+from margrave.measure.discovery.text import DiscoveryBudget, TextSearch
 from margrave.measure.discovery.values import steps_of
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
@@ -248,13 +248,13 @@ class Discovery:
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        purse = Purse(self._ledger, left + reserve + depends, weight)
+        budget = DiscoveryBudget(self._ledger, left + reserve + depends, weight)
         texts = [column for column in open_columns if isinstance(column, Listed)]
         others = [column for column in open_columns if not isinstance(column, Listed)]
         completed, found = list[Column](), list[NoisyMarginal]()
         # A row count from the profiles tells how rare a text is; without it the numbers' looks say it first.
         for group in (texts, others) if self._totals else (others, texts):
-            known, marginals = self._complete(group, purse)
+            known, marginals = self._complete(group, budget)
             completed += known
             found += marginals
         # Rules on declared bounds are errors of the user; on discovered ones they are left out.
@@ -335,18 +335,20 @@ class Discovery:
         )
         return settle_format(column, noisy, sigma)
 
-    def _complete(self, columns: Sequence[Column], purse: Purse) -> tuple[list[Column], list[NoisyMarginal]]:
+    def _complete(
+        self, columns: Sequence[Column], budget: DiscoveryBudget
+    ) -> tuple[list[Column], list[NoisyMarginal]]:
         """Some columns known, all of text or none, and the marginals released on the way."""
         texts = [column for column in columns if isinstance(column, Listed)]
         if texts:
             where = (self._source, self._gaussian, self._ledger)
-            search = TextSearch(*where, purse, SHARES, rows_of(self._totals), self._tell)
+            search = TextSearch(*where, budget, SHARES, rows_of(self._totals), self._tell)
             known, marginals = zip(*search.run(texts, self._attributes), strict=True)
             return list(known), [marginal for marginal in marginals if marginal is not None]
         done = []
         for column in columns:
-            done.append(self._look_at(column, purse.unit))
-            purse.pass_by(self._weight(column))  # what it has left of its share goes to those that follow it
+            done.append(self._look_at(column, budget.unit))
+            budget.pass_by(self._weight(column))  # what it has left of its share goes to those that follow it
         return [known for known, _ in done], [marginal for _, marginal in done]
 
     def _look_at(self, column: Column, unit: Fraction) -> tuple[Column, NoisyMarginal]:
@@ -356,7 +358,7 @@ class Discovery:
         text = isinstance(self._stored.get(column.name), Unknown)
         (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
         looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
-        known, marginal = Looking(self._source, column, *looks).run()
+        known, marginal = NumericDiscovery(self._source, column, *looks).run()
         if not text or not isinstance(known, Binned):
             return known, marginal
         ask = functools.partial(self._look, every_row=False)

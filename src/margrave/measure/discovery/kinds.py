@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Source
 
 CERTAIN_DEVIATIONS = 4.0
-"""Noise standard deviations from which cells of a class decide on the kind of a column."""
+"""Noise standard deviations from which cells of a class, or of a spelling, occur for certain."""
 MAX_SLIP_SHARE = 0.02
 """Share of the rows up to which cells of another kind are taken for slips and become missing."""
 
@@ -195,8 +195,6 @@ NEARLY_ALL = 0.95
 """Share of the numbers with as many decimals from which all are written with so many."""
 MIN_DECIMALS_SHARE = 0.002
 """Least share of the numbers with so many decimals for which output has so many."""
-SPELLING_EVIDENT = 4.0
-"""Noise standard deviations from which a spelling occurs for certain."""
 
 Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[np.float64], float]]
 """What is looked at, the exact counts, rho; the noisy counts and sigma."""
@@ -252,7 +250,7 @@ def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
     if votes[main] >= NEARLY_ALL * total:
         return SPELLINGS["number"][main]
     # Decimals that hardly ever occur would make all output longer.
-    held = np.flatnonzero(votes > max(SPELLING_EVIDENT * sigma, MIN_DECIMALS_SHARE * total))
+    held = np.flatnonzero(votes > max(CERTAIN_DEVIATIONS * sigma, MIN_DECIMALS_SHARE * total))
     if not len(held) or held[-1] == len(votes) - 1 or held[-1] == 0:
         return ""
     least, most = min(int(held[0]), 1), int(held[-1])

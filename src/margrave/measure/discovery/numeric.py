@@ -1,4 +1,4 @@
-"""Looking: the looks of discovery at one column of numbers, dates or times."""
+"""NumericDiscovery: the looks of discovery at one column of numbers, dates or times."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ from margrave.measure.discovery.values import (
     common_step,
     find_spikes,
     fit_tail,
+    fixed_step,
     place_atoms,
     refine_tail,
     released_grids,
@@ -129,7 +130,7 @@ class _Multiples:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Looking:
+class NumericDiscovery:
     """The looks at one column that has bins; see `Discovery` for what each is and why it is private.
 
     Args:
@@ -325,8 +326,9 @@ class Looking:
             multiples = self._multiples(float(np.abs(edges).max()))
         else:
             edges, coarse, counts, multiples = self._numbers()
-        if sum(share for _, share in self.column.grids) > 1 - 1e-6:
-            edges = on_steps(edges, self.column.grids[-1][0])
+        step = fixed_step(self.column)
+        if step > 0:
+            edges = on_steps(edges, step)
         return edges, spread_counts(coarse, counts, edges), multiples
 
     def _numbers(self) -> tuple[Array, Array, Array, _Multiples]:

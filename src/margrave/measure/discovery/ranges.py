@@ -1,11 +1,10 @@
-"""Cells of the looks at numbers: a fixed public grid over all of them, and a finer one between noisy bounds.
+"""Cells of the looks at numbers, dates and moments: each row is in one cell of a look at most.
 
-The grids are public, or made from released numbers only.
+Of numbers the first cells are fixed and cover all of them, and finer ones lie between noisy bounds. Of dates
+and moments, in the second half, the first cells are years, then come days, then what the span allows. There
+numbers are days since 1970-01-01 throughout; moments are the same cells in microseconds.
 
-Cells of the looks at dates and moments: years first, then days, then what the span allows.
-
-The first grid is public; the others are made from released numbers only. Numbers are days since 1970-01-01
-throughout; moments are the same cells in microseconds.
+The first cells of either are public. All others are made from released numbers only.
 """
 
 from __future__ import annotations

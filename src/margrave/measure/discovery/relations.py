@@ -5,8 +5,6 @@ means leave it open that a column is the sum of others, another looks at all suc
 against columns that have nothing to do with each other is looked at more closely, and the one column then
 coded by its difference from the other, or its quotient by it, where that is the shorter description.
 
-Cells of the second look at a relation, and how much shorter it makes the column's description.
-
 Everything here is made from public things and released numbers only.
 """
 
@@ -32,7 +30,7 @@ from margrave.measure.discovery.links import (
     find_candidates,
     pair_up,
 )
-from margrave.measure.discovery.numeric import choose_fineness
+from margrave.measure.discovery.numeric import Look, choose_fineness
 from margrave.measure.discovery.occupancy import weigh_cells
 from margrave.measure.discovery.ranges import refined_edges
 from margrave.measure.mechanisms.gaussian import Gaussian
@@ -41,7 +39,7 @@ from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
 from margrave.schema.schema import Schema
-from margrave.schema.storage.clock import DAY
+from margrave.schema.storage.clock import DAY, SECOND
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -52,8 +50,6 @@ OCTAVES = 10
 """Powers of two on either side of 1 that quotients have cells for."""
 PARTS = 64
 """Equal cells between 0 and 1 of the finest look at quotients."""
-SECOND = 1_000_000.0
-"""Microseconds of a second, the unit of moments."""
 CLOCK = (1.0, 60.0, 300.0, 900.0, 3600.0)
 """Seconds that the cells within a day may have."""
 
@@ -175,8 +171,6 @@ WIDE, MANY = 6.0, 100.0
 
 Question = tuple[Binned, Sequence[Binned], Comparison, Array]
 """A column, its base or the columns whose sum that is, how they are compared, and the edges of the cells."""
-Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[Array, float]]
-"""What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
 
 
 class Relations:

@@ -5,10 +5,10 @@ delta, depends on released numbers only; all are recorded in the ledger before t
 
 1. *values*: `margrave.measure.mechanisms.partition`. What passes is listed from here on.
 2. *shapes*: rows that are not listed, by the classes of signs in their text
-(`margrave.schema.columns.identifier`). A
-   row is in one cell at most, which depends on its own text and on the released list alone, so the histogram
-   over all shapes moves as one marginal does; an owner holds at most k shapes that nobody else has. So it is
-   one more search for values, with its own threshold: the proof at the head of `partition` holds for it.
+   (`margrave.schema.columns.identifier`). A row is in one cell at most, which depends on its own text and on
+   the released list alone, so the histogram over all shapes moves as one marginal does; an owner holds at
+   most k shapes that nobody else has. So it is one more search for values, with its own threshold: the proof
+   at the head of `partition` holds for it.
 3. *distinct values*: how many different texts the rows hold that are not listed. Put an owner's rows in one
    after another: each adds 1 or 0 to the number. So it moves by at most k where they come or go. Where k rows
    are exchanged for k others, taking them out lowers it by 0 to k and putting the others in raises it by 0 to
@@ -102,7 +102,7 @@ NO_PATTERN = "nearly every row has a text of its own, without a common pattern"
 
 
 @dataclasses.dataclass(slots=True)
-class Purse:
+class DiscoveryBudget:
     """What is left of discovery's rho, shared out by the weights of the looks that may still come.
 
     Args:
@@ -165,7 +165,7 @@ class TextSearch:
         source: The private table.
         gaussian: The mechanism.
         ledger: Where spends are recorded.
-        purse: Shares out discovery's rho.
+        budget: Shares out discovery's rho.
         weights: The weight of each sort of look.
         rows: A released guess of the row count and its variance; 0 rows where there is none.
         tell: Called with the name of each look before it.
@@ -174,7 +174,7 @@ class TextSearch:
     source: Source
     gaussian: Gaussian
     ledger: Ledger
-    purse: Purse
+    budget: DiscoveryBudget
     weights: dict[str, Fraction]
     rows: tuple[float, float]
     tell: Callable[[str], None]
@@ -200,7 +200,7 @@ class TextSearch:
         for one in found:
             self._sort_out(one, delta * shares["shapes"], delta * shares["keys"])
             if not one.coded and (together or not one.fresh):
-                self.purse.pass_by(self.weights["prefixes"])  # no beginnings will be asked for
+                self.budget.pass_by(self.weights["prefixes"])  # no beginnings will be asked for
         if together:
             self._look_together(found)
         for one in found:
@@ -215,9 +215,9 @@ class TextSearch:
     def _search_alone(self, column: Listed, share: Fraction, delta: Fraction, attribute: bool) -> _Found:
         """The frequent values of one column, by a search for it alone."""
         self.tell(f"values of {column.name}")
-        rho = self.purse.unit * self.weights["values"] * share
+        rho = self.budget.unit * self.weights["values"] * share
         texts = search_values(column, self.source, self.gaussian, self.ledger, rho, delta)
-        self.purse.pass_by(self.weights["values"] * share)
+        self.budget.pass_by(self.weights["values"] * share)
         known, marginal = texts.list_for(column, self.rows[0])
         return _Found(column, texts, known, marginal, attribute)
 
@@ -230,7 +230,7 @@ class TextSearch:
         rest, spread = self._rest_rows(found)
         known = found.known
         if not isinstance(known, Categorical) or rest < max(4.0 * spread, LEAST_REST * self.rows[0], 1.0):
-            self.purse.pass_by(looks)
+            self.budget.pass_by(looks)
             return
         found.rest, fitting = rest, None if known.rare else find_list(found.texts.texts)
         if fitting is not None:
@@ -240,7 +240,7 @@ class TextSearch:
             found.shapes = self._shapes(f"shapes of {known.name}", known, "shapes", delta)
             few = self.rows[0] - rest < MOSTLY_LISTED * rest
             found.unlike = few and self._are_unlike(known, rest, spread)
-        self.purse.pass_by(looks)
+        self.budget.pass_by(looks)
         if found.unlike and not known.values:
             found.known = self._keys(known, found.shapes, rest, delta_of_keys)
             found.marginal, found.done = None, True
@@ -280,7 +280,7 @@ class TextSearch:
                 )
                 return itertools.chain([next(parts)], parts)
 
-            rho, delta = self.purse.unit * share, self.ledger.planned_delta
+            rho, delta = self.budget.unit * share, self.ledger.planned_delta
             answer, sigma = find_texts(
                 what, exact, gaussian, self.ledger, rho, delta, cells=len(listed), weight=WEIGHT
             )
@@ -289,7 +289,7 @@ class TextSearch:
                 # apart.
                 place, _, text = name.partition(":")
                 columns[int(place)].weighed[text] = weighed / WEIGHT, sigma / WEIGHT
-        self.purse.pass_by(share)
+        self.budget.pass_by(share)
 
     def _count(self, found: _Found, together: bool) -> None:
         """Count the values of a column, those of a public list and of the search together among them.
@@ -304,11 +304,11 @@ class TextSearch:
             what = name_counts(name, found.list_name)
             self.tell(what)
             exact = functools.partial(self._listed_rows, name, texts)
-            (noisy,), sigma = self.gaussian.ask([what], self.purse.unit * share, exact)
+            (noisy,), sigma = self.gaussian.ask([what], self.budget.unit * share, exact)
             found.texts = _merge_counts(found, texts, noisy, sigma)
             found.known, found.marginal = found.texts.list_for(found.asked, self.rows[0])
         if together or found.fresh:
-            self.purse.pass_by(share)
+            self.budget.pass_by(share)
 
     def _listed_rows(self, name: str, texts: Sequence[str]) -> list[Counts]:
         """Rows by listed text, and those without one in the last cell: shape [texts + 1]. **Not private.**"""
@@ -328,7 +328,7 @@ class TextSearch:
         if not found.done and isinstance(known, Categorical) and marginal is not None:
             known, marginal = self._with_beginnings(found, known, marginal)
         if found.coded:
-            self.purse.pass_by(self.weights["prefixes"])
+            self.budget.pass_by(self.weights["prefixes"])
         if not isinstance(known, Categorical) or not known.values:
             return known, marginal
         # Listed values are released, so that their common shape is post-processing.
@@ -372,7 +372,7 @@ class TextSearch:
             names = tuple(sorted(found))
             return [(names, np.array([*(found[name] for name in names), 0], dtype=np.int64))]
 
-        rho = self.purse.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
+        rho = self.budget.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
         # A row is in one cell at most, so that its weight and cells are those of `search_values`.
         answer, _ = find_texts(what, exact, self.gaussian, self.ledger, rho, delta)
         return dict(zip(answer.texts, answer.arrays[0][:-1].tolist(), strict=True))
@@ -396,7 +396,7 @@ class TextSearch:
         def exact() -> list[Counts]:
             return [np.array([sum(1 for _ in self._rest(column))], dtype=np.int64)]
 
-        (found,), sigma = gaussian.ask([what], self.purse.unit * self.weights["distinct"], exact)
+        (found,), sigma = gaussian.ask([what], self.budget.unit * self.weights["distinct"], exact)
         doubt = 2.0 * math.hypot(sigma, spread)
         # Noise of the number of texts and of the rows both blur the share; a wide blur decides nothing.
         return doubt < MIN_DISTINCT_SHARE / 2 * rest and float(found[0]) >= MIN_DISTINCT_SHARE * rest - doubt
@@ -426,7 +426,7 @@ class TextSearch:
             cells = _texts_of(shape, length)
             self.tell(what)
             exact = functools.partial(self._begun, column, cells, length)
-            rho = self.purse.unit * self.weights["prefixes"] / len(lengths)
+            rho = self.budget.unit * self.weights["prefixes"] / len(lengths)
             (noisy,), sigma = self.gaussian.ask([what], rho, exact)
             # None of the empty cells is to pass, but for one look in a hundred.
             bar = max(sigma * _rarest(len(cells)), column.rare * self.rows[0])

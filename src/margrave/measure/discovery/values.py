@@ -12,7 +12,7 @@ nearly every distribution follows a generalised Pareto law, P(X > u + x) = (1 + 
 
 **Grids** say which round numbers all other values of a column are on, from a noisy look at their multiples.
 
-Everything here is post-processing of released noisy counts; the looks are those of `Looking`.
+Everything here is post-processing of released noisy counts; the looks are those of `NumericDiscovery`.
 """
 
 from __future__ import annotations
@@ -106,9 +106,13 @@ def are_single(edges: Array, unit: float) -> NDArray[np.bool_]:
 
 def unit_of(column: Binned) -> float:
     """The distance of neighbouring numbers of a column by its kind and storage; 0 where there is none."""
-    whole = 1.0 if isinstance(column, Whole) else 0.0
-    fixed = sum(share for _, share in column.grids) > 1 - 1e-6
-    return max(column.grids[-1][0] if fixed else 0.0, whole)
+    return max(fixed_step(column), 1.0 if isinstance(column, Whole) else 0.0)
+
+
+def fixed_step(column: Binned) -> float:
+    """The step that all values of a column are on by its grids; 0 where some values are on no grid."""
+    all_values = sum(share for _, share in column.grids) > 1 - 1e-6
+    return column.grids[-1][0] if all_values else 0.0
 
 
 def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
@@ -443,15 +447,7 @@ def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
         steps = THOUSANDS + (DECIMALS if isinstance(column, Real) else ())
     else:
         return ()
-    return tuple(step for step in steps if _floor(column) * (1 + 1e-9) < step <= most)
-
-
-def _floor(column: Binned) -> float:
-    """The step that all values are on by their storage; 0 if there is none."""
-    whole = 1.0 if isinstance(column, Whole) else 0.0
-    if sum(share for _, share in column.grids) < 1 - 1e-6:
-        return whole
-    return max(column.grids[-1][0], whole)
+    return tuple(step for step in steps if unit_of(column) * (1 + 1e-9) < step <= most)
 
 
 def common_step(steps: tuple[float, ...], noisy: Array, sigma: float, zeros: float) -> float:
@@ -501,15 +497,15 @@ def released_grids(
         weights: Denoised counts of those cells, shape [cells].
         variances: Of the noise in each cell, shape [cells].
     """
-    floor = _floor(column)
-    alone, unsure = _alone(edges, weights, variances, steps, floor)
+    unit = unit_of(column)
+    alone, unsure = _alone(edges, weights, variances, steps, unit)
     # What stands alone is taken out, as it says nothing of how the others are rounded.
     counts = np.maximum(noisy - alone, 0.0)
     total = float(counts.sum())
     noise = np.sqrt(sigma**2 + unsure)
     if total <= MIN_TOTAL_DEVIATIONS * float(np.sqrt(np.square(noise).sum())):
         return column.grids
-    units = np.array([*steps, floor])
+    units = np.array([*steps, unit])
     kept, shares = _keep_evident(counts, units, noise)
     found = [(float(units[k]), float(share)) for k, share in zip(kept, shares, strict=True) if share > 0]
     # Shares of noisy counts may add up to more than 1.
@@ -526,18 +522,16 @@ def all_on(grids: Grids, step: float) -> Grids:
 
 def _plain(column: Binned) -> bool:
     """Whether the finest step is that of all whole numbers, which needs no grid."""
-    return isinstance(column, Whole) and _floor(column) <= 1.0
+    return isinstance(column, Whole) and unit_of(column) <= 1.0
 
 
 def _alone(
-    edges: Array, weights: Array, variances: Array, steps: tuple[float, ...], floor: float
+    edges: Array, weights: Array, variances: Array, steps: tuple[float, ...], unit: float
 ) -> tuple[Array, Array]:
     """Mass of the cells that hold one value only, and its variance, by the first step that it is a multiple
     of."""
     mass, unsure = np.zeros(len(steps) + 1), np.zeros(len(steps) + 1)
-    width = np.diff(edges)
-    single = (width <= floor * (1 + 1e-9)) | (edges[1:] == np.nextafter(edges[:-1], np.inf))
-    for cell in np.flatnonzero(single & (weights > 0)):
+    for cell in np.flatnonzero(are_single(edges, unit) & (weights > 0)):
         value = float(edges[cell])
         # The first of the steps is the coarsest, as they come in falling order.
         on = [place for place, step in enumerate(steps) if abs(value / step - round(value / step)) < 1e-9]

@@ -1,4 +1,7 @@
-"""Estimator: the base of every family of models. What it takes and learns from is declared, never sniffed."""
+"""Estimator: the base of every family of models. What it takes and learns from is declared, never sniffed.
+
+`DelegatingEstimator` is one that fits another family.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from margrave.models._base.pooling import Pooled, pool, rows_of
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
-    from margrave.protocols import LearnsFrom, Model
+    from margrave.protocols import Fitter, LearnsFrom, Model
     from margrave.release import NoisyMarginal
 
 Fitted = TypeVar("Fitted", bound="Model", covariant=True)
@@ -150,3 +153,51 @@ class Estimator(ABC, Generic[Fitted]):
         asked: Any = self
         changed: Own = dataclasses.replace(asked, **options)
         return changed
+
+
+class DelegatingEstimator(Estimator[Fitted]):
+    """Fits another family, to tables that are no longer as they were measured.
+
+    A subclass is a dataclass with the fields `fitter`, the other family, and `max_memory`; it defines `fit`
+    and `restore`, which fit and restore by `_inner`. All else is asked of the other family.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def fitter(self) -> Fitter:
+        """The family that is fitted."""
+
+    @property
+    def _inner(self) -> Fitter:
+        """The fitter, with this one's limit of memory where there is one."""
+        if self.max_memory is None:
+            return self.fitter
+        return self.fitter.with_options(max_memory=self.max_memory)
+
+    def _check_memory(self) -> None:
+        if self.max_memory is not None and "max_memory" not in self.fitter.options:
+            remedy = f"{self.fitter.name!r} has no limit of its own."
+            raise InputError(invalid("max_memory", "left out with this fitter", remedy))
+
+    def prepare(self) -> None:
+        """See the fitter's `prepare`."""
+        self._inner.prepare()
+
+    def count_codes(self, sizes: Sequence[int]) -> tuple[float, float]:
+        """See the fitter's `count_codes`."""
+        return self._inner.count_codes(sizes)
+
+    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
+        """See the fitter's `admit`: what becomes of the tables is not known beforehand."""
+        self._inner.admit(domain, cliques)
+
+    def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Any:
+        """See the fitter's `cells`, shape [candidates]."""
+        return self._inner.cells(domain, cliques, candidates)
+
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """See the fitter's `named_columns`."""
+        return self.fitter.named_columns

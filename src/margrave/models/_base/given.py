@@ -215,4 +215,4 @@ def _in_bin(choice: Choice, code: int, count: int, rng: np.random.Generator, dty
     assert isinstance(column, Binned)  # noqa: S101 - only these have codes that are allowed in part
     bins = np.full(count, code, dtype=np.int64)
     drawn = whole_numbers(bins, column, rng) if isinstance(column, Whole) else real_numbers(bins, column, rng)
-    return Storage.of(column, dtype).held(np.asarray(drawn, dtype=np.float64))
+    return Storage.of(column, dtype).round_values(np.asarray(drawn, dtype=np.float64))

@@ -130,6 +130,21 @@ class Model(ABC):
 
 Inner = TypeVar("Inner", bound="protocols.Model")
 
+INNER_PREFIX = "inner_"
+"""What the names of an inner model's arrays begin with: its holder may have arrays of the same names."""
+
+
+def pack_inner(model: protocols.Model) -> dict[str, NDArray[Any]]:
+    """An inner model's arrays, under names that its holder's do not have."""
+    return {INNER_PREFIX + key: part for key, part in model.state().items()}
+
+
+def unpack_inner(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of the inner model in its holder's state, under their own names."""
+    return {
+        key.removeprefix(INNER_PREFIX): part for key, part in state.items() if key.startswith(INNER_PREFIX)
+    }
+
 
 class DelegatingModel(Model, Generic[Inner]):
     """All answers are the inner model's.

@@ -8,6 +8,9 @@ times the width. *Backward*: what comes down to a layer is rounded to 2^-20 and 
 multiples of 2^-32 below 2^7 times the width. Between products there are only single operations on single
 numbers (rounding, cutting, one addition or multiplication), which IEEE arithmetic fixes. Rounding is taken
 as the identity where gradients pass. Widths up to MAX_LAYER_WIDTH keep all sums below 2^53.
+
+`move_weights` takes a step of such a network by single operations on single numbers, so that a network that
+sees private rows, as a teacher does, hangs on its own gradients alone.
 """
 
 from __future__ import annotations
@@ -94,6 +97,41 @@ def pass_back(weights: Sequence[Any], entering: Sequence[Any], slope: Any) -> li
         passed = _round_to_steps(passed, PASSED, MOST_PASSED)
         found.append((passed, below))
     return found[::-1]
+
+
+def move_weights(
+    layers: Sequence[Floats],
+    memory: tuple[Sequence[Floats], Sequence[Floats]],
+    slopes: Sequence[Floats],
+    step: int,
+    rate: float,
+    betas: tuple[float, float],
+    tiny: float,
+) -> tuple[tuple[Floats, ...], tuple[Floats, ...], tuple[Floats, ...]]:
+    """A step of Adam down the slopes (Kingma and Ba 2015, algorithm 1), weights cut to MOST_WEIGHT.
+
+    Args:
+        layers: Weights of each layer, [out, in + 1].
+        memory: Running means of the gradients, and of their squares, as the step before left them.
+        slopes: The gradient by each layer.
+        step: Which step it is, from 1.
+        rate: Its length.
+        betas: How much of each running mean a step leaves.
+        tiny: Added to the root of the mean square, by which the step is divided.
+
+    Returns:
+        Weights, means and mean squares after the step.
+    """
+    kept, squared = betas
+    moved, means, squares = [], [], []
+    for layer, mean, square, slope in zip(layers, *memory, slopes, strict=True):
+        means.append(kept * mean + (1.0 - kept) * slope)
+        squares.append(squared * square + (1.0 - squared) * slope**2)
+        # Both means begin at 0 and are divided by what of their weights has come in so far.
+        size = np.sqrt(squares[-1] / (1.0 - squared**step)) + tiny
+        new = layer - rate * means[-1] / (1.0 - kept**step) / size
+        moved.append(np.clip(new, -MOST_WEIGHT, MOST_WEIGHT))
+    return tuple(moved), tuple(means), tuple(squares)
 
 
 def _round_to_steps(numbers: Any, steps: float, most: float) -> Any:

@@ -95,11 +95,11 @@ class Category:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coding:
-    """What a diffusion works on.
+    """How a network that is trained at the door sees rows.
 
     Args:
         domain: Names and sizes of the attributes.
-        target: Place of the label, which is given and not diffused; None for no label.
+        target: Place of the label, given which all else is drawn; None for no label.
         label: Share of each label; one of 1 without a target.
         numbers, categories: In the domain's order. Codes of a number outside its order are a category.
     """

@@ -58,8 +58,8 @@ from margrave.models._torch.device import Device
 from margrave.models._torch.exact import (
     DEEPEST,
     LOGIT,
-    MOST_WEIGHT,
     check_widths,
+    move_weights,
     pass_back,
     pass_forward,
     round_input,
@@ -107,16 +107,10 @@ class Weights:
         return cls(tuple(layers), nothing, nothing)
 
     def moved(self, slopes: Sequence[Floats], rate: float) -> Weights:
-        """A step of Adam down the slopes (Kingma and Ba 2015, algorithm 1), weights cut to MOST_WEIGHT."""
-        step, (kept, squared) = self.step + 1, BETAS
-        means, squares, layers = [], [], []
-        for k, slope in enumerate(slopes):
-            means.append(kept * self.means[k] + (1.0 - kept) * slope)
-            squares.append(squared * self.squares[k] + (1.0 - squared) * slope**2)
-            size = np.sqrt(squares[k] / (1.0 - squared**step)) + 1e-8
-            moved = self.layers[k] - rate * means[k] / (1.0 - kept**step) / size
-            layers.append(np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT))
-        return replace(self, layers=tuple(layers), means=tuple(means), squares=tuple(squares), step=step)
+        """The weights after a step of Adam down the slopes."""
+        step, memory = self.step + 1, (self.means, self.squares)
+        layers, means, squares = move_weights(self.layers, memory, slopes, step, rate, BETAS, 1e-8)
+        return Weights(layers, means, squares, step)
 
 
 def _start_layers(widths: Sequence[int], rng: np.random.Generator, last: float = 1.0) -> list[Floats]:

@@ -25,7 +25,7 @@ noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ from margrave.models._torch.exact import (
     DEEPEST,
     INPUT,
     LOGIT,
-    MOST_WEIGHT,
     check_widths,
+    move_weights,
     pass_back,
     pass_forward,
     round_input,
@@ -125,6 +125,8 @@ def cosine(times: int) -> Schedule:
 
 Longs = NDArray[np.int64]
 
+BETAS = (0.9, 0.999)
+"""Adam's, as Kingma and Ba 2015 propose them."""
 WAVES = 8
 """Sines and cosines of the time."""
 SOFTMAX = np.rint(np.exp(-np.arange(DEEPEST * LOGIT + 1) / LOGIT) * 2.0**30)
@@ -223,22 +225,15 @@ class Denoiser:
         return pass_back(weights, entering, slope)
 
     def moved(self, state: State, gradients: Sequence[Floats]) -> State:
-        """A step of Adam on the noisy mean gradient (Kingma and Ba 2015, Algorithm 1)."""
+        """A step of Adam on the noisy mean gradient."""
         step = state.step + 1
-        means, squares, weights, average = [], [], [], []
+        slopes, memory = [gradient / self.rows for gradient in gradients], (state.means, state.squares)
+        weights, means, squares = move_weights(state.weights, memory, slopes, step, self.rate, BETAS, 1e-12)
         # Early weights are poor: the running mean forgets them faster than it does later on.
         stay = min(self.average, step / (10.0 + step))
-        for k, gradient in enumerate(gradients):
-            slope = gradient / self.rows
-            means.append(0.9 * state.means[k] + 0.1 * slope)
-            squares.append(0.999 * state.squares[k] + 0.001 * slope**2)
-            # Both means begin at 0 and are divided by what of their weights has come in so far.
-            scale = np.sqrt(squares[k] / (1.0 - 0.999**step)) + 1e-12
-            moved = state.weights[k] - self.rate * means[k] / (1.0 - 0.9**step) / scale
-            weights.append(np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT))
-            average.append(stay * state.average[k] + (1.0 - stay) * weights[k])
-        kept = (tuple(weights), tuple(means), tuple(squares), tuple(average))
-        return replace(state, weights=kept[0], means=kept[1], squares=kept[2], average=kept[3], step=step)
+        pairs = zip(state.average, weights, strict=True)
+        average = tuple(stay * before + (1.0 - stay) * now for before, now in pairs)
+        return State(weights, means, squares, average, step)
 
     def finished(self, state: State) -> tuple[Floats, ...]:
         """The averaged weights."""

@@ -246,27 +246,27 @@ class Book:
     @property
     def retired(self) -> bool:
         """Whether it is closed for good."""
-        with self._file.reading() as db:
+        with self._file.begin_read() as db:
             return _is_retired(db)
 
     def attempts(self, dataset: str | None = None) -> list[Attempt]:
         """Every time somebody asked, refusals and killed processes included, oldest first."""
-        with self._file.reading() as db:
+        with self._file.begin_read() as db:
             return attempts_in(db, dataset)
 
     def caps(self, dataset: str | None = None) -> list[Cap]:
         """The caps that count."""
-        with self._file.reading() as db:
+        with self._file.begin_read() as db:
             return caps_in(db, dataset)
 
     def runs(self, dataset: str | None = None) -> list[BookedRun]:
         """All runs, oldest first."""
-        with self._file.reading() as db:
+        with self._file.begin_read() as db:
             return runs_in(db, dataset)
 
     def accounts(self, dataset: str | None = None) -> list[Account]:
         """How every cap stands."""
-        with self._file.reading() as db:
+        with self._file.begin_read() as db:
             retired = _is_retired(db)
             return [
                 dataclasses.replace(
@@ -279,7 +279,7 @@ class Book:
 
     def events(self, run: int) -> list[tuple[Event, str]]:
         """The events of a run and when they were recorded."""
-        with self._file.reading() as db:
+        with self._file.begin_read() as db:
             return recorded_events(db, run)
 
     def close(self) -> None:

@@ -43,6 +43,7 @@ from margrave.privacy.ledger.system_files import open_binary
 SUFFIX = ".progress"
 """Appended to the book's name."""
 COUNTED_TABLES = ("runs", "attempts", "events")
+"""Tables whose rows are never deleted, so that their greatest numbers tell how far a book has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Progress:
 
     Args:
         key: The book's own, so that the file of another book of the same name is not heeded.
-        rows: The greatest numbers of a row in `TABLES`.
+        rows: The greatest number of a row in each of COUNTED_TABLES, 0 for an empty one.
     """
 
     key: str
@@ -235,7 +236,7 @@ class BookFile:
     def _check_newest(self) -> None:
         """Refuse a book that was put back from an older copy, unless it has been retired."""
         stated = read_progress(self.path)  # before the book itself is read: it can only have gone on since
-        with self.reading() as db:
+        with self.begin_read() as db:
             behind = progress_of(db).behind(stated)
             if behind and db.execute("SELECT count(*) FROM retired").fetchone() == (0,):
                 raise InputError(invalid("ledger", "the newest state of its book", OLDER_COPY))
@@ -265,7 +266,7 @@ class BookFile:
                     self._connection.execute("ROLLBACK")
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def begin_read(self) -> Iterator[sqlite3.Connection]:
         """A transaction that sees one state of the file.
 
         Raises:

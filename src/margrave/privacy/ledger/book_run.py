@@ -32,8 +32,10 @@ from margrave.privacy.unit import Neighbours, Unit
 
 USUAL_DELTA = 1e-9
 """The delta of a run for which `Account.left` says what would fit: the default of `Synthesizer`."""
-ROUNDING = Fraction(1, 1 << 128)
-"""What a run may have spent beyond its reserve by rounding up: one step of the grid of `book_run`."""
+_GRID = 1 << 128
+"""Spends are written rounded up to multiples of 2^-128: exact fractions whose denominators stay small."""
+ROUNDING = Fraction(1, _GRID)
+"""What a run may have spent beyond its reserve by rounding up."""
 CAP = "id, dataset, analyst, owner, adjacency, epsilon, delta, made"
 RUN = "id, dataset, analyst, header, rho, state, spent, searched, opened, ended"
 ATTEMPT = "id, dataset, analyst, run, began, ended, outcome"
@@ -291,10 +293,6 @@ def attempts_in(db: sqlite3.Connection, dataset: str | None = None, analyst: str
     return [one for one in found if dataset in (None, one.dataset) and analyst in ("", one.analyst)]
 
 
-_GRID = 1 << 128
-"""Spends are written rounded up to multiples of 2^-128: exact fractions whose denominators stay small."""
-
-
 class BookRun:
     """One run in a book; a `RunJournal`.
 
@@ -312,7 +310,7 @@ class BookRun:
 
     def __init__(self, file: BookFile, run: int, token: str, attempt: int) -> None:
         self._file, self.run, self._token, self._attempt = file, run, token, attempt
-        with file.reading() as db:
+        with file.begin_read() as db:
             events = [event for event, _ in recorded_events(db, run)]
             answers = {}
             query = "SELECT first, events, body, seal FROM answers WHERE run = ? ORDER BY first"

@@ -32,7 +32,7 @@ _GRID = 1 << 64
 stays small."""
 
 
-class Purse:
+class Budget:
     """rho, or delta, of one run.
 
     A strategy plans: "a tenth for this, the rest for those, alike". When a process is killed between a
@@ -139,7 +139,7 @@ class Ledger:
     spent, whether or not their answers were stored, and the sums above go on from there: events of all
     processes together stay within the total. A stored answer was released already; giving it again is
     post-processing and costs nothing. What of rho the run may still plan with, after answers were lost, is
-    told by `planned` and `price`: see `Purse`.
+    told by `planned` and `price`: see `Budget`.
 
     *Noise.* The ledger owns the bits that noise is drawn from, so that one place decides where they come from
     and what may be promised. With `test_seed` they come from a seed: then nothing is promised, which
@@ -191,8 +191,8 @@ class Ledger:
             raise InputError(invalid("partition_delta", "at least 0 and below delta", remedy))
         self._epsilon, self._delta = float(epsilon), float(delta)
         self._neighbours, self._accountant = neighbours, accountant
-        self._rho = Purse(accountant.total(self._epsilon, rest))
-        self._deltas = Purse(Fraction(partition_delta))
+        self._rho = Budget(accountant.total(self._epsilon, rest))
+        self._deltas = Budget(Fraction(partition_delta))
         self._lock, self._pid = threading.RLock(), os.getpid()
         header = LedgerHeader(self._epsilon, self._delta, self._deltas.total, neighbours, accountant.name)
         if keep is None and path is not None:

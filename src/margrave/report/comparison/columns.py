@@ -7,7 +7,7 @@ strongly columns depend on each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -29,29 +29,28 @@ from margrave.report.html import (
     tag,
 )
 from margrave.report.pictures import (
-    APART,
-    BOTTOM,
-    HEIGHT,
-    LEFT,
     MOST_NAMES,
     MOST_TABLES,
-    NAMES,
-    ROW,
-    TOP,
-    WIDTH,
     Bar,
     Cell,
     Distribution,
+    Frame,
+    enclose_bars,
     extent,
-    grid,
+    frame_bars,
     key_of,
+    largest_bars,
     line_class,
     mark,
-    ticks,
-    triangle,
-    triangle_legend,
 )
-from margrave.report.release.columns import ASSOCIATION_LEVELS, card, figures, level
+from margrave.report.release.columns import (
+    ASSOCIATION_LEVELS,
+    ASSOCIATION_WORDS,
+    card,
+    figures,
+    level,
+    pair_figure,
+)
 
 if TYPE_CHECKING:
     from margrave.evaluation.comparison import ColumnPair
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 7_000
 """Bars and marks of all pictures together, so that the page stays small."""
-
-_Scale = Callable[[float], float]
 
 
 def marginals_section(review: Review) -> Markup:
@@ -141,19 +138,10 @@ def marginal(shown: Sequence[Distribution], names: Sequence[str], key: str, titl
     kept = shown[:MOST_TABLES]
     shares = [bar.second or 0.0 for one in kept for bar in one.bars]
     scale = extent([bar.first for bar in kept[0].bars] + shares, [0.0])
-    drawn, height = (_upright if kept[0].ordered else _draw_lying)(kept, names, scale)
-    largest = sorted(range(len(kept[0].bars)), key=lambda at: -kept[0].bars[at].first)[:5]
-    spoken = "; ".join(_spoken(kept, names, at) for at in largest)
-    return tag(
-        "svg",
-        tag("title", title, id=f"{key}-t"),
-        tag("desc", f"Largest first: {spoken}.", id=f"{key}-d"),
-        drawn,
-        viewbox=f"0 0 {WIDTH:g} {height:g}",
-        role="img",
-        aria_labelledby=f"{key}-t {key}-d",
-        class_="bars",
-    )
+    frame = frame_bars(kept[0], scale)
+    draw = _draw_upright if kept[0].ordered else _draw_lying
+    spoken = [_spoken(kept, names, place) for place in largest_bars(kept[0].bars)]
+    return enclose_bars(frame, draw(kept, names, frame), spoken, key, title)
 
 
 def _spoken(shown: Sequence[Distribution], names: Sequence[str], at: int) -> str:
@@ -165,93 +153,46 @@ def _spoken(shown: Sequence[Distribution], names: Sequence[str], at: int) -> str
     return f"{shorten(bar.label, 40)}: real {percent(bar.first)}, {', '.join(others)}"
 
 
-def _upright(
-    shown: Sequence[Distribution], names: Sequence[str], scale: tuple[float, float, float]
-) -> tuple[Markup, float]:
-    low, high, _ = scale
-    floor = HEIGHT - BOTTOM
-
-    def at(share: float) -> float:
-        return floor - (share - low) / (high - low) * (floor - TOP)
-
-    parts = _levels(scale, at)
+def _draw_upright(shown: Sequence[Distribution], names: Sequence[str], frame: Frame) -> list[Markup]:
     bars = shown[0].bars
-    body = [place for place, bar in enumerate(bars) if not bar.apart]
-    apart = [place for place, bar in enumerate(bars) if bar.apart]
-    slot = (WIDTH - LEFT - 4 - APART * len(apart)) / max(len(body), 1)
-    spans = {place: (LEFT + 4 + slot * n, slot) for n, place in enumerate(body)}
-    spans |= {place: (WIDTH - APART * (len(apart) - n - 0.25), APART / 2) for n, place in enumerate(apart)}
-    for place, (x, width) in spans.items():
-        top = at(bars[place].first)
+    parts = []
+    for place, (bar, (x, width)) in enumerate(zip(bars, frame.spans, strict=True)):
+        top, zero = frame.at(bar.first), frame.at(0)
         box = {"x": f"{x + 0.4:.1f}", "y": f"{top:.1f}", "width": f"{max(width - 0.8, 0.6):.1f}"}
         tooltip = tag("title", _spoken(shown, names, place))
-        parts.append(tag("rect", tooltip, **box, height=f"{max(floor - top, 0.3):.1f}", class_="real"))
-    for place in apart:
-        middle = spans[place][0] + spans[place][1] / 2
-        parts.append(
-            tag("text", shorten(bars[place].tick, 9), x=f"{middle:.1f}", y=HEIGHT - 8, text_anchor="middle")
-        )
+        parts.append(tag("rect", tooltip, **box, height=f"{max(zero - top, 0.3):.1f}", class_="real"))
+    body = [place for place, bar in enumerate(bars) if not bar.apart]
     for n, one in enumerate(shown):
-        parts += _stairs(n, one.bars, body, spans, at)
-        parts += [mark(n, spans[p][0] + spans[p][1] / 2, at(one.bars[p].second or 0)) for p in apart]
-    parts += ticks([bars[place] for place in body], slot, WIDTH - APART * len(apart) * 0.95)
-    return join(*parts), HEIGHT
+        parts += _stairs(n, one.bars, body, frame)
+        parts += [_mark_bar(n, one.bars, place, frame) for place, bar in enumerate(bars) if bar.apart]
+    return parts
 
 
-def _levels(scale: tuple[float, float, float], at: _Scale) -> list[Markup]:
-    """Level lines of the grid and what they stand for."""
-    found = []
-    for value, text in grid(*scale):
-        y, css = f"{at(value):.1f}", "grid" if value else "zero"
-        line = tag("line", x1=LEFT, y1=y, x2=WIDTH, y2=y, class_=css)
-        found.append(
-            tag("g", line, tag("text", text, x=LEFT - 6, y=f"{at(value) + 4:.1f}", text_anchor="end"))
-        )
-    return found
+def _mark_bar(n: int, bars: Sequence[Bar], place: int, frame: Frame) -> Markup:
+    """The mark of a table at its share of an upright bar."""
+    return mark(n, frame.middle(place), frame.at(bars[place].second or 0))
 
 
-def _stairs(
-    place: int, bars: Sequence[Bar], body: Sequence[int], spans: dict[int, tuple[float, float]], at: _Scale
-) -> list[Markup]:
+def _stairs(n: int, bars: Sequence[Bar], body: Sequence[int], frame: Frame) -> list[Markup]:
     """A line of steps over the bins, with a few marks so that it is told from others without its colour."""
     if not body:
         return []
-    steps = []
-    for n, one in enumerate(body):
-        x, width = spans[one]
-        y = at(bars[one].second or 0)
-        steps.append(f"{'M' if n == 0 else 'L'}{x:.1f} {y:.1f}H{x + width:.1f}")
-    path = tag("path", d="".join(steps), class_=line_class(place))
+    steps: list[str] = []
+    for place in body:
+        x, width = frame.spans[place]
+        y = frame.at(bars[place].second or 0)
+        steps.append(f"{'L' if steps else 'M'}{x:.1f} {y:.1f}H{x + width:.1f}")
+    path = tag("path", d="".join(steps), class_=line_class(n))
     every = max(len(body) // 6, 1)
-    marked = body[min(place, len(body) - 1) % every :: every]
-    return [path, *(mark(place, spans[p][0] + spans[p][1] / 2, at(bars[p].second or 0)) for p in marked)]
+    marked = body[min(n, len(body) - 1) % every :: every]
+    return [path, *(_mark_bar(n, bars, place, frame) for place in marked)]
 
 
-def _draw_lying(
-    shown: Sequence[Distribution], names: Sequence[str], scale: tuple[float, float, float]
-) -> tuple[Markup, float]:
-    low, high, step = scale
-    bars = shown[0].bars
-    foot = TOP + ROW * len(bars)
-
-    def at(share: float) -> float:
-        return NAMES + (share - low) / (high - low) * (WIDTH - NAMES - 22)
-
-    parts = [
-        tag(
-            "g",
-            tag(
-                "line", x1=f"{at(v):.1f}", y1=TOP, x2=f"{at(v):.1f}", y2=foot, class_="grid" if v else "zero"
-            ),
-            tag("text", text, x=f"{at(v):.1f}", y=f"{foot + 16:.1f}", text_anchor="middle"),
-        )
-        for v, text in grid(low, high, step)
-    ]
-    for place, bar in enumerate(bars):
-        middle = TOP + ROW * (place + 0.5)
-        css = "apart" if bar.apart else None
-        label = shorten(bar.label, 20)
-        parts.append(tag("text", label, x=NAMES - 8, y=f"{middle + 4:.1f}", text_anchor="end", class_=css))
+def _draw_lying(shown: Sequence[Distribution], names: Sequence[str], frame: Frame) -> list[Markup]:
+    at = frame.at
+    parts = []
+    for place, bar in enumerate(shown[0].bars):
+        middle = frame.middle(place)
         box = {
             "x": f"{at(0):.1f}",
             "y": f"{middle - 8:.1f}",
@@ -264,7 +205,7 @@ def _draw_lying(
         for n, one in enumerate(shown):
             y = middle + (n - (len(shown) - 1) / 2) * spread
             parts.append(mark(n, at(one.bars[place].second or 0), y))
-    return join(*parts), foot + 24
+    return parts
 
 
 TV_LEVELS = (0.01, 0.02, 0.05, 0.1)
@@ -272,7 +213,6 @@ TV_LEVELS = (0.01, 0.02, 0.05, 0.1)
 SIGNED_LEVELS = (-0.4, -0.1, 0.1, 0.4)
 """Correlations at which the colour of a pair changes; set for reading, not measured."""
 TV_WORDS = ("at most 1%", "to 2%", "to 5%", "to 10%", "above 10%")
-V_WORDS = ("at most 0.05", "to 0.1", "to 0.2", "to 0.4", "above 0.4")
 SIGNED_WORDS = ("at most −0.4", "to −0.1", "to 0.1", "to 0.4", "above 0.4")
 PAIRS_DESCRIBED = 15
 """Pairs that are described in words under a picture; set for reading, not measured."""
@@ -328,7 +268,7 @@ def correlation_section(review: Review) -> Markup:
             v,
             ASSOCIATION_LEVELS,
             "q",
-            V_WORDS,
+            ASSOCIATION_WORDS,
             f"v{at}",
             f"Cramér's V: {name}",
             among=len(values),
@@ -400,9 +340,7 @@ def _figure(
         shown = f"{100 * value:.0f}" if shares else _short(value) if signed else fraction(value)
         spoken = percent(value) if shares else format_fixed(value)
         cells[names[i], names[j]] = Cell(level(value, levels), shown, f"{text}: {spoken}")
-    drawn = triangle(names, cells, palette, key, title, _describe_largest(cells))
-    entries = [(f"{palette}{at}", text) for at, text in enumerate(words)]
-    return tag("figure", tag("figcaption", tag("strong", f"{title}.")), drawn, triangle_legend(entries))
+    return pair_figure(names, cells, palette, key, title, _describe_largest(cells), words)
 
 
 def _short(value: float) -> str:

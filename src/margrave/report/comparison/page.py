@@ -37,7 +37,7 @@ from margrave.report.html import (
     table,
     tag,
 )
-from margrave.report.pictures import MOST_TABLES, key_of, line_class
+from margrave.report.pictures import MOST_TABLES, key_of, legend, line_class
 
 if TYPE_CHECKING:
     from margrave.evaluation.metrics.pictures import Curve, Curves
@@ -508,12 +508,7 @@ def plane_section(review: Review) -> Markup:
             "in the same numbers, they are alike; clusters of one kind alone tell of rows that are "
             "missing or made up.",
         ),
-        tag(
-            "p",
-            tag("span", tag("span", class_="swatch dot", aria_hidden="true"), "● real rows"),
-            tag("span", tag("span", class_="swatch plus", aria_hidden="true"), "+ rows of the other table"),
-            class_="legend",
-        ),
+        legend([("dot", "● real rows"), ("plus", "+ rows of the other table")]),
         tag(
             "div",
             *[

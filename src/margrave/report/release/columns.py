@@ -7,7 +7,7 @@ the fit where it was measured, and how strongly the two are associated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -37,7 +37,6 @@ from margrave.report.pictures import (
     picture,
     tail_of,
     triangle,
-    triangle_legend,
 )
 from margrave.report.release.fit import (
     FIT_HEADS,
@@ -87,7 +86,9 @@ def columns_section(schema: Schema, sides: Sides) -> Markup:
         for place, column in enumerate(columns)
     ]
     left = len(schema.attributes) - len(columns)
-    second = sides.name if shares is not None else None
+    colours = [("s1", "released, with ±2σ of noise")]
+    if shares is not None:
+        colours.append(("s2", sides.name))
     return join(
         tag(
             "p",
@@ -98,7 +99,7 @@ def columns_section(schema: Schema, sides: Sides) -> Markup:
                 "they are. Each bar is one value or one bin, and bins may differ in width."
             ),
         ),
-        legend("released, with ±2σ of noise", second),
+        legend(colours),
         figures(cards),
         tag("p", f"{count(left)} more columns are in the release and not drawn here.") if left else None,
     )
@@ -122,7 +123,7 @@ def card(name: str, facts: Markup, drawn: Markup, numbers: Markup) -> Markup:
 
 
 def _column(column: Column, place: int, sides: Sides, model: NDArray[np.float64] | None) -> Markup:
-    estimate = sides.released.told((column.name,))
+    estimate = sides.released.estimate((column.name,))
     second = model
     if sides.synthetic is not None:
         second = rows_share(sides.synthetic, (column.name,))
@@ -206,6 +207,7 @@ FIT_LEVELS = (0.75, 1.0, 1.25, 2.0)
 """Misfits over the noise at which the colour of a pair changes; set for reading, not measured."""
 ASSOCIATION_LEVELS = (0.05, 0.1, 0.2, 0.4)
 """Cramér's V at which the colour of a pair changes; set for reading, not measured."""
+ASSOCIATION_WORDS = ("at most 0.05", "to 0.1", "to 0.2", "to 0.4", "above 0.4")
 INFERRED = "not measured; the model's value is an inference"
 
 
@@ -269,6 +271,33 @@ def describe_larger_groups(released: Released) -> str:
     )
 
 
+def pair_figure(
+    names: Sequence[str],
+    cells: Mapping[tuple[str, str], Cell],
+    palette: str,
+    key: str,
+    title: str,
+    description: str,
+    words: Sequence[str],
+    *,
+    note: str = "",
+    empty: str = "",
+) -> Markup:
+    """A picture of pairs with its title above it, and below it what its colours mean.
+
+    Args:
+        names, cells, palette, key, title, description: As for `triangle`.
+        words: What each colour means, from level 0 on.
+        note: A sentence behind the title.
+        empty: What an empty place means, where that has to be said.
+    """
+    entries = [(f"{palette}{place}", text) for place, text in enumerate(words)]
+    entries += [("empty", empty)] if empty else []
+    caption = tag("figcaption", tag("strong", f"{title}. " if note else f"{title}."), note or None)
+    drawn = triangle(names, cells, palette, key, title, description)
+    return tag("figure", caption, drawn, legend(entries))
+
+
 def level(value: float, levels: Sequence[float]) -> int:
     """The number of levels that a value reaches."""
     return sum(value > bound for bound in levels)
@@ -281,7 +310,7 @@ def _fits(sides: Sides) -> dict[Clique, Fit]:
         return {}
     fits = {}
     for pair, share in zip(pairs, shares, strict=True):
-        estimate = sides.released.told(pair)
+        estimate = sides.released.estimate(pair)
         if estimate is not None:
             fits[pair] = sides.released.fit(estimate, share)
     return fits
@@ -326,31 +355,18 @@ def _fit_figure(names: tuple[str, ...], fits: dict[Clique, Fit]) -> Markup:
         ratio, distance = format_fixed(fit.ratio, 2), format_fixed(fit.distance, 4)
         spoken = f"{text}: {ratio} times the noise floor (distance {distance})"
         cells[pair] = Cell(level(fit.ratio, FIT_LEVELS), format_fixed(fit.ratio, 1), spoken)
-    drawn = triangle(
+    return pair_figure(
         names,
         cells,
         "f",
         "fit",
         "Fit of the measured pairs",
-        (
-            "Distance between the released and the fitted table of each measured pair, in "
-            "units of the noise floor."
-        ),
+        "Distance between the released and the fitted table of each measured pair, in "
+        "units of the noise floor.",
+        ("at most 0.75", "to 1", "to 1.25", "to 2", "above 2"),
+        note="Distance over noise floor: about 1 is noise alone.",
+        empty="not measured",
     )
-    entries = [
-        ("f0", "at most 0.75"),
-        ("f1", "to 1"),
-        ("f2", "to 1.25"),
-        ("f3", "to 2"),
-        ("f4", "above 2"),
-        ("empty", "not measured"),
-    ]
-    caption = tag(
-        "figcaption",
-        tag("strong", "Fit of the measured pairs. "),
-        "Distance over noise floor: about 1 is noise alone.",
-    )
-    return tag("figure", caption, drawn, triangle_legend(entries))
 
 
 def _strength_figure(names: tuple[str, ...], strengths: dict[Clique, float], measured: set[Clique]) -> Markup:
@@ -367,27 +383,16 @@ def _strength_figure(names: tuple[str, ...], strengths: dict[Clique, float], mea
         cells[pair] = Cell(
             level(value, ASSOCIATION_LEVELS), fraction(value), f"{text}: {format_fixed(value, 3)}, {origin}"
         )
-    drawn = triangle(
+    return pair_figure(
         names,
         cells,
         "q",
         "strength",
-        "Association in the released distribution",
+        "Association in the fitted distribution",
         "Cramér's V of each pair in the fitted distribution, from 0 to 1.",
+        ASSOCIATION_WORDS,
+        note="Cramér's V: 0 none, 1 complete.",
     )
-    entries = [
-        ("q0", "at most 0.05"),
-        ("q1", "to 0.1"),
-        ("q2", "to 0.2"),
-        ("q3", "to 0.4"),
-        ("q4", "above 0.4"),
-    ]
-    caption = tag(
-        "figcaption",
-        tag("strong", "Association in the fitted distribution. "),
-        "Cramér's V: 0 none, 1 complete.",
-    )
-    return tag("figure", caption, drawn, triangle_legend(entries))
 
 
 def _largest(fits: dict[Clique, Fit]) -> Markup | None:

@@ -108,11 +108,11 @@ class Released:
         }
         return tuple(sorted(held, key=lambda pair: (index[pair[0]], index[pair[1]])))
 
-    def measured(self, clique: Clique) -> Estimate:
+    def estimate_measured(self, clique: Clique) -> Estimate:
         """The table of a measured clique, all its measurements averaged by 1 / sigma^2."""
         return self._combine(clique, self._by_set[frozenset(clique)])
 
-    def told(self, clique: Clique) -> Estimate | None:
+    def estimate(self, clique: Clique) -> Estimate | None:
         """The table of a clique from every measured table that holds it; None if there is none."""
         wanted = frozenset(clique)
         near = min((self._holding.get(name, []) for name in clique), key=len)
@@ -207,7 +207,8 @@ class TableFits:
             return cls(None, "nothing")
         pairs = zip(released.cliques, shares, strict=True)
         return cls(
-            tuple(released.fit(released.measured(clique), share) for clique, share in pairs), fitted.name
+            tuple(released.fit(released.estimate_measured(clique), share) for clique, share in pairs),
+            fitted.name,
         )
 
     def render(self) -> Markup:

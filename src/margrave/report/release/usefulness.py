@@ -187,7 +187,7 @@ def judge_release(release: Release, model: Model | None) -> Usefulness:
     """
     released, declared = Released(release), set(release.declared_columns)
     columns = tuple(
-        _judge_column(column, released.told((column.name,)), released.rows, column.name in declared)
+        _judge_column(column, released.estimate((column.name,)), released.rows, column.name in declared)
         for column in release.schema.attributes
     )
     blurred = {column.name for column in columns if column.state in {"noise", "unmeasured"}}
@@ -297,7 +297,7 @@ def _thin_out(pairs: Sequence[Clique], released: Released) -> list[Clique]:
 
 def _judge_pairs(released: Released, pairs: Sequence[Clique], fitted: Fitted) -> Iterable[PairUse]:
     """The dependence of each pair, in the released tables and in the model."""
-    estimates = [estimate for pair in pairs if (estimate := released.told(pair)) is not None]
+    estimates = [estimate for pair in pairs if (estimate := released.estimate(pair)) is not None]
     found = [_measure_dependence(estimate) for estimate in estimates]
     far = [place for place, (beyond, _, _) in enumerate(found) if beyond >= MIN_PAIR_DEVIATIONS]
     shares = fitted.shares([estimates[place].clique for place in far])

@@ -57,7 +57,7 @@ class Storage:
         whole = isinstance(column, Whole) or WHOLE_DTYPE.fullmatch(dtype) is not None
         return cls(float(whole), dtype.lower() in SINGLE_PRECISION_DTYPES)
 
-    def held(self, values: Floats) -> Floats:
+    def round_values(self, values: Floats) -> Floats:
         """The nearest numbers it can hold."""
         if self.single:
             return values.astype(np.float32).astype(np.float64)
@@ -173,7 +173,7 @@ class _Together:
     ) -> NDArray[np.int64]:
         """Draw the numbers of some rows within bounds, in place; return the rows that still break a rule."""
         grains = [storage.grain for storage in self.storage]
-        values[:, rows] = self._settle_rounding(self.joint.solved(low, high, grains, rng)[0], rows)
+        values[:, rows] = self._settle_rounding(self.joint.solve(low, high, grains, rng)[0], rows)
         return rows[self.joint.find_disobeyed(values[:, rows], ~np.isnan(low), self.rounding)]
 
     def _borrow(self, values: Floats, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -199,7 +199,7 @@ class _Together:
         values = np.empty((len(self.columns), len(rows)))
         for i, (name, column) in enumerate(self.columns.items()):
             if isinstance(column, Binned):
-                values[i] = self.storage[i].held(in_bins(self.codes[name][rows], column, rng))
+                values[i] = self.storage[i].round_values(in_bins(self.codes[name][rows], column, rng))
             else:
                 values[i] = np.nan_to_num(self.low[i, rows])
         return self._add_totals(self._keep_known(values, rows), rows)
@@ -222,7 +222,7 @@ class _Together:
             added = np.zeros(len(rows))
             for part in parts:
                 added = added + values[part]
-            values[total] = np.where(told, self.storage[total].held(added), values[total])
+            values[total] = np.where(told, self.storage[total].round_values(added), values[total])
         return values
 
     def _free(self, name: str, rows: NDArray[np.int64]) -> Truths:
@@ -232,7 +232,9 @@ class _Together:
 
     def _settle_rounding(self, values: Floats, rows: NDArray[np.int64]) -> Floats:
         """What rounding left undone: storage precision, totals, and orders that miss by the last digit."""
-        held = np.stack([storage.held(own) for storage, own in zip(self.storage, values, strict=True)])
+        held = np.stack(
+            [storage.round_values(own) for storage, own in zip(self.storage, values, strict=True)]
+        )
         return self.joint.in_order(self._add_totals(self._keep_known(held, rows), rows))
 
 
@@ -401,4 +403,4 @@ def _store_numbers(numbers: NDArray[Any], column: Binned, dtype: str) -> NDArray
     """The numbers as the column's storage holds them."""
     if isinstance(column, Whole):
         return numbers
-    return Storage.of(column, dtype).held(numbers)
+    return Storage.of(column, dtype).round_values(numbers)

@@ -66,7 +66,7 @@ class Tower:
     stepped: tuple[bool, ...]
     slack: Floats
 
-    def solved(self, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+    def solve(self, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
         """A solution for each row, each variable even in the interval left to it, [variables, rows].
 
         Returns:

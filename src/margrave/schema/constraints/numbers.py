@@ -113,7 +113,7 @@ class NumberRules:
         """Whether numbers in these bins that obey all rules are found, whole ones where they have to be."""
         low, high = self.bounds({name: np.array([codes[name]]) for name in self.clique}, 1)
         grains = [float(self.whole[name]) for name in self.numbers]
-        return not self.solved(low, high, grains, np.random.default_rng(0))[1].any()
+        return not self.solve(low, high, grains, np.random.default_rng(0))[1].any()
 
     def possible(self, columns: Columns, rows: int, exact: Columns | None = None) -> Truths:
         """Whether some values in each row's bins obey all the rules, [rows]; arguments as for `bounds`."""
@@ -148,7 +148,7 @@ class NumberRules:
         found: Floats = np.maximum(inside, 0.5) / draws
         return found
 
-    def solved(
+    def solve(
         self, low: Floats, high: Floats, grains: Sequence[float], rng: np.random.Generator
     ) -> tuple[Floats, Truths]:
         """Numbers within bounds that obey all rules, [numbers, rows], and the rows where none were found.
@@ -161,7 +161,7 @@ class NumberRules:
         found, failed = np.zeros(low.shape), np.zeros(low.shape[1], dtype=np.bool_)
         unit = min((grain for grain in grains if grain), default=1.0)
         for rows, tower in self._towers(low, high, grains):
-            found[:, rows], failed[rows] = tower.solved(rng)
+            found[:, rows], failed[rows] = tower.solve(rng)
         steps = np.array([grain or unit for grain in grains])
         return found * steps[:, None], failed
 

@@ -1,8 +1,8 @@
 """Arrow storage types: their names, and decoding into them.
 
-Whole numbers of days or microseconds as an Arrow array of dates, time stamps, times, durations or text.
-
-What the codes of a listed column stand for, in an Arrow type.
+A listed column has one value a code, in whatever Arrow type is wanted (`label_array`). Whole numbers of days
+or microseconds become dates, time stamps, times, durations or text (`temporal_array`). All else that is drawn
+inside bins becomes numbers of the type wanted (`decode_column`).
 """
 
 from __future__ import annotations

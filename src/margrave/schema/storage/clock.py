@@ -29,12 +29,11 @@ from numpy.typing import NDArray
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks of a second in each unit of Arrow."""
-MICRO = PER_SECOND["us"]
 MIN_TICKS, MAX_TICKS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 Whole = NDArray[np.int64]
 DAY = 86_400_000_000
 """Microseconds of a day."""
-SECOND = 1_000_000
+SECOND = PER_SECOND["us"]
 """Microseconds of a second."""
 
 DATE_PARTS = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
@@ -65,7 +64,7 @@ def temporal_kind(kind: Any) -> str:
 
 def unit_of(kind: Any) -> int:
     """The least difference between two values of an Arrow temporal type, in days or microseconds: public."""
-    return 1 if pa.types.is_date(kind) else max(MICRO // PER_SECOND[kind.unit], 1)
+    return 1 if pa.types.is_date(kind) else max(SECOND // PER_SECOND[kind.unit], 1)
 
 
 def keep_temporal(array: Any) -> Any:
@@ -178,13 +177,17 @@ def _part(parts: Any, name: str) -> Whole:
 
 def _days(parts: Any) -> tuple[Whole, Truths]:
     year, month, day = (_part(parts, name) for name in ("year", "month", "day"))
-    sound = (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
-    sound &= day <= DAYS[np.clip(month, 1, 12) - 1]
-    leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
-    sound &= leap | (month != 2) | (day < 29)
+    sound = (year >= 1) & are_days(year, month, day)
     first = (year - 1970) * 12 + np.clip(month, 1, 12) - 1
     days = first.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
     return days, sound
+
+
+def are_days(year: Whole, month: Whole, day: Whole) -> Truths:
+    """Which days there are in the Gregorian calendar, shape [days]."""
+    leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
+    within = (month >= 1) & (month <= 12) & (day >= 1) & (day <= DAYS[np.clip(month, 1, 12) - 1])
+    return np.asarray(within & (leap | (month != 2) | (day < 29)))
 
 
 def _clock(parts: Any) -> tuple[Whole, Truths]:

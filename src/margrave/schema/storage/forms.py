@@ -44,9 +44,7 @@ def normal(array: Array, name: str) -> Array:
     Raises:
         InputError: The column stores something else, such as lists.
     """
-    kind = array.type
-    if isinstance(array, pa.ChunkedArray):
-        array = _one_chunk(array)
+    array, kind = one_chunk(array), array.type
     if clock.is_temporal(kind):
         return clock.ticks(array)
     if pa.types.is_integer(kind):
@@ -61,13 +59,14 @@ def normal(array: Array, name: str) -> Array:
         return pc.cast(array, pa.large_string()).dictionary_encode()
     if pa.types.is_dictionary(kind):
         return _recode(array, name)
-    raise InputError(
-        invalid(
-            f"column {name!r}",
-            "made of numbers, truth values, text, dates or times",
-            "Cast it to text or numbers, or drop the column.",
-        )
-    )
+    raise unsupported_column(name)
+
+
+def unsupported_column(name: object) -> InputError:
+    """The error about a column that stores something that has no column kind, such as lists."""
+    constraint = "made of numbers, truth values, text, dates or times"
+    remedy = "Cast it to text or numbers, or drop the column."
+    return InputError(invalid(f"column {name!r}", constraint, remedy))
 
 
 def keep_column(array: Array, name: str) -> Array:
@@ -78,7 +77,7 @@ def keep_column(array: Array, name: str) -> Array:
     """
     if not clock.is_temporal(array.type):
         return normal(array, name)
-    return clock.keep_temporal(_one_chunk(array) if isinstance(array, pa.ChunkedArray) else array)
+    return clock.keep_temporal(one_chunk(array))
 
 
 def list_values(array: Array, name: str) -> Array:
@@ -94,7 +93,10 @@ def list_values(array: Array, name: str) -> Array:
     return pa.DictionaryArray.from_arrays(coded.indices, labels)
 
 
-def _one_chunk(array: Array) -> Array:
+def one_chunk(array: Array) -> Array:
+    """A column, whatever its chunks are, as one pyarrow.Array."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
     if pa.types.is_dictionary(array.type):
         # Chunks may each have a dictionary of their own, and then a code means another text in each.
         array = array.unify_dictionaries()

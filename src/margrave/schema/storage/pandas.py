@@ -12,6 +12,7 @@ import pyarrow as pa
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Categorical, Column, Listed, Ordinal
 from margrave.schema.encoded import Codes
+from margrave.schema.storage import forms
 from margrave.schema.storage.arrow import arrow_type, decode_column, label_array
 
 CATEGORY = re.compile(r"category\[(.+)\]")
@@ -149,13 +150,7 @@ def _to_array(column: Any, name: Any) -> Any:
         if isinstance(dtype, pd.SparseDtype):
             column = column.sparse.to_dense()
         return pa.array(column, from_pandas=True)
-    raise InputError(
-        invalid(
-            f"column {name!r}",
-            "made of numbers, truth values, text, dates or times",
-            "Cast it to text or numbers, or drop the column.",
-        )
-    )
+    raise forms.unsupported_column(name)
 
 
 def _to_texts(column: Any, name: Any) -> Any:

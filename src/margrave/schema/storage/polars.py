@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from margrave.errors import InputError, invalid
 from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
+from margrave.schema.storage import forms
 from margrave.schema.storage.arrow import decode_column, label_array
 
 PLAIN: dict[str, Any] = {
@@ -94,13 +94,7 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
     dtypes = [dtype_text(column.dtype) for column in frame]
     for column, dtype in zip(frame, dtypes, strict=True):
         if not is_supported(dtype):
-            raise InputError(
-                invalid(
-                    f"column {column.name!r}",
-                    "made of numbers, truth values, text, dates or times",
-                    "Cast it to text or numbers, or drop the column.",
-                )
-            )
+            raise forms.unsupported_column(column.name)
     return list(frame.columns), [_to_array(column) for column in frame], dtypes
 
 

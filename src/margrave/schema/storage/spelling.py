@@ -163,7 +163,7 @@ def _date_places(parts: Any) -> Places:
     )
     century = np.where(third >= FIRST_YEAR_OF_TWO_DIGITS, 1900, 2000)
     year = np.where(ahead, first, np.where(lengths["three"] == 2, century + third, third))
-    day_first, month_first = _is_day(first, second, year), _is_day(second, first, year)
+    day_first, month_first = clock.are_days(year, second, first), clock.are_days(year, first, second)
     order = np.select([ahead, day_first & month_first, day_first], [3, 2, 0], 1)
     sound = _truths(pc.is_valid(parts)) & _truths(pc.equal(mark, get_group(parts, "again")))
     sound &= (year > 0) & _is_clock(parts)
@@ -171,7 +171,7 @@ def _date_places(parts: Any) -> Places:
     wide = (lengths["one"] == 2) & (lengths["two"] == 2)
     sound &= np.where(
         ahead,
-        _is_day(third, second, year) & (lengths["three"] <= 2),
+        clock.are_days(year, second, third) & (lengths["three"] <= 2),
         (day_first | month_first) & ((short & (wide | (mark_place == 0))) | (lengths["three"] == 4)),
     )
     small = np.where(ahead, third, first), np.where(ahead, lengths["three"], lengths["one"])
@@ -186,12 +186,6 @@ def _date_places(parts: Any) -> Places:
     for place, classes in sizes:
         found = found * len(classes) + place
     return np.where(sound, found, -1)
-
-
-def _is_day(day: Places, month: Places, year: Places) -> Truths:
-    leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
-    within = (month >= 1) & (month <= 12) & (day >= 1) & (day <= clock.DAYS[np.clip(month, 1, 12) - 1])
-    return np.asarray(within & (leap | (month != 2) | (day < 29)))
 
 
 def _is_clock(parts: Any) -> Truths:
@@ -320,7 +314,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
-vote on them, see `margrave.schema.storage.spelling`."""
+vote on them: NUMBER_VOTES and DATE_VOTES."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
 """Letters of a date, YYYY-MM-DD, in front of the time of a moment."""
@@ -406,8 +400,7 @@ def spell_numbers(values: Any, spelling: str) -> Any:
         values: An Arrow array of whole numbers or floats.
         spelling: As `NUMBER_SPELLING` has it, such as "0.00" or "0.##".
     """
-    coded = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    coded = coded.dictionary_encode()
+    coded = forms.one_chunk(values).dictionary_encode()
     part = spelling.partition(".")[2]
     texts = [
         None if one is None else _spell(one, part.count("0"), len(part))
@@ -500,18 +493,13 @@ def _write_column(column: Any, name: str, text: TextFormat) -> Any:
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if numeric and name not in text.columns and (text.decimal == "." or pa.types.is_integer(kind)):
         return column
-    coded = pa.chunked_array(column).combine_chunks() if isinstance(column, list) else _one_array(column)
+    coded = forms.one_chunk(column)
     coded = coded if pa.types.is_dictionary(kind) else coded.dictionary_encode()
     if numeric:
         written = _write_all(_number_texts(coded.dictionary), text.number(name).write)
     else:
         written = _write_texts(coded.dictionary.cast(pa.large_string()), name, text)
     return pa.DictionaryArray.from_arrays(coded.indices, written).cast(pa.large_string())
-
-
-def _one_array(column: Any) -> Any:
-    combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _number_texts(values: Any) -> Any:

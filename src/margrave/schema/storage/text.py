@@ -1,8 +1,8 @@
 """TextFormat: how a text file is written. Public: the user's word, never read from the rows.
 
-How numbers and dates are written in cells of text files: read into their usual form, and written again.
-
-The usual form is that of `storage` for numbers (12, -3.5, 1e5) and that of `iso` for dates (2024-12-31).
+`NumberFormat` and `DateFormat` are how numbers and dates are written in its cells. They are read into their
+usual form, and written again. The usual form is that of `forms` for numbers (12, -3.5, 1e5) and that of
+`clock` for dates (2024-12-31).
 """
 
 from __future__ import annotations
