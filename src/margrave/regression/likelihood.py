@@ -176,21 +176,25 @@ class ModelRows:
                 [np.ones((1, len(weights))), *(m[:, c] for m, c in zip(matrices, self.codes, strict=True))]
             )
             return np.asarray(self.weight * ((numbers * weights) @ numbers.T))
-        found, starts, sums = np.zeros((design.size, design.size)), self._starts, self._sum_codes(weights)
-        weights = np.ascontiguousarray(weights)
-        found[0] = self._sum_tables(float(weights.sum()), sums)
-        found[:, 0] = found[0]
+        weights, sums = np.ascontiguousarray(weights), self._sum_codes(weights)
+        # Numbers stand in the order of the joined features here, so that blocks are stretches of it.
+        order = np.concatenate([[0], *(part.places for part in self._joined)])
+        found, starts, at = np.zeros((design.size, design.size)), self._starts, 1
+        found[0] = self._sum_tables(float(weights.sum()), sums)[order]
         for j, part in enumerate(self._joined):
-            at, matrix, own = part.places, part.matrix, slice(starts[j], starts[j + 1])
-            found[np.ix_(at, at)] = (matrix * sums[own]) @ matrix.T
-            tables = np.zeros((matrix.shape[1], starts[-1]))
+            own, end = slice(starts[j], starts[j + 1]), at + len(part.places)
+            found[at:end, at:end] = (part.matrix * sums[own]) @ part.matrix.T
+            tables = np.zeros((part.matrix.shape[1], starts[-1]))
             _add_pairs(self._lines, j, int(starts[j]), weights, tables)
-            turned = matrix @ tables[:, own.stop :]
+            turned, beside = part.matrix @ tables[:, own.stop :], end
             for k, other in enumerate(self._joined[j + 1 :], j + 1):
                 inside = slice(starts[k] - own.stop, starts[k + 1] - own.stop)
-                block = turned[:, inside] @ other.matrix.T
-                found[np.ix_(at, other.places)], found[np.ix_(other.places, at)] = block, block.T
-        return np.asarray(self.weight * found)
+                found[at:end, beside : beside + len(other.places)] = turned[:, inside] @ other.matrix.T
+                beside += len(other.places)
+            at = end
+        placed = np.empty_like(found)
+        placed[np.ix_(order, order)] = np.triu(found) + np.triu(found, 1).T
+        return np.asarray(self.weight * placed)
 
     def _sum_codes(self, weights: Floats) -> Floats:
         """The sum of weights a row by code of joined features: shape [their codes]."""

@@ -115,9 +115,7 @@ def balance(
         return [np.array(column, dtype=np.int64) for column in columns]
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
     by = order_by_group(groups, int(groups.max()) + 1)
-    # As narrow as they fit, so that more rows lie in the cache; unsigned, as telling places that count from
-    # the end of an array from others takes time.
-    codes = lines_of(columns, starts, by).astype(np.uint16 if starts[-1] <= 1 << 16 else np.uint32)
+    codes = lines_of(columns, starts, by).astype(_narrowest(int(starts[-1])))
     # The excess begins at minus the expectation, and counting adds the rows.
     excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
     if not _count_within(codes, excess, deadline):
@@ -133,6 +131,12 @@ def balance(
                 return columns_of(codes, starts, by)
             _swap(codes, order, ends, moved[first : first + at_once], excess, turn % step, step, state)
     return columns_of(codes, starts, by)
+
+
+def _narrowest(codes: int) -> type[np.uint16] | type[np.uint32]:
+    """The type of so many codes: narrow, so that more rows lie in the cache, and unsigned, as telling places
+    that count from the end of an array from others takes time."""
+    return np.uint16 if codes <= 1 << 16 else np.uint32
 
 
 def _count_within(codes: Lines, excess: Singles, deadline: Deadline | None) -> bool:
@@ -202,7 +206,7 @@ def balance_column(
     _count_with(codes, v, others, starts, excess)
     # Of many rows a part in stretches is enough, since swaps need near neighbours to try.
     rows = by if len(by) <= most else _stretches(by, most, rng)
-    near = np.empty((len(rows), len(drawn)), dtype=np.int32)
+    near = np.empty((len(rows), len(drawn)), dtype=_narrowest(len(excess)))
     _gather(codes, others, starts, rows, near)
     column = codes[v, rows]
     _swap_drawn(column, keys[rows], table, near, excess, passes, fresh_state(rng))
@@ -335,7 +339,7 @@ def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, exces
 
 
 @compile_kernel
-def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Ints) -> None:
+def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Lines) -> None:
     """Rows of codes of several attributes, one attribute after another in number."""
     for w in range(len(others)):
         column = codes[others[w]]
@@ -348,7 +352,7 @@ def _swap_drawn(
     column: NDArray[Any],
     keys: Longs,
     table: Floats,
-    near: Ints,
+    near: Lines,
     excess: Singles,
     passes: int,
     state: NDArray[np.uint64],
@@ -371,8 +375,8 @@ def _swap_drawn(
             # s and t: the codes of another attribute in the two rows. Where they agree the swap moves
             # nothing.
             s, t = near[p, w], near[q, w]
-            if s != t:
-                change += excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+            part = excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+            change += part if s != t else np.float32(0.0)
         # Strictly better only: equal ones would be swapped back and forth.
         if change < -0.001:
             column[p], column[q] = b, a
