@@ -27,7 +27,7 @@ from margrave.models._sampling.rounding import fresh_state, order_by_group, unif
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
-Lines = NDArray[np.uint16] | NDArray[np.uint32]
+Lines = NDArray[np.uint16 | np.uint32]
 
 BLOCK = 1 << 12
 """Rows that are turned at once: what a core's cache holds of some tens of columns. Whole columns are written
@@ -133,10 +133,10 @@ def balance(
     return columns_of(codes, starts, by)
 
 
-def _narrowest(codes: int) -> type[np.uint16] | type[np.uint32]:
+def _narrowest(codes: int) -> np.dtype[Any]:
     """The type of so many codes: narrow, so that more rows lie in the cache, and unsigned, as telling places
     that count from the end of an array from others takes time."""
-    return np.uint16 if codes <= 1 << 16 else np.uint32
+    return np.dtype(np.uint16 if codes <= 1 << 16 else np.uint32)
 
 
 def _count_within(codes: Lines, excess: Singles, deadline: Deadline | None) -> bool:
