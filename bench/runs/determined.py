@@ -48,7 +48,7 @@ from margrave.tables.estimates import labels_of, scores_of
 Floats = NDArray[np.float64]
 DELTA = 1e-6
 CLEARS, LEAKS = (-np.inf, 1.0, 2.0, 4.0), (0.01, 0.1)
-FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0)
+FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
 """Bounds that are compared, times that of `find_reach`."""
 STEPS, FARTHEST = 15, 14.0
 """Newton steps to a table's own logistic coefficients; a change over a column's range that so many steps have
