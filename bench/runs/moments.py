@@ -8,8 +8,10 @@ mean squared error on its test rows; or one of the nursery (docs/nursery.md), wi
 encodings, and the mean squared distance between predictions and those of least squares of its rows, over the
 variance of the target. A line a run: `both` and `model`, `margrave.regression` with that source from a
 release of `auto`; `ssp`, `Regressor` with the whole epsilon; `moments`, `moments_model`, `moments_measured`
-from a release of `auto` with moments=True. delta 1e-5. --alone leaves out the first three. --share overrides
-the share of rho that moments get. Noise is fresh in every run. Not private.
+from a release of `auto` with moments=True; `rows` and `moments_rows`, the mean total variation of all tables
+of two columns between as many synthetic rows of these releases and the table's own. delta 1e-5. --alone
+leaves out what no release with moments is needed for. --share overrides the share of rho that moments get.
+Noise is fresh in every run. Not private.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +80,20 @@ def open_case(name: str, data: Path | None) -> Case:
     return raw, schema, target, {}, distance
 
 
+def compare_rows(synthesis: Any, raw: Any, schema: mg.Schema) -> float:
+    """The mean total variation of tables of two columns between synthetic rows and the table's."""
+    real, drawn = encode(raw, schema), encode(synthesis.sample(raw.num_rows), schema)
+    apart = []
+    for a, b in combinations(real.domain.names, 2):
+        cells = real.domain[a] * real.domain[b]
+        tables = [
+            np.bincount(rows.column(a) * real.domain[b] + rows.column(b), minlength=cells) / rows.rows
+            for rows in (real, drawn)
+        ]
+        apart.append(0.5 * np.abs(tables[0] - tables[1]).sum())
+    return float(np.mean(apart))
+
+
 def run_once(case: Case, epsilon: float, share: float | None, alone: bool) -> dict[str, float]:
     """The scores of one release each."""
     raw, schema, target, options, judge = case
@@ -87,6 +104,7 @@ def run_once(case: Case, epsilon: float, share: float | None, alone: bool) -> di
         for source in ("both", "model"):
             found = linear(synthesis, target, source=source, **options)
             scores[source] = judge(found, found.estimates)
+        scores["rows"] = compare_rows(synthesis, raw, schema)
         single = Regressor(target=target, **common, **options).fit(raw)
         scores["ssp"] = judge(single, single.estimates)
     run = mg.Synthesizer("auto", target=target, moments=True, **common)
@@ -100,6 +118,7 @@ def run_once(case: Case, epsilon: float, share: float | None, alone: bool) -> di
     scores["moments_measured"] = judge(found, found.unbiased)
     found = linear(synthesis, target, source="model", **options)
     scores["moments_model"] = judge(found, found.estimates)
+    scores["moments_rows"] = compare_rows(synthesis, raw, schema)
     return {name: round(score, 6) for name, score in scores.items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import InputError, ReleaseError, SchemaError
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture import additive, additive_dual
-from margrave.models._mixture.additive import Additive, fit_additive, slack
+from margrave.models._mixture.additive import Additive, fit_additive, rank_alike, slack
 from margrave.models._mixture.additive_dual import Dual, lowest
 from margrave.schema.domain import Domain
 
@@ -342,3 +342,14 @@ def test_shares_of_three_codes_are_as_wanted():
     assert truth.with_shares(columns, wanted).probabilities(columns).mean(axis=0) == pytest.approx(
         wanted, rel=1e-3
     )
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_rows_are_ranked_by_their_likeliest_code_and_then_by_its_probability(width):
+    rng = np.random.default_rng(width)
+    kinds = rng.dirichlet(np.ones(width), size=20)
+    shares = kinds[rng.integers(20, size=300)]
+    keys = [(0 if width == 2 else int(row.argmax()), row[1] if width == 2 else row.max()) for row in shares]
+    places = sorted(set(keys))
+    assert rank_alike(shares).tolist() == [places.index(key) for key in keys]
+    assert rank_alike(shares[:0]).shape == (0,)

@@ -11,7 +11,7 @@ from exact_releases import Released, TableModel, counts_of, noisy_release
 from numpy.typing import NDArray
 
 import margrave as mg
-from margrave.regression import linear
+from margrave.regression import likelihood, linear
 from margrave.regression.design import KeptTables, centre
 from margrave.regression.encoding import encode_feature
 from margrave.regression.likelihood import ModelRows, _invert
@@ -122,10 +122,14 @@ def rows_of(kinds: dict[str, str], rng: np.random.Generator) -> tuple[ModelRows,
     return rows, np.hstack([np.ones((ROWS, 1)), *parts])
 
 
+@pytest.mark.parametrize("joined", [1, 256])
 @pytest.mark.parametrize(
     "kinds", [{"school": "levels", "ward": "levels"}, {"school": "ranks", "ward": "ranks"}]
 )
-def test_sums_over_rows_by_codes_are_those_of_their_numbers(kinds: dict[str, str]) -> None:
+def test_sums_over_rows_by_codes_are_those_of_their_numbers(
+    kinds: dict[str, str], joined: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(likelihood, "MAX_JOINED", joined)
     rng = np.random.default_rng(3)
     rows, numbers = rows_of(kinds, rng)
     theta, weights = rng.normal(size=numbers.shape[1]), rng.normal(size=ROWS)

@@ -51,6 +51,8 @@ SEPARATED = 1e-7
 COUNTED = 3
 """Numbers a feature has on average from which on X'WX is made of counts of pairs of codes: these take about
 1 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
+MAX_JOINED = 256
+"""Combinations of codes up to which features are looked at as one."""
 
 
 @compile_kernel
@@ -86,6 +88,45 @@ def _add_pairs(lines: Places, feature: int, first: int, weights: Floats, found: 
             own[line[k]] += weight
 
 
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Features that are looked at as one, whose codes are the combinations of theirs that rows have.
+
+    Args:
+        places: Of their numbers among all, shape [numbers].
+        matrix: The numbers of each combination, shape [numbers, combinations].
+        codes: The combination of each row, shape [rows].
+    """
+
+    places: NDArray[np.int64]
+    matrix: Floats
+    codes: NDArray[np.int64]
+
+    def join(self, other: _Joined) -> _Joined | None:
+        """Both as one; None where rows have more than MAX_JOINED combinations of their codes."""
+        size = other.matrix.shape[1]
+        if self.matrix.shape[1] * size > MAX_JOINED**2:
+            return None
+        cells = self.codes * size + other.codes
+        held = np.bincount(cells, minlength=1) > 0
+        one, two = np.divmod(np.flatnonzero(held), size)
+        if len(one) > MAX_JOINED:
+            return None
+        matrix = np.vstack([self.matrix[:, one], other.matrix[:, two]])
+        return _Joined(np.concatenate([self.places, other.places]), matrix, (np.cumsum(held) - 1)[cells])
+
+
+def _join_features(design: Design, codes: Sequence[NDArray[np.int64]]) -> list[_Joined]:
+    """All features, those of few codes joined; each feature's codes have shape [rows]."""
+    found: list[_Joined] = []
+    for j in sorted(range(len(codes)), key=lambda j: design.matrices[j].shape[1]):
+        places = np.arange(design.starts[j], design.starts[j + 1])
+        alone = _Joined(places, design.matrices[j], codes[j])
+        both = found[-1].join(alone) if found else None
+        found[-1:] = [*found[-1:], alone] if both is None else [both]
+    return found
+
+
 @dataclass(frozen=True)
 class ModelRows:
     """Rows of the model in the design's numbers, kept as codes: sums over rows are sums over tables.
@@ -104,17 +145,15 @@ class ModelRows:
 
     def predict(self, theta: Floats) -> Floats:
         """The linear predictor x'theta, shape [rows]."""
-        found, design = np.full(len(self.labels), theta[0]), self.design
-        if design.matrices:
-            numbers = [theta[design.places(j)] @ matrix for j, matrix in enumerate(design.matrices)]
+        found = np.full(len(self.labels), theta[0])
+        if self._joined:
+            numbers = [theta[part.places] @ part.matrix for part in self._joined]
             _add_numbers(self._lines, np.concatenate(numbers), found)
         return found
 
     def sum_weighted(self, weights: Floats) -> Floats:
         """The sum over rows of x times a weight a row, times `weight`: shape [p]."""
-        sums = np.zeros(self._starts[-1])
-        _add_weights(self._lines, np.ascontiguousarray(weights), sums)
-        return self.weight * self._sum_tables(float(weights.sum()), sums)
+        return self.weight * self._sum_tables(float(weights.sum()), self._sum_codes(weights))
 
     def sum_codes(self, numbers: Sequence[Floats]) -> Floats:
         """The sum over rows of x times a number of the code that it comes from, times `weight`: shape [p].
@@ -122,10 +161,12 @@ class ModelRows:
         Args:
             numbers: Of each feature's codes, shape [codes] each; the constant's is `middle` of the design.
         """
-        sums = np.zeros(self._starts[-1])
-        _add_weights(self._lines, np.ones(len(self.labels)), sums)
-        constant = len(self.labels) * self.design.middle
-        return self.weight * self._sum_tables(constant, sums * np.concatenate([np.zeros(0), *numbers]))
+        found = np.zeros(self.design.size)
+        found[0] = len(self.labels) * self.design.middle
+        for j, (matrix, own) in enumerate(zip(self.design.matrices, numbers, strict=True)):
+            counts = np.bincount(self.codes[j], minlength=matrix.shape[1])
+            found[self.design.places(j)] = matrix @ (counts * own)
+        return self.weight * found
 
     def cross(self, weights: Floats) -> Floats:
         """The sum over rows of x x' times a weight a row, times `weight`: shape [p, p]."""
@@ -135,40 +176,56 @@ class ModelRows:
                 [np.ones((1, len(weights))), *(m[:, c] for m, c in zip(matrices, self.codes, strict=True))]
             )
             return np.asarray(self.weight * ((numbers * weights) @ numbers.T))
-        found, starts = np.zeros((design.size, design.size)), self._starts
-        weights, sums = np.ascontiguousarray(weights), np.zeros(starts[-1])
-        _add_weights(self._lines, weights, sums)
-        found[0] = self._sum_tables(float(weights.sum()), sums)
-        for j, matrix in enumerate(matrices):
-            at, own = design.places(j), slice(starts[j], starts[j + 1])
-            found[at, at] = (matrix * sums[own]) @ matrix.T
-            tables = np.zeros((matrix.shape[1], starts[-1]))
+        weights, sums = np.ascontiguousarray(weights), self._sum_codes(weights)
+        # Numbers stand in the order of the joined features here, so that blocks are stretches of it.
+        order = np.concatenate([[0], *(part.places for part in self._joined)])
+        found, starts, at = np.zeros((design.size, design.size)), self._starts, 1
+        found[0] = self._sum_tables(float(weights.sum()), sums)[order]
+        for j, part in enumerate(self._joined):
+            own, end = slice(starts[j], starts[j + 1]), at + len(part.places)
+            found[at:end, at:end] = (part.matrix * sums[own]) @ part.matrix.T
+            tables = np.zeros((part.matrix.shape[1], starts[-1]))
             _add_pairs(self._lines, j, int(starts[j]), weights, tables)
-            turned = matrix @ tables[:, own.stop :]
-            for k in range(j + 1, len(matrices)):
+            turned, beside = part.matrix @ tables[:, own.stop :], end
+            for k, other in enumerate(self._joined[j + 1 :], j + 1):
                 inside = slice(starts[k] - own.stop, starts[k + 1] - own.stop)
-                found[at, design.places(k)] = turned[:, inside] @ matrices[k].T
-        return np.asarray(self.weight * (np.triu(found) + np.triu(found, 1).T))
+                found[at:end, beside : beside + len(other.places)] = turned[:, inside] @ other.matrix.T
+                beside += len(other.places)
+            at = end
+        placed = np.empty_like(found)
+        placed[np.ix_(order, order)] = np.triu(found) + np.triu(found, 1).T
+        return np.asarray(self.weight * placed)
+
+    def _sum_codes(self, weights: Floats) -> Floats:
+        """The sum of weights a row by code of joined features: shape [their codes]."""
+        sums = np.zeros(self._starts[-1])
+        _add_weights(self._lines, np.ascontiguousarray(weights), sums)
+        return sums
 
     def _sum_tables(self, constant: float, sums: Floats) -> Floats:
         """Sums of the constant and of the numbers of codes, of sums by code: shape [p] of [codes]."""
         found = np.zeros(self.design.size)
         found[0] = constant
-        for j, matrix in enumerate(self.design.matrices):
-            found[self.design.places(j)] = matrix @ sums[self._starts[j] : self._starts[j + 1]]
+        for j, part in enumerate(self._joined):
+            found[part.places] = part.matrix @ sums[self._starts[j] : self._starts[j + 1]]
         return found
 
     @cached_property
+    def _joined(self) -> list[_Joined]:
+        """The features, some as one."""
+        return _join_features(self.design, self.codes)
+
+    @cached_property
     def _starts(self) -> NDArray[np.int64]:
-        """Place of each feature's first code among all, and the number of all codes: shape [features + 1]."""
-        return np.cumsum([0, *(matrix.shape[1] for matrix in self.design.matrices)])
+        """Place of each one's first code among all, and the number of all codes: shape [joined + 1]."""
+        return np.cumsum([0, *(part.matrix.shape[1] for part in self._joined)])
 
     @cached_property
     def _lines(self) -> Places:
-        """Places of a row's codes among all, shape [rows, features]."""
-        found = np.zeros((len(self.labels), len(self.codes)), dtype=np.int32)
-        for j, codes in enumerate(self.codes):
-            found[:, j] = codes + self._starts[j]
+        """Places of a row's codes among all, shape [rows, joined]."""
+        found = np.zeros((len(self.labels), len(self._joined)), dtype=np.int32)
+        for j, part in enumerate(self._joined):
+            found[:, j] = part.codes + self._starts[j]
         return found
 
 

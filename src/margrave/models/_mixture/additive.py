@@ -26,7 +26,7 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture.additive_dual import Dual, lowest, softmax
 from margrave.models._sampling.balance import lines_of
-from margrave.models._sampling.rounding import pivotal
+from margrave.models._sampling.rounding import order_by_group, pivotal
 from margrave.schema.domain import Domain
 
 Floats = NDArray[np.float64]
@@ -194,7 +194,8 @@ class Additive:
         Raises:
             InputError: As `probabilities`.
         """
-        return drawn_from(self.probabilities(columns), rng)
+        shares = self.probabilities(columns)
+        return drawn_from(shares, rank_alike(shares), rng)
 
     def with_shares(self, columns: Columns, wanted: Floats) -> Additive:
         """The same conditional with biases under which the target's own shares over given rows are as wanted.
@@ -283,30 +284,44 @@ def fit_additive(
     return Additive(domain, target, theta.reshape(dual.ridge.shape), gap, steps, gap <= tolerance)
 
 
-def drawn_from(shares: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def drawn_from(shares: Floats, alike: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """A code for every row with the row's own probabilities, as `Additive.draw` has it, shape [rows].
 
     Args:
         shares: Of each code in each row, shape [rows, codes].
+        alike: Each row's place among rows of like probabilities, as from `rank_alike`, shape [rows].
         rng: Source of randomness.
     """
     # Neighbours in this order have like probabilities, so that their roundings make up for each other.
-    return pivotal(shares, sort_alike(shares, np.arange(len(shares))), rng)
+    return pivotal(shares, order_by_group(alike, int(alike.max(initial=0)) + 1), rng)
 
 
-def sort_alike(shares: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of like probabilities side by side: by the likeliest code, then by its probability, shape [rows].
+def rank_alike(shares: Floats) -> NDArray[np.int64]:
+    """Places of rows by the likeliest code, then by its probability; one place for those alike: [rows].
 
     Args:
         shares: Of each code in each row, shape [rows, codes]. Of two codes the second one's says all.
-        order: The rows; those with the same probabilities stay in this order.
     """
     two = shares.shape[1] == 2
-    order = order[np.argsort((shares[:, 1] if two else shares.max(axis=1))[order], kind="stable")]
-    if two:
-        return order
-    likeliest = shares.argmax(axis=1).astype(np.min_scalar_type(shares.shape[1]))
-    found: NDArray[np.int64] = order[np.argsort(likeliest[order], kind="stable")]
+    values = shares[:, 1] if two else shares.max(axis=1)
+    # Rows that are alike get one place, so the order that sorting leaves them in does not matter.
+    found = _rank_sorted(np.argsort(values), values)
+    if two or not len(shares):
+        return found
+    likeliest = shares.argmax(axis=1)
+    by = order_by_group(found, int(found.max()) + 1)
+    by = by[order_by_group(likeliest[by], shares.shape[1])]
+    return _rank_sorted(by, values, likeliest)
+
+
+def _rank_sorted(by: NDArray[np.int64], *keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Place of each row among all in an order, rows of the same keys, shape [rows] each, having one place."""
+    changes = np.zeros(len(by), dtype=np.bool_)
+    for key in keys:
+        ordered = key[by]
+        changes[1:] |= ordered[1:] != ordered[:-1]
+    found = np.empty(len(by), dtype=np.int64)
+    found[by] = np.cumsum(changes)
     return found
 
 

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
-from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, one_ways
-from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, sort_alike
+from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, rank_alike
 from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock, dependence
 from margrave.models._mixture.model import MixtureModel
-from margrave.models._sampling.balance import balance_column
+from margrave.models._sampling.balance import balance_column, sum_by_code
+from margrave.models._sampling.rounding import order_by_group
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
@@ -262,7 +262,7 @@ class Refinements:
         follows."""
         if self.steps:
             generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
-            self._columns, _ = _redrawn(self.steps[-1], self._columns, generator)
+            self._columns = _redrawn(self.steps[-1], self._columns, generator)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -283,7 +283,7 @@ class Refinements:
         for name in others:
             cells = cells * self._domain[name] + self._columns[name]
         size = int(np.prod(shape))
-        table = _expected_counts(cells, shares, size)
+        [table] = sum_by_code(cells[None], [size], shares)
         full = table.reshape(*shape, -1) / len(shares)
         return np.asarray(np.moveaxis(full, -1, clique.index(last)))
 
@@ -347,7 +347,7 @@ class Refinements:
         drawn = model.draw_unrefined(rows, rng, evidence, deadline)
         columns = dict(zip(self._domain.names, drawn, strict=True))
         for step in self.steps:
-            columns, _ = _redrawn(step, columns, rng)
+            columns = _redrawn(step, columns, rng)
         return [columns[name] for name in self._domain.names]
 
     def _weigh_proposals(
@@ -363,7 +363,7 @@ class Refinements:
         logs = -np.log(model.find_probability(columns, asked))
         for step in self.steps:
             if step.target not in asked:
-                columns, _ = _redrawn(step, columns, rng)
+                columns = _redrawn(step, columns, rng)
                 continue
             shares = step.probabilities(_without(columns, step.target))
             own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
@@ -538,51 +538,35 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
     return {other: column for other, column in columns.items() if other != name}
 
 
-def _redrawn(
-    step: Conditional, columns: Mapping[str, Longs], rng: np.random.Generator
-) -> tuple[Columns, Floats]:
-    """The rows with one refined attribute drawn anew, and its probabilities in each row.
+def _redrawn(step: Conditional, columns: Mapping[str, Longs], rng: np.random.Generator) -> Columns:
+    """The rows with one refined attribute drawn anew by its probabilities in each row.
 
     Its codes are then swapped between rows of like probabilities, with the Metropolis rule for the
     probabilities, while that brings the counts of its pairs closer to their expectations.
     """
     rest = _without(columns, step.target)
     shares = step.probabilities(rest)
-    drawn = drawn_from(shares, rng)
+    alike = rank_alike(shares)
+    drawn = drawn_from(shares, alike, rng)
     if len(rest) and len(drawn) > 1:
-        drawn = _settle_codes(step.domain, step.with_pairs(rest), shares, drawn, rng)
-    return rest | {step.target: drawn}, shares
+        drawn = _settle_codes(step.domain, step.with_pairs(rest), shares, alike, drawn, rng)
+    return rest | {step.target: drawn}
 
 
 def _settle_codes(
-    domain: Domain, rest: Columns, shares: Floats, drawn: Longs, rng: np.random.Generator
+    domain: Domain, rest: Columns, shares: Floats, alike: Longs, drawn: Longs, rng: np.random.Generator
 ) -> Longs:
-    expected = [_expected_counts(column, shares, domain[name]) for name, column in rest.items()]
+    codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
+    width, alone = len(rest), np.arange(len(drawn))
+    expected = sum_by_code(codes[:width], [domain[name] for name in rest], shares)
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
     # who takes the first rows with a refined attribute would get those.
     order = np.empty(len(drawn), dtype=np.int64)
     order[rng.permutation(len(drawn))] = np.arange(len(drawn))
-    order = sort_alike(shares, order)
-    codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
-    width, alone = len(rest), np.arange(len(drawn))
+    order = order[order_by_group(alike[order], int(alike.max()) + 1)]
     balance_column(codes, width, range(width), order, alone, shares, expected, PASSES, rng)
     settled: Longs = codes[width].astype(np.int64)
     return settled
-
-
-def _expected_counts(column: Longs, shares: Floats | NDArray[np.float32], size: int) -> Floats:
-    """The sum of the rows' probabilities by code, shape [size, refined attribute's codes]."""
-    table = np.zeros((size, shares.shape[1]))
-    _add(column, shares, table)
-    return table
-
-
-@compile_kernel
-def _add(column: Longs, shares: Floats | NDArray[np.float32], table: Floats) -> None:
-    """Add each row's probabilities to the line of its code."""
-    for row in range(len(column)):
-        for y in range(shares.shape[1]):
-            table[column[row], y] += shares[row, y]
 
 
 def _owners(have: Longs, left: Longs, wanted: Longs) -> Longs:

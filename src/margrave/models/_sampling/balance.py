@@ -27,6 +27,7 @@ from margrave.models._sampling.rounding import fresh_state, order_by_group, unif
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
+Lines = NDArray[np.uint16 | np.uint32]
 
 BLOCK = 1 << 12
 """Rows that are turned at once: what a core's cache holds of some tens of columns. Whole columns are written
@@ -50,7 +51,7 @@ def lines_of(columns: Sequence[NDArray[np.integer[Any]]], firsts: Sequence[int] 
     return lines
 
 
-def columns_of(lines: Ints, firsts: Sequence[int] | Longs, rows: Longs) -> list[Longs]:
+def columns_of(lines: Lines, firsts: Sequence[int] | Longs, rows: Longs) -> list[Longs]:
     """What `lines_of` made lines of, for all rows: columns each of shape [rows]."""
     columns = [np.empty(len(lines), dtype=np.int64) for _ in range(lines.shape[1])]
     for first in range(0, len(rows), BLOCK):
@@ -71,6 +72,9 @@ WORK_A_LOOK = 1 << 26
 
 COUNTED_AT_ONCE = 1 << 8
 """Rows whose pairs are counted at once: what a core's cache holds of a thousand columns."""
+
+SUMMED_AT_ONCE = 8
+"""Attributes whose probabilities are summed in one pass over the rows."""
 
 SWAP_REACH = 64
 """How far apart in the order of groups two rows may lie to be tried for a swap in `balance_column`."""
@@ -111,7 +115,7 @@ def balance(
         return [np.array(column, dtype=np.int64) for column in columns]
     starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
     by = order_by_group(groups, int(groups.max()) + 1)
-    codes = lines_of(columns, starts, by)
+    codes = lines_of(columns, starts, by).astype(_narrowest(int(starts[-1])))
     # The excess begins at minus the expectation, and counting adds the rows.
     excess = (-np.asarray(expected)).astype(np.float32)  # Adult's pairs then fit a core's second cache
     if not _count_within(codes, excess, deadline):
@@ -129,7 +133,13 @@ def balance(
     return columns_of(codes, starts, by)
 
 
-def _count_within(codes: Ints, excess: Singles, deadline: Deadline | None) -> bool:
+def _narrowest(codes: int) -> np.dtype[Any]:
+    """The type of so many codes: narrow, so that more rows lie in the cache, and unsigned, as telling places
+    that count from the end of an array from others takes time."""
+    return np.dtype(np.uint16 if codes <= 1 << 16 else np.uint32)
+
+
+def _count_within(codes: Lines, excess: Singles, deadline: Deadline | None) -> bool:
     """Add all rows to the excess of all pairs, some at a time; False if the deadline came before the end."""
     counts = np.zeros(excess.shape, dtype=np.int32)
     rows, width = codes.shape
@@ -196,7 +206,7 @@ def balance_column(
     _count_with(codes, v, others, starts, excess)
     # Of many rows a part in stretches is enough, since swaps need near neighbours to try.
     rows = by if len(by) <= most else _stretches(by, most, rng)
-    near = np.empty((len(rows), len(drawn)), dtype=np.int32)
+    near = np.empty((len(rows), len(drawn)), dtype=_narrowest(len(excess)))
     _gather(codes, others, starts, rows, near)
     column = codes[v, rows]
     _swap_drawn(column, keys[rows], table, near, excess, passes, fresh_state(rng))
@@ -213,8 +223,35 @@ def _stretches(by: Longs, most: int, rng: np.random.Generator) -> Longs:
     return chosen
 
 
+def sum_by_code(codes: NDArray[Any], sizes: Sequence[int], shares: Floats | Singles) -> list[Floats]:
+    """The sum of the rows' probabilities by code, for each attribute: shape [its codes, drawn one's codes].
+
+    Args:
+        codes: Codes of each attribute, shape [attributes, rows].
+        sizes: Codes of each attribute.
+        shares: Of each code of the attribute that is to be drawn, in each row: shape [rows, codes].
+    """
+    starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+    table = np.zeros((starts[-1], shares.shape[1]))
+    for first in range(0, len(codes), SUMMED_AT_ONCE):
+        part = slice(first, first + SUMMED_AT_ONCE)
+        _add_shares(codes[part], starts[part], shares, table)
+    return np.split(table, starts[1:-1])
+
+
 @compile_kernel
-def _count(codes: Ints, counts: NDArray[np.int32]) -> None:
+def _add_shares(codes: NDArray[Any], starts: Longs, shares: Floats | Singles, table: Floats) -> None:
+    """Add each row's probabilities to the lines of its codes."""
+    # Row by row, as lines of different attributes differ, so that no sum waits for the one before it.
+    for row in range(codes.shape[1]):
+        for v in range(len(codes)):
+            line = table[starts[v] + codes[v, row]]
+            for y in range(shares.shape[1]):
+                line[y] += shares[row, y]
+
+
+@compile_kernel
+def _count(codes: Lines, counts: NDArray[np.int32]) -> None:
     """Count all pairs of the rows, the later column first: one column's few lines of counts at a time."""
     rows, width = codes.shape
     for u in range(width):
@@ -236,7 +273,7 @@ def _add_both_ways(counts: NDArray[np.int32], excess: Singles) -> None:
 
 @compile_kernel
 def _swap(
-    codes: Ints,
+    codes: Lines,
     order: Longs,
     ends: Longs,
     moved: Longs,
@@ -262,21 +299,22 @@ def _swap(
 
 
 @compile_kernel
-def _change(one: Ints, two: Ints, v: int, excess: Singles) -> float:
+def _change(one: Lines, two: Lines, v: int, excess: Singles) -> float:
     """Half of what the sum of squared excesses grows by when two rows swap their codes of column v."""
     a, b = excess[one[v]], excess[two[v]]
     change = np.float32(0.0)
-    for w in range(len(one)):
-        s, t = one[w], two[w]
-        if s != t and w != v:
+    for first, last in ((0, v), (v + 1, len(one))):
+        for w in range(first, last):
+            s, t = one[w], two[w]
             # A cell of excess e that gains a row adds 2 e + 1 to the sum, one that loses a row 1 - 2 e: half
-            # of four such terms.
-            change += b[s] - a[s] + a[t] - b[t] + np.float32(2.0)
+            # of four such terms. Whether two rows differ cannot be foretold, so both cases are worked out.
+            part = b[s] - a[s] + a[t] - b[t] + np.float32(2.0)
+            change += part if s != t else np.float32(0.0)
     return float(change)
 
 
 @compile_kernel
-def _exchange(one: Ints, two: Ints, v: int, excess: Singles) -> None:
+def _exchange(one: Lines, two: Lines, v: int, excess: Singles) -> None:
     a, b = one[v], two[v]
     one[v], two[v] = b, a
     for w in range(len(one)):
@@ -301,7 +339,7 @@ def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, exces
 
 
 @compile_kernel
-def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Ints) -> None:
+def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Lines) -> None:
     """Rows of codes of several attributes, one attribute after another in number."""
     for w in range(len(others)):
         column = codes[others[w]]
@@ -314,7 +352,7 @@ def _swap_drawn(
     column: NDArray[Any],
     keys: Longs,
     table: Floats,
-    near: Ints,
+    near: Lines,
     excess: Singles,
     passes: int,
     state: NDArray[np.uint64],
@@ -337,8 +375,8 @@ def _swap_drawn(
             # s and t: the codes of another attribute in the two rows. Where they agree the swap moves
             # nothing.
             s, t = near[p, w], near[q, w]
-            if s != t:
-                change += excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+            part = excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
+            change += part if s != t else np.float32(0.0)
         # Strictly better only: equal ones would be swapped back and forth.
         if change < -0.001:
             column[p], column[q] = b, a
