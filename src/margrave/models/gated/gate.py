@@ -23,12 +23,13 @@ Ints = NDArray[np.int32]
 Reals = NDArray[np.floating[Any]]
 
 MAX_JOINT_CODES = 1024
-"""Joint codes of one group. TODO"""
+"""Joint codes of one group at most. On four tables of the choosing half and one of 40 public columns 512 to
+2,048 are alike, and a step takes a third to three quarters of what it takes attribute by attribute
+(bench/LOG.md)."""
 ROWS_A_JOINT_CODE = 16
-"""Rows per joint code, at least: below, adding up log-odds by joint code would save little."""
+"""Rows per joint code of a group, at least: 8 and 16 are alike, 4 is slower (bench/LOG.md)."""
 OPEN_GROUPS = 4
 """Groups that an attribute may still be put into: the last ones."""
-
 LANES = 16
 """Entries that one instruction compares, on processors that have the widest vectors."""
 

@@ -78,8 +78,6 @@ def collect_targets(
         weights[kind][at] += precision
 
     for table in tables:
-        if table.inferred:
-            continue
         squares = table.sigma**2
         if len(table.clique) == 1 and table.clique[0] in q:
             add(2, (q[table.clique[0]],), table.values, squares)

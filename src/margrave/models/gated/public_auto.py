@@ -463,7 +463,9 @@ class PublicAuto(Estimator["protocols.Model"]):
         if rows is None:
             return False
         private = set(domain.names) - set(rows.domain.names)
-        tables = [table for table in pool(domain, measurements) if private.intersection(table.clique)]
+        tables = [
+            table for table in pool(domain, measurements, inferred=True) if private.intersection(table.clique)
+        ]
         half, judged = halves(tables, np.random.default_rng(self.seed))
         noisy = [table.measurement for table in half]
         total = float(rows.rows)
