@@ -81,7 +81,7 @@ class PrivatePairs(Strategy):
         target: A column whose pairs get `emphasis` times what they would get by step 4 or 6.
         emphasis: See target; at least 1. As in `AllPairs`.
         hidden: Total variation of noise in a pair from which on pairs are screened, above 0; infinity never
-            screens. On four tables of the choosing half screening is ahead in all eight cases from .020 on
+            screens. On four tables of the choosing half screening is ahead in all twelve cases from .020 on
             and behind in all eight from .004 to .017 (bench/LOG.md).
         screened_ones: Share of rho for one-way marginals where pairs are screened.
         screen: Share of rho for the appraisal.
