@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
 from margrave.models._base.public_rows import PublicRows
-from margrave.models.gated import Gated, GatedModel
+from margrave.models.gated import Gated, GatedModel, gate
 from margrave.models.gated.objective import Objective, Point, collect_targets, start
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -93,6 +93,31 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
                 ends.append(value(moved))
             found = (ends[0] - ends[1]) / (2 * step)
             assert found == pytest.approx(float(gradient[place]), rel=0.05, abs=0.02), name
+
+
+@pytest.mark.parametrize("rows_a_joint_code", [1, 1000])
+def test_sums_by_joint_codes_are_those_of_single_ones(rows_a_joint_code: int, monkeypatch) -> None:
+    monkeypatch.setattr(gate, "ROWS_A_JOINT_CODE", rows_a_joint_code)
+    model, rng = random_model(300), np.random.default_rng(4)
+    joined = gate.JointCodes.group(model.rows)
+    # Each code of a goes with two of b, hence six joint codes in one group, or seven in two groups.
+    assert (joined.rows.shape[1], joined.count) == ((1, (6, 7)) if rows_a_joint_code == 1 else (2, (7, 7)))
+    odds = joined.join(model.gate, model.bias)
+    shares, sums = np.empty((len(joined.rows), 4), np.float32), np.zeros_like(odds)
+    gate.gate_joined(joined.rows, joined.weights, odds, shares, sums)
+    for found, wanted in zip(joined.split(sums), model.component_sums, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    # The derivative by log-odds of any slopes is that of the mean of their sums over the rows.
+    slopes = rng.normal(size=odds.shape).astype(np.float32)
+    gradient = np.zeros_like(odds)
+    gate.pull_joined(joined.rows, joined.weights, shares, slopes, gradient)
+    values = []
+    for sign in (1, -1):
+        moved, own = odds.copy(), np.zeros_like(odds)
+        moved[2, 1] += sign * np.float32(0.01)
+        gate.gate_joined(joined.rows, joined.weights, moved, shares, own)
+        values.append(float((own * slopes).sum()))
+    assert (values[0] - values[1]) / 0.02 == pytest.approx(float(gradient[2, 1]), rel=0.01, abs=1e-4)
 
 
 def test_pairs_of_a_known_conditional_mixture_are_recovered() -> None:

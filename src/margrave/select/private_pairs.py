@@ -1,7 +1,8 @@
-"""PrivatePairs: every pair with a private column, dependent ones at less noise; public ones are free."""
+"""PrivatePairs: every pair with a private column, or only dependent ones where noise would hide the rest."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +13,16 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
+from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
+from margrave.select.screening import (
+    CELL_DISTANCE,
+    OneWays,
+    appraisal_noise,
+    choose_pairs,
+    estimate_dependence,
+    independent_tables,
+)
 from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
@@ -22,60 +32,95 @@ from margrave.select.strategy import (
     all_cliques,
     apportion_rho,
     find_unmeasured,
+    group_one_ways,
     measure_shares,
+    share_one_ways,
 )
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
-    from margrave.release import NoisyMarginal
+    from margrave.release import InferredMarginal, NoisyMarginal
+    from margrave.schema.encoded import Encoded
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class PrivatePairs(Strategy):
-    """Measure the pairs that hold a private column, twice, for a model that is drawn given the public ones.
+    """Measure the pairs that hold a private column, for a model that is drawn given the public ones.
 
     With p public and q private columns these are p q + q (q - 1) / 2 of all pairs: the fewer private columns,
     the less noise in each. Marginals of public columns are known and are not asked for.
 
     1. One-way marginals of private columns share `ones` of rho, but those that discovery left behind with no
        more noise.
-    2. All pairs with a private column share `look` of the rest alike, and a rough model is fitted.
-    3. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of (its
+    2. It is foretold by how much noise alone would move a pair, if all shared the rest alike, as a total
+       variation on average (`margrave.select.screening`). Up to `hidden` all are bought (3 and 4). Above it,
+       where appraisals are surer than `blind`, pairs are screened (5 and 6), as `AllPairs` does.
+    3. All pairs with a private column share `look` of the rest alike, and a rough model is fitted.
+    4. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of (its
        dependence + half the mean dependence): the total variation between the model's pair, or the first
        look's where that says more, and the product of its one-ways. No pair gets less than the first look.
-    4. The model is fitted to everything.
+    5. One-way marginals of private columns are measured again, so that they have `screened_ones` of rho in
+       all. Then all pairs are appraised for `screen` of rho: how far each is from the product of its
+       one-ways, of which the public ones are exact.
+    6. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
+       they would get, and share what remains in proportion to the root of their dependence. Of the others
+       the fitter is told what the appraisal says.
+    7. The model is fitted to everything.
 
-    **Privacy.** All answers are the curator's, measurements with Gaussian noise alone. What is asked for in
-    step 3 is decided by released tables and public columns. All of rho is spent, unless no column is private:
-    then nothing is.
+    **Privacy.** All answers are the curator's: measurements and an appraisal, all with Gaussian noise. What
+    is asked for in steps 2 to 6 is decided by what was released before and by public rows. All of rho is
+    spent, unless no column is private: then nothing is.
 
     Args:
         public: Names of the public columns.
+        given: The public rows as codes; None for none, and then pairs are not screened.
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look.
         max_clique_cells: Pairs with more cells are left out.
-        target: A column whose pairs get `emphasis` times what they would get by step 3.
+        target: A column whose pairs get `emphasis` times what they would get by step 4 or 6.
         emphasis: See target; at least 1. As in `AllPairs`.
+        hidden: Total variation of noise in a pair from which on pairs are screened, above 0; infinity never
+            screens. On four tables of the choosing half screening is ahead in all twelve cases from .020 on
+            and behind in all eight from .004 to .017 (bench/LOG.md).
+        screened_ones: Share of rho for one-way marginals where pairs are screened.
+        screen: Share of rho for the appraisal.
+        worth: How much of its noise a pair's dependence must exceed to be bought, above 0. This and the
+            shares are those of `AllPairs`; 1/10 for `screened_ones` and .2 and .1 for `worth` were behind on
+            the tables of the choosing half (bench/LOG.md).
+        blind: Standard deviation of an appraised total variation above which pairs are not screened.
 
     Raises:
         InputError: A share or the emphasis is out of range.
     """
 
     public: tuple[str, ...] = ()
+    given: Encoded | None = None
     ones: Fraction = Fraction(1, 20)
     look: Fraction = Fraction(1, 2)
     max_clique_cells: int = 1_000_000
     target: str | None = None
     emphasis: float = 2.0
+    hidden: float = 0.02
+    screened_ones: Fraction = Fraction(1, 4)
+    screen: Fraction = Fraction(1, 10)
+    worth: float = 0.35
+    blind: float = 0.1
     name: ClassVar[str] = "private_pairs"
     gaussian_only: ClassVar[bool] = True
-    options: ClassVar[frozenset[str]] = frozenset({"public", "target"})
+    options: ClassVar[frozenset[str]] = frozenset({"public", "given", "target"})
 
     def __post_init__(self) -> None:
-        for param, share in (("ones", self.ones), ("look", self.look)):
+        for param in ("ones", "look", "screened_ones", "screen"):
+            share: Fraction = getattr(self, param)
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share above 0 and below 1", "Try the default.", got=share))
+        for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):
+            if not bound > 0:
+                raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
+        if self.screened_ones + self.screen >= 1:
+            together = "below 1 together with `screened_ones`"
+            raise InputError(invalid("screen", together, "Try the defaults.", got=self.screen))
         if not (np.isfinite(self.emphasis) and self.emphasis >= 1):
             raise InputError(invalid("emphasis", "at least 1", "Try 2.", got=self.emphasis))
 
@@ -107,11 +152,78 @@ class PrivatePairs(Strategy):
         fitter.admit(domain, pairs)
         if private:
             self._buy_one_ways(curator, private, bool(pairs), on_step)
-        if pairs:
+        inferred: list[InferredMarginal] = []
+        given, rows = self.given, curator.public_rows
+        if (
+            pairs
+            and given is not None
+            and rows is not None
+            and self._must_screen(curator, pairs, given, rows)
+        ):
+            inferred = self._screen_pairs(curator, pairs, given, rows, on_step)
+        elif pairs:
             self._buy_pairs(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs with a private column", 3, curator.progress))
         effort = Effort(deadline=deadline)
-        return fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=effort)
+        tables = [*curator.measurements, *inferred]
+        return fitter.fit(domain, tables, total=curator.public_rows, effort=effort)
+
+    def _summarise(self, curator: Curator, given: Encoded, rows: float) -> OneWays:
+        """What is known of the one-ways: private ones from what is released, public ones from the rows."""
+        ones, shares, off, codes = group_one_ways(curator), {}, {}, {}
+        for name, size in zip(curator.domain.names, curator.domain.sizes, strict=True):
+            if name in given.domain:
+                shares[name] = np.bincount(given.column(name), minlength=size) / given.rows
+                noise = 0.0
+            else:
+                # Several releases of one one-way are as sharp as their precisions added up.
+                precisions = [1.0 / float((m.sigmas**2).mean()) for m in ones[name]]
+                mean = np.average([m.values for m in ones[name]], axis=0, weights=precisions)
+                shares[name] = project_simplex(mean / rows, np.ones(size))
+                noise = sum(precisions) ** -0.5 / rows
+            held = shares[name][shares[name] > 0]
+            off[name] = CELL_DISTANCE * noise * len(held)
+            codes[name] = math.exp(-float((held * np.log(held)).sum()))
+        return OneWays(shares, off, codes, rows)
+
+    def _must_screen(self, curator: Curator, pairs: Sequence[Clique], given: Encoded, rows: float) -> bool:
+        """Whether noise would hide most pairs and an appraisal would show them.
+
+        Looks at releases, public rows and settings.
+        """
+        if not given.rows:
+            return False
+        ways, sigma = self._summarise(curator, given, rows), curator.sigma(curator.remaining / len(pairs))
+        hides = float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
+        # Discovery may have left less than screening takes.
+        price = curator.total * self.screen
+        able = curator.remaining > price + curator.total * self.screened_ones
+        return hides and able and appraisal_noise(curator, len(pairs), rows, price) <= self.blind
+
+    def _screen_pairs(
+        self, curator: Curator, pairs: Sequence[Clique], given: Encoded, rows: float, on_step: OnStep
+    ) -> list[InferredMarginal]:
+        """Spend all of rho on private one-ways, an appraisal, and the pairs that are worth buying.
+
+        Returns what the appraisal says of the other pairs, see `independent_tables`.
+        """
+        # What private one-ways have had so far counts towards their share.
+        more = curator.remaining - curator.total * (1 - self.screened_ones)
+        held = self._summarise(curator, given, rows).held
+        singles = share_one_ways(curator, {n: c for n, c in held.items() if n not in given.domain}, more)
+        if singles:
+            on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
+            measure_shares(curator, singles)
+        on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
+        ways = self._summarise(curator, given, rows)
+        dependence = estimate_dependence(curator, pairs, ways, curator.total * self.screen)
+        found = {pair: one.distance for pair, one in dependence.items()}
+        sigma = curator.sigma(curator.remaining)
+        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
+        on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
+        measure_shares(curator, apportion_rho(weights, curator.remaining))
+        others = [pair for pair in pairs if pair not in weights]
+        return independent_tables(curator, others, dependence, ways)
 
     def _pairs(self, domain: Domain) -> list[Clique]:
         known = set(self.public)

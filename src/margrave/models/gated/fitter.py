@@ -140,7 +140,7 @@ class Gated(Estimator["GatedModel"]):
         if public.names:
             total = float(len(public.places))
         rows = rows_of(measurements, total)
-        tables = pool(domain, measurements)
+        tables = pool(domain, measurements, inferred=True)
         domain = resolve_dependencies(domain, tables)
         tables = zero_forbidden(domain, tables, CERTAINTY)
         return self._fit(domain, tables, rows, public, effort)
@@ -161,8 +161,9 @@ class Gated(Estimator["GatedModel"]):
         if some is not public:
             # The gate was fitted to a part of the rows; rows are drawn for all of them.
             model = GatedModel(domain, rows, public, model.gate, model.bias, model.shares)
-        names = [] if effort.over else self._choose_refinements(model, tables, refined)
-        return self._refine(model, names, tables)
+        measured = [table for table in tables if not table.inferred]
+        names = [] if effort.over else self._choose_refinements(model, measured, refined)
+        return self._refine(model, names, measured)
 
     def _choose_refinements(
         self, model: GatedModel, tables: Sequence[Pooled], all_of_them: bool
@@ -247,7 +248,9 @@ class Gated(Estimator["GatedModel"]):
             return prefer(rival, default, judged, rows)
 
         factor, model, expected = _search(fit, prefers, effort)
-        if effort.over or not self._must_judge(judged_tables, domain, rows):
+        # What nobody measured tells nothing of a refined attribute.
+        measured, half = ([t for t in some if not t.inferred] for some in (judged_tables, half))
+        if effort.over or not self._must_judge(measured, domain, rows):
             return factor, True
         asked, names = (self._choose_refinements(model, half, every) for every in (False, True))
         # Nothing to decide, so the fit that would tell is spared.

@@ -19,7 +19,7 @@ from margrave.models._mixture.refinements import Refinements, restore_refinement
 from margrave.models._sampling.balance import balance
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import match_most, picks
-from margrave.models.gated.objective import gate_rows, sum_by_code
+from margrave.models.gated.gate import gate_rows, sum_by_code
 from margrave.schema.domain import Clique, Domain
 
 Singles = NDArray[np.float32]
@@ -35,6 +35,9 @@ MAX_SORTED = 16
 """Public attributes, the last ones, whose codes neighbours share while components are drawn."""
 MAX_BALANCED = 4096
 """Codes of all attributes together up to which rows are moved towards the expected tables."""
+
+MIN_SHARED_PAIRS = 3
+"""Pairs from which sums by public code, made once and kept, take less time than sums for each pair."""
 
 
 class GatedModel(Model):
@@ -134,7 +137,7 @@ class GatedModel(Model):
 
     def _gated(self, codes: NDArray[np.int32]) -> Singles:
         shares = np.empty((len(codes), len(self.bias)), np.float32)
-        gate_rows(codes, self.gate, self.bias, np.empty_like(shares), shares)
+        gate_rows(codes, self.gate, self.bias, shares)
         return shares
 
     def project(self, clique: Clique) -> Floats:
@@ -184,9 +187,9 @@ class GatedModel(Model):
             if len(c) == 2 and c[0] != c[1] and not set(c) <= known and not self._is_refined(c)
         ]
         # One set of sums over the rows serves all pairs; for few of them it costs more than it saves.
-        if len(pairs) < len(self._domain):
+        if len(pairs) < MIN_SHARED_PAIRS:
             return [self.project(clique) for clique in cliques]
-        sums, totals = self.expect()
+        sums, totals = self.component_sums
         at = _slices(self._domain, self.rows.names)
 
         def factor(name: str) -> Floats:
@@ -201,7 +204,8 @@ class GatedModel(Model):
         wanted = set(pairs)
         return [product(*clique) if clique in wanted else self.project(clique) for clique in cliques]
 
-    def expect(self) -> tuple[Floats, Floats]:
+    @functools.cached_property
+    def component_sums(self) -> tuple[Floats, Floats]:
         """S, shape [public codes, components], and N, shape [components], both in shares of the rows."""
         return self._sum_shares(self.rows.codes, int(self.rows.starts[-1]))
 

@@ -44,7 +44,7 @@ from margrave.models._mixture.refinements import (
 from margrave.models._mixture.rows import PASSES, Chosen, draw
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
-from margrave.models.gated.objective import gate_rows, sum_by_code
+from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_by_code
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -194,7 +194,7 @@ class CalibratedModel(DelegatingModel[MixtureModel]):
             part = order[first : first + CHUNK]
             codes = np.ascontiguousarray(lines[:, part].T)
             shares = np.empty((len(part), len(self.bias)), np.float32)
-            gate_rows(codes, self.gate, self.bias, np.empty_like(shares), shares)
+            gate_rows(codes, self.gate, self.bias, shares)
             some, totals = np.zeros_like(self.gate), np.zeros_like(self.bias)
             sum_by_code(codes, np.ones(len(part), np.float32), shares, some, totals)
             # Sums of a chunk are single, those of all chunks double.
@@ -247,12 +247,13 @@ def calibrate(
         for block, (first, end) in zip(blocks, pairwise(rows.starts.tolist()), strict=True)
     ]
     targets = np.log(np.concatenate(wanted) + FLOOR).astype(np.float32)
-    shares = np.empty((len(rows.codes), len(bias)), np.float32)
-    logs, width = np.empty_like(shares), np.float32(len(rows.names))
+    shares, width = np.empty((len(rows.codes), len(bias)), np.float32), np.float32(len(rows.names))
+    joined = JointCodes.group(rows)
     for _ in range(STEPS):
-        sums, totals = np.zeros_like(gate), np.zeros_like(bias)
-        gate_rows(rows.codes, gate, bias, logs, shares)
-        sum_by_code(rows.codes, rows.weights, shares, sums, totals)
+        odds = joined.join(gate, bias)
+        sums = np.zeros_like(odds)
+        gate_joined(joined.rows, joined.weights, odds, shares, sums)
+        sums, _ = joined.split(sums)
         # Generalised iterative scaling: with U attributes a U-th of the correction each.
         gate += (targets - np.log(sums + np.float32(FLOOR))) / width
     return CalibratedModel(model, public, gate, bias, known)
@@ -292,8 +293,8 @@ def _rake(table: Floats, lines: Floats, columns: Floats) -> Floats:
 MAX_KNOWN_CELLS = 1 << 20
 """Cells of all pairs of public attributes up to which auto's model is tried: a release keeps them with it."""
 MAX_PUBLIC_SHARE = 0.6
-"""Share of the attributes below which auto's model is tried. With half of gaps-a public it is a fifth closer
-than the gated mixture (bench/LOG.md); with more public it would take as long again, and was not tried."""
+"""Share of the attributes below which auto's model is tried. With three quarters public it is ahead on one of
+five tables of the choosing half and behind on another, for three times the time (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -462,7 +463,9 @@ class PublicAuto(Estimator["protocols.Model"]):
         if rows is None:
             return False
         private = set(domain.names) - set(rows.domain.names)
-        tables = [table for table in pool(domain, measurements) if private.intersection(table.clique)]
+        tables = [
+            table for table in pool(domain, measurements, inferred=True) if private.intersection(table.clique)
+        ]
         half, judged = halves(tables, np.random.default_rng(self.seed))
         noisy = [table.measurement for table in half]
         total = float(rows.rows)
