@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,15 +12,13 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
-from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 from margrave.select.screening import (
-    CELL_DISTANCE,
-    OneWays,
     appraisal_noise,
     choose_pairs,
     estimate_dependence,
     independent_tables,
+    summarise_one_ways,
 )
 from margrave.select.strategy import (
     ONE,
@@ -32,7 +29,6 @@ from margrave.select.strategy import (
     all_cliques,
     apportion_rho,
     find_unmeasured,
-    group_one_ways,
     measure_shares,
     share_one_ways,
 )
@@ -160,31 +156,13 @@ class PrivatePairs(Strategy):
             and rows is not None
             and self._must_screen(curator, pairs, given, rows)
         ):
-            inferred = self._screen_pairs(curator, pairs, given, rows, on_step)
+            inferred = self._screen_pairs(curator, pairs, given, on_step)
         elif pairs:
             self._buy_pairs(curator, fitter, pairs, deadline, on_step)
         on_step(Step("fit", f"{len(pairs)} pairs with a private column", 3, curator.progress))
         effort = Effort(deadline=deadline)
         tables = [*curator.measurements, *inferred]
         return fitter.fit(domain, tables, total=curator.public_rows, effort=effort)
-
-    def _summarise(self, curator: Curator, given: Encoded, rows: float) -> OneWays:
-        """What is known of the one-ways: private ones from what is released, public ones from the rows."""
-        ones, shares, off, codes = group_one_ways(curator), {}, {}, {}
-        for name, size in zip(curator.domain.names, curator.domain.sizes, strict=True):
-            if name in given.domain:
-                shares[name] = np.bincount(given.column(name), minlength=size) / given.rows
-                noise = 0.0
-            else:
-                # Several releases of one one-way are as sharp as their precisions added up.
-                precisions = [1.0 / float((m.sigmas**2).mean()) for m in ones[name]]
-                mean = np.average([m.values for m in ones[name]], axis=0, weights=precisions)
-                shares[name] = project_simplex(mean / rows, np.ones(size))
-                noise = sum(precisions) ** -0.5 / rows
-            held = shares[name][shares[name] > 0]
-            off[name] = CELL_DISTANCE * noise * len(held)
-            codes[name] = math.exp(-float((held * np.log(held)).sum()))
-        return OneWays(shares, off, codes, rows)
 
     def _must_screen(self, curator: Curator, pairs: Sequence[Clique], given: Encoded, rows: float) -> bool:
         """Whether noise would hide most pairs and an appraisal would show them.
@@ -193,7 +171,7 @@ class PrivatePairs(Strategy):
         """
         if not given.rows:
             return False
-        ways, sigma = self._summarise(curator, given, rows), curator.sigma(curator.remaining / len(pairs))
+        ways, sigma = summarise_one_ways(curator, given), curator.sigma(curator.remaining / len(pairs))
         hides = float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
         # Discovery may have left less than screening takes.
         price = curator.total * self.screen
@@ -201,7 +179,7 @@ class PrivatePairs(Strategy):
         return hides and able and appraisal_noise(curator, len(pairs), rows, price) <= self.blind
 
     def _screen_pairs(
-        self, curator: Curator, pairs: Sequence[Clique], given: Encoded, rows: float, on_step: OnStep
+        self, curator: Curator, pairs: Sequence[Clique], given: Encoded, on_step: OnStep
     ) -> list[InferredMarginal]:
         """Spend all of rho on private one-ways, an appraisal, and the pairs that are worth buying.
 
@@ -209,13 +187,13 @@ class PrivatePairs(Strategy):
         """
         # What private one-ways have had so far counts towards their share.
         more = curator.remaining - curator.total * (1 - self.screened_ones)
-        held = self._summarise(curator, given, rows).held
+        held = summarise_one_ways(curator, given).held
         singles = share_one_ways(curator, {n: c for n, c in held.items() if n not in given.domain}, more)
         if singles:
             on_step(Step("measure", f"{len(singles)} one-way marginals", 0, curator.progress))
             measure_shares(curator, singles)
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
-        ways = self._summarise(curator, given, rows)
+        ways = summarise_one_ways(curator, given)
         dependence = estimate_dependence(curator, pairs, ways, curator.total * self.screen)
         found = {pair: one.distance for pair, one in dependence.items()}
         sigma = curator.sigma(curator.remaining)

@@ -31,6 +31,7 @@ from margrave.select.strategy import NOISE_L1, group_one_ways, released_one_ways
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model
+    from margrave.schema.encoded import Encoded
 
 Floats = NDArray[np.float64]
 
@@ -95,16 +96,26 @@ class OneWays:
         return CELL_DISTANCE * self.codes[pair[0]] * self.codes[pair[1]] * sigma / self.rows
 
 
-def summarise_one_ways(curator: Curator) -> OneWays:
-    """Shares, noise, and perplexities of all attributes, from what is released."""
-    shares, rows = released_one_ways(curator)
-    off, codes, ones = {}, {}, group_one_ways(curator)
+def summarise_one_ways(curator: Curator, given: Encoded | None = None) -> OneWays:
+    """Shares, noise, and perplexities of all attributes: from what is released, and exactly of public rows.
+
+    Args:
+        curator: Of the run.
+        given: The codes of public attributes in all rows, at least one; None where nothing is public.
+    """
+    shares, rows = released_one_ways(curator, () if given is None else given.domain.names)
+    ones = group_one_ways(curator)
+    # Several releases of one one-way are as sharp as their precisions added up.
+    noise = {
+        name: sum(1.0 / float((m.sigmas**2).mean()) for m in ones[name]) ** -0.5 / rows for name in shares
+    }
+    if given is not None:
+        for name, size in zip(given.domain.names, given.domain.sizes, strict=True):
+            shares[name], noise[name] = np.bincount(given.column(name), minlength=size) / given.rows, 0.0
+    off, codes = {}, {}
     for name, share in shares.items():
-        found = ones[name]
-        # Several releases of one one-way are as sharp as their precisions added up.
-        sigma = sum(1.0 / float((m.sigmas**2).mean()) for m in found) ** -0.5 / rows
         held = share[share > 0]
-        off[name] = CELL_DISTANCE * sigma * len(held)
+        off[name] = CELL_DISTANCE * noise[name] * len(held)
         codes[name] = math.exp(-float((held * np.log(held)).sum()))
     return OneWays(shares, off, codes, rows)
 

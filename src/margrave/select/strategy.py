@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -370,14 +370,20 @@ def group_one_ways(curator: Curator) -> dict[str, list[NoisyMarginal]]:
     return found
 
 
-def released_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
+def released_one_ways(curator: Curator, known: Collection[str] = ()) -> tuple[dict[str, Floats], float]:
     """Each attribute's distribution, and the rows, at least 1, from the one-ways that were released.
 
     Several measurements of one attribute are averaged by precision. The distribution is the one nearest to
     the shares: noise in many empty codes, cut at 0, would be mass.
+
+    Args:
+        curator: Of the run.
+        known: Public attributes, whose tables are exact; they are left out.
     """
     means, totals, precisions = {}, [], []
     for name, found in group_one_ways(curator).items():
+        if name in known:
+            continue
         weights = np.array([1.0 / float((m.sigmas**2).mean()) for m in found])
         tables = np.array([m.values for m in found])
         mean: Floats = (weights[:, None] * tables).sum(axis=0) / weights.sum()
