@@ -16,6 +16,7 @@ import numpy as np
 
 from margrave.limits import price_question
 from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
+from margrave.models._sampling.rounding import MAX_WORK
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.policy import set_policy
 
@@ -34,6 +35,9 @@ BALANCED_ROW_SECONDS = (5e-8, 6e-9)
 PIVOTAL = 1.5e-8
 """Seconds to draw a code for a row where a column is refined, times its squared codes: measured on shares
 drawn at random, 5 to 48 codes. Which columns are refined is found by the run, so "up to" alone counts it."""
+HALVED = 128
+"""Squared codes that a row takes as long as, at most, where halves of the codes are decided first:
+likewise, 16 to 48 codes."""
 CANDIDATE = 1e-8
 """Seconds, times the squared number of columns, to size the junction tree that one candidate would make."""
 CELL_SECONDS = 2.5e-8
@@ -260,7 +264,8 @@ def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
     # What is cut short by a time limit: everything but the tables side by side and one step.
     least = 4e-8 * float(codes) ** 2 + 2e-5 * work.pairs
     largest = _largest_group(fitter)
-    refined = PIVOTAL * work.rows * float(sum(min(size, largest) ** 2 for size in work.sizes))
+    at_once = max(MAX_WORK / max(work.rows, 1.0), HALVED)
+    refined = PIVOTAL * work.rows * sum(min(float(min(size, largest)) ** 2, at_once) for size in work.sizes)
     return 0.4 * PILOTS + 0.5 * descent, 3.0 * (PILOTS + descent) + refined, least
 
 
