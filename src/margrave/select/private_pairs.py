@@ -121,7 +121,10 @@ class PrivatePairs(Strategy):
             raise InputError(invalid("emphasis", "at least 1", "Try 2.", got=self.emphasis))
 
     def split_rho(self, counted: bool) -> Shares:
-        """One-ways, all pairs alike, and the rest by dependence; as where a private column has a pair."""
+        """As where a private column has a pair and pairs are not screened.
+
+        Whether they are is known once one-ways are released.
+        """
         looked = (1 - self.ones) * self.look
         return {ONE_WAYS: self.ones, "pairs alike": looked, "pairs by dependence": 1 - self.ones - looked}
 
