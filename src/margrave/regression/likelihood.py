@@ -52,7 +52,8 @@ COUNTED = 3
 """Numbers a feature has on average from which on X'WX is made of counts of pairs of codes: these take about
 1 ns a row and pair of features, a matrix product about 0.2 ns a row and pair of numbers."""
 MAX_JOINED = 256
-"""Combinations of codes up to which features are looked at as one."""
+"""Combinations of codes up to which features are looked at as one: on Adult X'WX takes least with 256, three
+times as long with 512, on claims-a as long with 128 to 512 (bench/LOG.md)."""
 
 
 @compile_kernel

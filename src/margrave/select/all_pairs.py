@@ -17,6 +17,7 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
 from margrave.select.screening import (
     appraisal_noise,
+    buy_dependent_pairs,
     choose_pairs,
     draw_pairs,
     estimate_dependence,
@@ -24,7 +25,7 @@ from margrave.select.screening import (
     find_affordable,
     find_triples,
     foretell_error,
-    independent_tables,
+    hides_pairs,
     plan_query,
     summarise_one_ways,
 )
@@ -238,8 +239,7 @@ class AllPairs(Strategy):
 
     def _hides_pairs(self, curator: Curator, pairs: list[Clique]) -> bool:
         """Whether noise would hide most pairs if all were bought alike. Looks at releases and settings."""
-        ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining / len(pairs))
-        return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
+        return hides_pairs(curator, pairs, summarise_one_ways(curator), self.hidden)
 
     def _refine_one_ways(self, curator: Curator, share: Fraction, on_step: OnStep) -> None:
         """Measure one-ways until so much of all rho is spent, those of more codes more precisely."""
@@ -324,12 +324,8 @@ class AllPairs(Strategy):
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         found = {pair: one.distance for pair, one in dependence.items()}
         self._weigh_one_ways(curator, found, on_step)
-        ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
-        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
-        on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
-        measure_shares(curator, apportion_rho(weights, curator.remaining))
-        others = [pair for pair in pairs if pair not in weights]
-        return independent_tables(curator, others, dependence, ways)
+        ways = summarise_one_ways(curator)
+        return buy_dependent_pairs(curator, dependence, ways, self.worth, self.target, self.emphasis, on_step)
 
     def _all(
         self,

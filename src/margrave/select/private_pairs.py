@@ -15,9 +15,9 @@ from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
 from margrave.select.screening import (
     appraisal_noise,
-    choose_pairs,
+    buy_dependent_pairs,
     estimate_dependence,
-    independent_tables,
+    hides_pairs,
     summarise_one_ways,
 )
 from margrave.select.strategy import (
@@ -152,13 +152,8 @@ class PrivatePairs(Strategy):
         if private:
             self._buy_one_ways(curator, private, bool(pairs), on_step)
         inferred: list[InferredMarginal] = []
-        given, rows = self.given, curator.public_rows
-        if (
-            pairs
-            and given is not None
-            and rows is not None
-            and self._must_screen(curator, pairs, given, rows)
-        ):
+        given = self.given
+        if pairs and given is not None and self._must_screen(curator, pairs, given):
             inferred = self._screen_pairs(curator, pairs, given, on_step)
         elif pairs:
             self._buy_pairs(curator, fitter, pairs, deadline, on_step)
@@ -167,19 +162,19 @@ class PrivatePairs(Strategy):
         tables = [*curator.measurements, *inferred]
         return fitter.fit(domain, tables, total=curator.public_rows, effort=effort)
 
-    def _must_screen(self, curator: Curator, pairs: Sequence[Clique], given: Encoded, rows: float) -> bool:
+    def _must_screen(self, curator: Curator, pairs: Sequence[Clique], given: Encoded) -> bool:
         """Whether noise would hide most pairs and an appraisal would show them.
 
         Looks at releases, public rows and settings.
         """
-        if not given.rows:
+        if not given.rows or curator.public_rows is None:
             return False
-        ways, sigma = summarise_one_ways(curator, given), curator.sigma(curator.remaining / len(pairs))
-        hides = float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > self.hidden
+        ways = summarise_one_ways(curator, given)
+        hides = hides_pairs(curator, pairs, ways, self.hidden)
         # Discovery may have left less than screening takes.
         price = curator.total * self.screen
         able = curator.remaining > price + curator.total * self.screened_ones
-        return hides and able and appraisal_noise(curator, len(pairs), rows, price) <= self.blind
+        return hides and able and appraisal_noise(curator, len(pairs), ways.rows, price) <= self.blind
 
     def _screen_pairs(
         self, curator: Curator, pairs: Sequence[Clique], given: Encoded, on_step: OnStep
@@ -198,13 +193,7 @@ class PrivatePairs(Strategy):
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
         ways = summarise_one_ways(curator, given)
         dependence = estimate_dependence(curator, pairs, ways, curator.total * self.screen)
-        found = {pair: one.distance for pair, one in dependence.items()}
-        sigma = curator.sigma(curator.remaining)
-        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
-        on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
-        measure_shares(curator, apportion_rho(weights, curator.remaining))
-        others = [pair for pair in pairs if pair not in weights]
-        return independent_tables(curator, others, dependence, ways)
+        return buy_dependent_pairs(curator, dependence, ways, self.worth, self.target, self.emphasis, on_step)
 
     def _pairs(self, domain: Domain) -> list[Clique]:
         known = set(self.public)

@@ -25,9 +25,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.progress import OnStep, Step
 from margrave.release import InferredMarginal, NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select.strategy import NOISE_L1, group_one_ways, released_one_ways
+from margrave.select.strategy import (
+    NOISE_L1,
+    apportion_rho,
+    group_one_ways,
+    measure_shares,
+    released_one_ways,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Model
@@ -118,6 +125,13 @@ def summarise_one_ways(curator: Curator, given: Encoded | None = None) -> OneWay
         off[name] = CELL_DISTANCE * noise[name] * len(held)
         codes[name] = math.exp(-float((held * np.log(held)).sum()))
     return OneWays(shares, off, codes, rows)
+
+
+def hides_pairs(curator: Curator, pairs: Sequence[Clique], ways: OneWays, hidden: float) -> bool:
+    """Whether noise would move pairs by more than `hidden` on average, as total variation, if all shared what
+    is left alike. Looks at releases and settings."""
+    sigma = curator.sigma(curator.remaining / len(pairs))
+    return float(np.mean([ways.noise(pair, sigma) for pair in pairs])) > hidden
 
 
 def appraisal_noise(curator: Curator, tables: int, rows: float, rho: Fraction) -> float:
@@ -303,6 +317,35 @@ def foretell_error(
             left *= noise / (left + noise)
         errors.append(math.sqrt(left + worth**2 * (off[a] ** 2 + off[b] ** 2)))
     return float(np.mean(errors))
+
+
+def buy_dependent_pairs(
+    curator: Curator,
+    dependence: Mapping[Clique, Dependence],
+    ways: OneWays,
+    worth: float,
+    target: str | None,
+    emphasis: float,
+    on_step: OnStep,
+) -> list[InferredMarginal]:
+    """Spend all that is left of rho on the pairs that are worth buying, in proportion as `choose_pairs` says.
+
+    Args:
+        curator: Of the run.
+        dependence: What the appraisal found, of all pairs that may be bought.
+        ways: What is known of the one-ways.
+        worth, target, emphasis: As for `choose_pairs`.
+        on_step: Told what is measured.
+
+    Returns:
+        What the appraisal says of the other pairs, see `independent_tables`.
+    """
+    found, sigma = {pair: one.distance for pair, one in dependence.items()}, curator.sigma(curator.remaining)
+    weights = choose_pairs(found, ways, sigma, worth, target, emphasis)
+    on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
+    measure_shares(curator, apportion_rho(weights, curator.remaining))
+    others = [pair for pair in dependence if pair not in weights]
+    return independent_tables(curator, others, dependence, ways)
 
 
 def independent_tables(

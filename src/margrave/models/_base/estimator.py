@@ -44,7 +44,8 @@ class Estimator(ABC, Generic[Fitted]):
     __slots__ = ()
 
     options: ClassVar[frozenset[str]] = frozenset()
-    """Options of a run that it takes, each a field of this name: "target", "max_memory"."""
+    """What a run may set in it, each a field of this name: "target", "max_memory", "given" and "reference"
+    for public rows, "dependent_noise" where all tables come from the same noisy rows."""
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals"})
     """What it learns from: marginals, moments of the rows, gradients of the rows, noisy copies of them, or
     votes of teachers."""
